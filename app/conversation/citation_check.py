@@ -17,7 +17,7 @@ from functools import lru_cache
 from app.conversation.cited_facts import missing_facts
 from app.conversation.thinking import split_thought
 from app.documents.search.snippets import sentences
-from app.documents.search.terms import STOP_WORDS, folded, indexed, terms
+from app.documents.search.terms import STOP_WORDS, indexed, terms
 from app.values.chat import MessageContent
 from app.values.document import Sources
 
@@ -130,12 +130,12 @@ def support(claim: Claim, sources: Sequence[str]) -> float:
 @lru_cache(maxsize=64)
 def _content(text: str) -> tuple[str, ...]:
     """Returns the words of a text in the form of the full-text index, without stop words."""
-    return tuple(word for term in terms(text) if term not in STOP_WORDS and (word := folded(term)))
+    return tuple(term for term in terms(text) if term not in STOP_WORDS)
 
 
 @lru_cache(maxsize=32)
 def _words_of(source: str) -> tuple[str, frozenset[str]]:
-    plain = folded(indexed(source))
+    plain = indexed(source)
     return f" {plain} ", frozenset(plain.split())
 
 

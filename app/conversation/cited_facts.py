@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from functools import lru_cache
 
 from app.documents.search.snippets import ABBREVIATIONS
-from app.documents.search.terms import STOP_WORDS, folded
+from app.documents.search.terms import STOP_WORDS, indexed
 
 _NUMBER = re.compile(r"\d+(?:[.,:/\u2019'-]\d+)*")
 _THOUSANDS = re.compile(r"(?<=\d)[.,\u2019'\u00a0\u202f](?=\d{3}(?!\d))")
@@ -47,7 +47,7 @@ def _facts_of(source: str) -> tuple[frozenset[str], tuple[str, ...]]:
     """Return the numbers of a source, whole and in parts, and its words."""
     found = _NUMBER.findall(source)
     parts = {part for number in found if len(_parts(number)) == 3 or "-" in number for part in _parts(number)}
-    return frozenset(parts | set(map(_plain, found))), tuple(sorted(set(folded(source).split())))
+    return frozenset(parts | set(map(_plain, found))), tuple(sorted(set(indexed(source).split())))
 
 
 def _plain(number: str) -> str:
@@ -72,5 +72,5 @@ def _has_number(number: str, numbers: frozenset[str], words: tuple[str, ...]) ->
 def _has_name(name: str, numbers: frozenset[str], words: tuple[str, ...]) -> bool:
     if name.lower() in MONTHS and str(MONTHS.index(name.lower()) + 1) in numbers:
         return True
-    stems = [part[: max(STEM, len(part) - 2)] for part in folded(name).split()]
+    stems = [part[: max(STEM, len(part) - 2)] for part in indexed(name).split()]
     return all(any(word.startswith(stem) for word in words) for stem in stems)

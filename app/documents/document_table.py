@@ -310,6 +310,11 @@ def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion:
     return DocumentVersion(row["state"], row["digest"]) if row else DocumentVersion("", None)
 
 
+def language(connection: sqlite3.Connection, wanted: int) -> str:
+    """Returns the language whose stems are indexed of a document; "" before it is indexed."""
+    return str(connection.execute("SELECT language FROM document WHERE id = ?", (wanted,)).fetchone()[0])
+
+
 def leaving(connection: sqlite3.Connection) -> list[int]:
     """Returns the hidden documents whose rows are to be deleted."""
     return [row["id"] for row in connection.execute(f"SELECT id FROM document WHERE state = '{LEAVING}'")]

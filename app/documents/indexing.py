@@ -22,6 +22,7 @@ from itertools import chain, islice
 from app.database import Database
 from app.documents import document_table, passage_table, text_table
 from app.documents.chunking import chunks
+from app.documents.search.languages import MAX_IDENTIFIED, language_of
 from app.values.display_text import title_of
 
 UNTITLED = "Untitled"
@@ -117,8 +118,13 @@ def index(task: Task) -> None:
     with task.beginning("indexing") as connection:
         about = document_table.document(connection, task.document)
         before = passage_table.stored_passages(connection, task.document)
+        language = document_table.language(connection, task.document)
+        beginning = text_table.between(connection, task.document, 0, MAX_IDENTIFIED)
+    language = language or language_of(beginning)
+    with task.writing() as connection:
+        document_table.update(connection, task.document, language=language)
     found = chunks(text_table.each_part(task.database, task.document), about.source)
-    new = (passage_table.new_passage(about.title, one) for one in found)
+    new = (passage_table.new_passage(about.title, language, one) for one in found)
     done = 0
     while batch := list(islice(new, BATCH)):
         done += len(batch)
@@ -163,7 +169,6 @@ def mend_documents(connection: sqlite3.Connection) -> None:
         is_read = row["digest"] is not None or not row["title"]  # otherwise its file was being read
         if is_read and (text := text_table.whole(connection, row["id"])):
             _mend_text(connection, row, text)
-            _keep_passages(connection, row["id"])
         elif row["state"] not in ("failed", "cancelled"):
             text_table.clear(connection, row["id"])
             document_table.set_state(connection, row["id"], "failed", LOST)
@@ -182,14 +187,3 @@ def _mend_text(connection: sqlite3.Connection, row: sqlite3.Row, text: str) -> N
     document_table.set_text(connection, document, digest, len(text), note)
     if not row["title"]:
         document_table.update(connection, document, title=title_of(text) or UNTITLED)
-
-
-def _keep_passages(connection: sqlite3.Connection, document: int) -> None:
-    """Keeps the passages that are still in the text, so that citations still find them, and deletes the others."""
-    about = document_table.document(connection, document)
-    before = passage_table.stored_passages(connection, document)
-    for chunk in chunks(text_table.parts(connection, document), about.source):
-        passage = passage_table.new_passage(about.title, chunk)
-        if places := before.get(passage.digest):
-            passage_table.keep(connection, places.popleft(), passage)
-    passage_table.drop(connection, [place.id for place in chain.from_iterable(before.values())])

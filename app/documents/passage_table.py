@@ -49,10 +49,12 @@ StoredPassages = dict[bytes, deque[PassagePlace]]
 """Stored passages by digest. Equal passages of a text are listed in the order of the text."""
 
 
-def new_passage(title: str, chunk: Chunk) -> NewPassage:
-    """Makes a passage to store from a chunk of a document with this title."""
+def new_passage(title: str, language: str, chunk: Chunk) -> NewPassage:
+    """Makes a passage to store from a chunk of a document with this title and language."""
     digest = hashlib.blake2b(f"{chunk.heading}\0{chunk.text}".encode(), digest_size=DIGEST_BYTES).digest()
-    return NewPassage(chunk, digest, indexed("\n".join(filter(None, (title, chunk.heading, chunk.text)))))
+    return NewPassage(
+        chunk, digest, indexed("\n".join(filter(None, (title, chunk.heading, chunk.text))), language)
+    )
 
 
 def stored_passages(connection: sqlite3.Connection, document: int) -> StoredPassages:
@@ -72,19 +74,15 @@ def put(
     """Stores passages. A passage that is stored already keeps its row, and is removed from `before`."""
     for one in batch:
         if places := before.get(one.digest):
-            _move(connection, places.popleft(), one.chunk)
+            place = places.popleft()
+            _move(connection, place, one.chunk)
+            _index(connection, place.id, one)
             continue
         added = connection.execute(
             "INSERT INTO passage (document, start, end, heading, digest) VALUES (?, ?, ?, ?, ?)",
             (document, one.chunk.start, one.chunk.end, one.chunk.heading, one.digest),
         )
         _index(connection, int(added.lastrowid or 0), one)
-
-
-def keep(connection: sqlite3.Connection, place: PassagePlace, one: NewPassage) -> None:
-    """Updates a stored passage's position, and adds its words to the index, which lacks them."""
-    _move(connection, place, one.chunk)
-    _index(connection, place.id, one)
 
 
 def _move(connection: sqlite3.Connection, place: PassagePlace, chunk: Chunk) -> None:
@@ -95,7 +93,12 @@ def _move(connection: sqlite3.Connection, place: PassagePlace, chunk: Chunk) -> 
 
 
 def _index(connection: sqlite3.Connection, passage: int, one: NewPassage) -> None:
-    connection.execute("INSERT INTO passage_words (rowid, text) VALUES (?, ?)", (passage, one.indexed))
+    """Adds a passage's words to the index, unless it has them: after a migration or a rescue it is empty."""
+    connection.execute(
+        "INSERT INTO passage_words (rowid, text) SELECT ?, ?"
+        " WHERE NOT EXISTS (SELECT 1 FROM passage_words WHERE rowid = ?)",
+        (passage, one.indexed, passage),
+    )
 
 
 def drop(connection: sqlite3.Connection, ids: Iterable[int]) -> None:

@@ -30,7 +30,7 @@ RANK_OFFSET = 20
 """Is added to a passage's rank: the larger it is, the more slowly scores fall with the rank."""
 WORDS_WEIGHT = 2.0
 """Weight of the ranking by words for a passage with all words of the question; the ranking by meaning weighs 1."""
-MIN_SHARE_ALONE = 0.25
+MIN_SHARE_ALONE = 0.24
 """The smallest share of the question's words that a passage must have if only words are searched."""
 MIN_SHARE = 0.45
 """The same if meaning is searched, too."""
@@ -123,6 +123,11 @@ def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -
     words = {one.passage: (rank, one) for rank, one in enumerate(by_words, start=1)}
     meaning = {passage: (rank, cosine) for rank, (passage, cosine) in enumerate(by_meaning, start=1)}
     nowhere = (0, Bm25Hit(0, 0.0, 0.0))
+    if not by_meaning:
+        return [
+            Candidate(hit.passage, _worth(1.0, rank), hit.score, rank, hit.share)
+            for rank, hit in words.values()
+        ]
     found = [
         _candidate(passage, *words.get(passage, nowhere), *meaning.get(passage, (0, 0.0)))
         for passage in dict.fromkeys([*words, *meaning])

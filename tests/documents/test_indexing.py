@@ -1,5 +1,6 @@
 """What the indexing thread makes of what comes: newer forms, duplicates, failures, cancelling, going on later."""
 
+import shutil
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -9,10 +10,12 @@ import numpy as np
 import pytest
 
 from app.database import Database, database_in
-from app.documents import Documents, document_table, embedding, indexing
+from app.database.files import FILE_NAME
+from app.documents import Documents, document_table, embedding, indexing, passage_table
 from app.documents.chunking import chunks
 from app.documents.text_table import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
+from app.settings import assets_dir
 from app.values.document import Citation, Document
 from tests.documents import files
 from tests.documents.test_documents import EGGS, only, rows
@@ -58,6 +61,42 @@ def test_a_newer_form_of_a_text_keeps_the_passages_that_have_not_changed(
     assert [one.text for one in documents.passages(document)] == [
         documents.text(document)[one.start : one.end] for one in documents.passages(document)
     ]
+
+
+def test_documents_of_an_older_schema_are_indexed_again_and_lose_nothing(tmp_path: Path) -> None:
+    older = tmp_path / "migrations"
+    older.mkdir()
+    for path in sorted((assets_dir() / "migrations").glob("*.sql"))[:11]:
+        shutil.copy(path, older)
+    text = "Die H\u00e4user der Stadt haben viele Fenster."
+    chunk = next(chunks([text], "a.txt"))
+    digest = passage_table.new_passage("", "", chunk).digest
+    (tmp_path / "data").mkdir()
+    with closing(Database(tmp_path / "data" / FILE_NAME, older)) as old, old.writing() as connection:
+        for statement, values in (
+            ("INSERT INTO collection (id, name, created) VALUES (1, 'Notes', 1)", ()),
+            (
+                "INSERT INTO document (id, collection, title, source, state, digest, characters, added)"
+                " VALUES (1, 1, 'Town', 'pasted', 'ready', x'01', ?, 1)",
+                (len(text),),
+            ),
+            ("INSERT INTO document_text (document, part, text) VALUES (1, 0, ?)", (text,)),
+            (
+                "INSERT INTO passage (id, document, start, end, digest) VALUES (9, 1, 0, ?, ?)",
+                (len(text), digest),
+            ),
+            ("INSERT INTO passage_words (rowid, text) VALUES (9, ?)", (text,)),
+        ):
+            connection.execute(statement, values)
+        embedding.put_vectors(connection, "model", [9], np.ones((1, 2), np.float32))
+    with (
+        closing(database_in(tmp_path / "data")) as new,
+        closing(Documents(new, tmp_path / "data")) as documents,
+    ):
+        documents.wait()
+        (about,) = documents.documents(1)
+        assert (about.state, about.embedded, documents.text(1)) == ("ready", 1, text)
+        assert [one.passage.id for one in documents.search([1], "Wie viele Fenster hat ein Haus?", 3)] == [9]
 
 
 def test_a_long_text_that_is_pasted_again_with_changes_is_known_without_a_title(

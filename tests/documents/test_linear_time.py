@@ -22,7 +22,7 @@ from app.documents.reading.html import read_html
 from app.documents.reading.pdf import _tidied
 from app.documents.search.questions import self_contained
 from app.documents.search.snippets import sentences, snippet
-from app.documents.search.terms import content_words, folded, indexed, terms
+from app.documents.search.terms import content_words, indexed, terms
 from app.values.document import Passage
 from app.values.text_normalisation import without_surrogates
 from tests.linear_time import QUICK, Read, linear_time_tests, read_all, require_linear
@@ -73,7 +73,6 @@ READERS: dict[str, Read] = {
     "passages of code": passages_of("a.py"),
     "newer form": lambda text: is_new_version(trigrams(text), trigrams(text)),
     "index of documents": indexed,
-    "folded": folded,
     "words of a question": lambda text: (terms(text), content_words(text)),
     "snippet passage": focus,
     "snippet by a question": focus_on,

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.documents.chunking import chunks
 from app.documents.search.snippets import best_start, sentences
-from app.documents.search.terms import content_words, folded, indexed, terms
+from app.documents.search.terms import content_words, indexed, terms
 from app.values.document import Passage
 from tests.support.labelled_questions import BOOKS, Kind, Question, read_questions, read_texts
 
@@ -143,12 +143,12 @@ class _Index:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
-        self._words = [frozenset(folded(indexed(text)).split()) for text in texts]
+        self._words = [frozenset(indexed(text).split()) for text in texts]
         self._having = Counter(word for words in self._words for word in words)
 
     def nearest(self, question: str) -> list[tuple[int, str]]:
         """All passages with their places, nearest first."""
-        wanted = {folded(term) for term in terms(question)}
+        wanted = set(terms(question))
         nearness = [sum(1 / self._having[term] for term in wanted & words) for words in self._words]
         order = sorted(range(len(self._texts)), key=lambda place: -nearness[place])
         return [(place, self._texts[place]) for place in order]

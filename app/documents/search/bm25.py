@@ -3,20 +3,24 @@
 A score alone does not show how well a passage answers, because it grows with the length of the question. So each
 passage also has a `share`, from 0 to 1: the part of the question's words that it contains, each word weighted by
 its rarity. Words that no passage has count, too, so that a question about something else has a small share
-everywhere. Words that only ask to look in the documents ("What do the sources say about …") do not count:
+everywhere. Stop words and words that only ask to look in the documents ("What do the sources say about …") do not:
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
+
+Of a long question the sentence or clause with the largest share counts, so that greetings and explanations around
+it take nothing away. A clause of few words is compared with CLAUSE_WEIGHT, so that a single word does not suffice.
 """
 
 import json
+import re
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
+from itertools import accumulate, chain
 from math import log
 
-from app.documents.search.terms import any_of, folded, terms
+from app.documents.search.terms import MAX_TERMS, Term, any_of, asked
 
 MIN_TOTAL = 1_000
 """Minimum number of passages that is assumed, because rarity means nothing among few: of three passages, each word
@@ -25,17 +29,22 @@ COMMON = 0.2
 """A word that is in a larger share of the passages is common; its passages are not counted further."""
 MIN_WEIGHT = 0.1
 """The weight of a common word."""
+CLAUSE_WEIGHT = 30.0
+"""The smallest weight that a clause's words are compared with, unless the whole question weighs less. Four or five
+rare words have it."""
+SENTENCE_END = re.compile(r"(?<=[.!?\u2026])\s+|(?<=[\u061f\u0964\u3002\uff01\uff1f])\s*|\n+")
+CLAUSE_END = re.compile(SENTENCE_END.pattern + r"|(?<=[;,:])\s+|(?<=[\u060c\u061b\uff0c\uff1b])\s*")
+MAX_CLAUSES = 64
+"""Maximum number of sentences, and of clauses, of a question that are compared by themselves."""
 MAX_SCORED = 3_000
 """Approximate maximum number of passages that are scored for a question. Its rarest words are searched first. A
 word in too many passages is not searched, because scoring them would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages, taken from the newest, that are scored for a question that has only common words."""
-ASKING_LIST = """
-    about cite cited document documents mention mentioned mentions passage passages quote said say says sentence
-    sentences source sources dokument dokumente dokumenten erwähnt quelle quellen sagen sagt satz steht über zitiere
+LANGUAGES = """
+    SELECT DISTINCT language FROM document
+    WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))
 """
-ASKING = frozenset(ASKING_LIST.split())
-"""Words by which a question only asks to look in the documents; they do not describe what it is about."""
 COUNTED = "SELECT count(*) FROM (SELECT 1 FROM passage_words WHERE passage_words MATCH ? LIMIT ?)"
 RANKED = """
     SELECT id, score FROM (
@@ -60,10 +69,10 @@ class Bm25Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Term:
-    """A phrase of a question, the number of passages that have it, and its weight."""
+class WeighedTerm:
+    """A word of a question, the number of passages that have it, and its weight."""
 
-    phrase: str
+    term: Term
     passages: int
     weight: float
 
@@ -71,49 +80,70 @@ class Term:
 def search_bm25(
     connection: sqlite3.Connection, collections: Sequence[int], question: str, limit: int
 ) -> tuple[Bm25Hit, ...]:
-    """Finds the passages of these collections that have words of the question, best first."""
+    """Finds the passages of these collections that have words of the question, best first.
+
+    A word that is asked twice counts twice."""
+    languages = [row[0] for row in connection.execute(LANGUAGES, (json.dumps(list(collections)),))] or [""]
+    sentences = [asked(one, languages) for one in SENTENCE_END.split(question, MAX_CLAUSES)]
+    clauses = [asked(one, languages) for one in CLAUSE_END.split(question, MAX_CLAUSES)]
+    whole = list(chain.from_iterable(sentences))[:MAX_TERMS]
     total = int(connection.execute("SELECT count(*) FROM passage").fetchone()[0])
-    weighed = [_weighed(connection, phrase, total) for phrase in terms(question)]
-    present = sorted((term for term in weighed if term.passages), key=lambda term: term.passages)
+    weighed = {term: _weighed(connection, term, total) for term in dict.fromkeys(whole)}
+    present = sorted(
+        (weighed[term] for term in whole if weighed[term].passages), key=lambda one: one.passages
+    )
     if not present:
         return ()
     # If all rare words are in other collections, the common words are searched.
     found = _found(connection, collections, _rare(present), limit) or _found(
         connection, collections, present, limit
     )
-    informative = [term for term in weighed if term.phrase not in ASKING] or weighed
-    shares = _shares(connection, informative, [row["id"] for row in found])
+    shares = _shares(connection, weighed, [*sentences, *clauses], [row["id"] for row in found])
     return tuple(Bm25Hit(row["id"], row["score"], shares[row["id"]]) for row in found)
 
 
-def _weighed(connection: sqlite3.Connection, phrase: str, total: int) -> Term:
+def _weighed(connection: sqlite3.Connection, term: Term, total: int) -> WeighedTerm:
     most = max(MIN_TOTAL, int(COMMON * total))
-    having = int(connection.execute(COUNTED, (any_of([phrase]), most)).fetchone()[0])
+    having = int(connection.execute(COUNTED, (any_of(term.phrases), most)).fetchone()[0])
     if having == most:
-        return Term(phrase, having, MIN_WEIGHT)
+        return WeighedTerm(term, having, MIN_WEIGHT)
     all_there = max(total, MIN_TOTAL)
-    return Term(phrase, having, max(MIN_WEIGHT, log((all_there - having + 0.5) / (having + 0.5))))
+    return WeighedTerm(term, having, max(MIN_WEIGHT, log((all_there - having + 0.5) / (having + 0.5))))
 
 
-def _rare(present: Sequence[Term]) -> list[Term]:
+def _rare(present: Sequence[WeighedTerm]) -> list[WeighedTerm]:
     """Returns the rarest word, and the next rare words whose passages can be scored as well; rarest first."""
-    costs = accumulate(term.passages for term in present)
-    return [
-        term for term, cost in zip(present, costs, strict=True) if term is present[0] or cost <= MAX_SCORED
-    ]
+    costs = accumulate(one.passages for one in present)
+    return [one for one, cost in zip(present, costs, strict=True) if one is present[0] or cost <= MAX_SCORED]
 
 
 def _found(
-    connection: sqlite3.Connection, collections: Sequence[int], asked: Sequence[Term], limit: int
+    connection: sqlite3.Connection, collections: Sequence[int], present: Sequence[WeighedTerm], limit: int
 ) -> list[sqlite3.Row]:
-    words, where = any_of(term.phrase for term in asked), json.dumps(list(collections))
+    words = any_of(phrase for one in present for phrase in one.term.phrases)
+    where = json.dumps(list(collections))
     return connection.execute(RANKED, (words, where, MAX_SCORED_COMMON, limit)).fetchall()
 
 
-def _shares(connection: sqlite3.Connection, weighed: Sequence[Term], passages: list[int]) -> dict[int, float]:
+def _shares(
+    connection: sqlite3.Connection,
+    weighed: Mapping[Term, WeighedTerm],
+    clauses: Sequence[Iterable[Term]],
+    passages: Sequence[int],
+) -> dict[int, float]:
+    """Returns each passage's share of the question, or of the clause of which it has the largest share."""
     # Searching the index for each word in each passage would take ten times as long as reading their texts.
-    whole = sum(term.weight for term in weighed)
-    phrases = [(f" {folded(term.phrase)} ", term.weight / whole) for term in weighed if term.passages]
-    texts = connection.execute(WORDS, (json.dumps(passages),))
-    plain = {row["rowid"]: f" {folded(row['text'])} " for row in texts}
-    return {one: sum(weight for phrase, weight in phrases if phrase in plain[one]) for one in passages}
+    weights = {term: one.weight for term, one in weighed.items() if not term.is_common}
+    whole = weights or {term: one.weight for term, one in weighed.items() if one.passages}
+    parts = [whole, *({term: weights[term] for term in clause if term in weights} for clause in clauses)]
+    least = min(sum(whole.values()), CLAUSE_WEIGHT)
+    totals = [max(sum(part.values()), least) for part in parts]
+    found = dict[int, float]()
+    for row in connection.execute(WORDS, (json.dumps(passages),)):
+        text = f" {row['text']} "
+        has = [term for term in whole if any(f" {phrase} " in text for phrase in term.phrases)]
+        found[row["rowid"]] = max(
+            sum(part.get(term, 0.0) for term in has) / total
+            for part, total in zip(parts, totals, strict=True)
+        )
+    return found

@@ -11,7 +11,8 @@ from pathlib import PurePath
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from app.documents.search.terms import PIECE, RUN, folded, indexed, terms
+from app.documents.search.languages import language_of
+from app.documents.search.terms import PIECE, RUN, indexed, terms
 from app.values.document import Passage
 
 MAX_ABBREVIATION = 20
@@ -104,13 +105,14 @@ def best_sentence(text: str, question: str) -> Span:
 
 def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
     """Yields the text in parts, each with whether it matches a word of the question (compared as in the index)."""
-    asked = terms(question)
-    words = {folded(term) for term in asked if " " not in term}
-    pairs = [term.replace(" ", "") for term in asked if RUN.fullmatch(term.replace(" ", ""))]
+    language = language_of(text)
+    found = terms(question, language)
+    words = {term for term in found if " " not in term}
+    pairs = [term.replace(" ", "") for term in found if RUN.fullmatch(term.replace(" ", ""))]
     is_hit = bytearray(len(text))
-    for found in chain(PIECE.finditer(text), *(re.finditer(re.escape(pair), text) for pair in pairs)):
-        if found[0] in pairs or not words.isdisjoint(folded(indexed(found[0])).split()):
-            is_hit[found.start() : found.end()] = b"\1" * len(found[0])
+    for one in chain(PIECE.finditer(text), *(re.finditer(re.escape(pair), text) for pair in pairs)):
+        if one[0] in pairs or not words.isdisjoint(indexed(one[0], language).split()):
+            is_hit[one.start() : one.end()] = b"\1" * len(one[0])
     end = 0
     for hit, run in groupby(is_hit):
         begin, end = end, end + sum(1 for _ in run)
@@ -130,8 +132,9 @@ def _spans(text: str) -> list[Span]:
 
 def _best(text: str, spans: Sequence[Span], question: str) -> int:
     """Returns the index of the sentence that has most of the question's words; of several, the first."""
-    asked = [folded(term) for term in terms(question)]
-    sentences_words = [f" {folded(indexed(text[begin:end]))} " for begin, end in spans]
+    language = language_of(text)
+    asked = terms(question, language)
+    sentences_words = [f" {indexed(text[begin:end], language)} " for begin, end in spans]
     has = [[term for term in asked if f" {term} " in words] for words in sentences_words]
     seen = Counter(term for found in has for term in found)
     weights = [sum(1 / seen[term] for term in found) for found in has]

@@ -1,56 +1,97 @@
 """The words of a passage that are indexed, and the words of a question that are searched.
 
-FTS5's unicode61 tokenizer folds accents and case. The following is added here:
+The index holds stems in the language of the text, without case and accents. Characters that are not shown, such as
+soft hyphens, are left out. Names keep the signs that tell them apart:
 
-    indexed     parseHTTPDate of app.dates  ->  "parseHTTPDate parse HTTP Date of app.dates"
+    indexed     parseHTTPDate of app.dates  ->  "parsehttpdate pars http date of app date"
+                C++ and .NET                ->  "c++ and .net net"
                 会议记录                      ->  "会 议 记 录"
 
-A question searches for any of its words, and BM25 prefers the rare words. Stop words ("what", "is", "the") are left
-out, unless there are no other words. An identifier is searched whole, as a phrase, and by its parts:
+A question searches for any of its words, and BM25 prefers the rare words. An identifier is searched whole, as a
+phrase, and by its parts. A script without spaces is searched by pairs of characters, Thai and its kin by threes:
 
-    searched    What is os.path?            ->  ["os path"], ["os"], ["path"]
-                会议记录                      ->  ["会 议"], ["议 记"], ["记 录"]
+    searched    What is os.path?            ->  "what", "is", "os path", "os", "path"
+                会议记录                      ->  "会 议", "议 记", "记 录"
 """
 
-import re
 import unicodedata
-from collections.abc import Iterable, Iterator
-from itertools import pairwise
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache, lru_cache
+from itertools import islice
 
-from app.values.text_normalisation import UNSPACED, normalized, spaced, storable
+import regex
+from stop_words import safe_get_stop_words
 
-CAMEL = re.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+from app.documents.search.languages import stem_of
+from app.values.text_normalisation import UNSPACED, normalized, storable
+
+CAMEL = regex.compile(r"(?<=[a-z\d])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 """The positions between the parts of an identifier: parse|HTTP|Date."""
-NAME = re.compile(r"(?<![^\W_])(?:[^\W_]*[a-z\d][A-Z][^\W_]*|[^\W_]*[A-Z][A-Z][a-z][^\W_]*)")
-"""An identifier of several parts, which the tokenizer would index as one word."""
-WORD = re.compile(r"\w+(?:[.\-/:]+\w+)*")
+INVISIBLE = regex.compile(r"\p{Cf}+")
+LETTERS = r"[\p{L}\p{N}\p{M}][\p{L}\p{N}\p{M}\p{Cf}]*+"
+NAMED = (
+    rf"(?:{LETTERS}(?:\+\+(?!\+)|[+#](?![\p{{L}}\p{{N}}+#]))?+"
+    rf"|(?<![^\s(\[\"'/\u201c\u201e])\.(?=\p{{L}}){LETTERS})"
+)
+"""A word, or a name with a sign: C++, F#, .NET."""
+PIECE = regex.compile(NAMED)
+WORD = regex.compile(rf"{NAMED}(?:[.\-/:&_]++{NAMED})*+")
 """A word of a question, including signs within an identifier, a number or a date."""
-PIECE = re.compile(r"[^\W_]+")
-RUN = re.compile(f"(?:{UNSPACED.pattern})+")
-CONTRACTED = re.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", re.IGNORECASE)
+RUN = regex.compile(f"(?:{UNSPACED.pattern})++")
+SYLLABLES = regex.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
+"""A character of Thai, Lao, Burmese or Khmer, of which it takes several to write a syllable."""
+CONTRACTED = regex.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", regex.IGNORECASE)
 """Contracted endings, as in isn't, what's and they're; without its ending the word is a stop word."""
-SIGNS = {code: " " for code in range(128) if not chr(code).isalnum()}
-MAX_TERMS = 64
+MAX_TERMS = 128
 """Maximum number of terms of a question that are searched; of a longer text, only the first terms are."""
 
-STOP_WORD_LIST = """
+ENGLISH_LIST = """
     a an and are as at be been by can could do does did for from has have how i if in into is it its me my of on or
     our should that the their them then there these they this to was we were what when where which who whom whose
     why will with would you your
 """
-STOP_WORDS = frozenset(STOP_WORD_LIST.split())
+ASKING_LIST = """
+    about cite cited document documents mention mentioned mentions passage passages quote said say says sentence
+    sentences source sources dokument dokumente dokumenten erwähnt quelle quellen sagen sagt satz steht über zitiere
+"""
+ASKING = frozenset(ASKING_LIST.split())
+"""Words by which a question only asks to look in the documents; they do not describe what it is about."""
+STOP_WORDS = frozenset(ENGLISH_LIST.split())
+"""English words that any question may have."""
 
 
-def indexed(text: str) -> str:
-    """Returns the text to put into the index, with the parts of identifiers added and unspaced scripts spaced."""
-    return spaced(NAME.sub(lambda found: " ".join([found[0], *CAMEL.split(found[0])]), text))
+@dataclass(frozen=True, slots=True)
+class Term:
+    """A word of a question as FTS5 phrases, one for each language of the texts; `is_common` if it says little."""
+
+    phrases: tuple[str, ...]
+    is_common: bool = False
 
 
-def terms(question: str) -> tuple[str, ...]:
-    """Returns the words of a question as FTS5 phrases, each once, without stop words."""
-    found = tuple(dict.fromkeys(_phrases(question)))
-    without = tuple(term for term in found if term not in STOP_WORDS)
-    return (without or found)[:MAX_TERMS]
+def indexed(text: str, language: str = "") -> str:
+    """Returns the words of a text as they are indexed, between spaces."""
+    plain = _plain(text)
+    words: list[str] = PIECE.findall(plain if plain.isascii() else UNSPACED.sub(r" \g<0> ", plain))
+    return " ".join(filter(None, (_indexed_word(word, language) for word in words)))
+
+
+def asked(question: str, languages: Sequence[str]) -> list[Term]:
+    """Returns the words of a question in order, as often as they occur, for texts in these languages."""
+    common = frozenset[str]().union(*map(_stop_words, languages))
+    found = list[Term]()
+    for group in islice(_groups(question), MAX_TERMS):
+        plain, *phrases = (_phrase(group, language) for language in ("", *languages))
+        if plain:
+            found.append(Term(tuple(dict.fromkeys(phrases)), plain in common))
+    return found
+
+
+def terms(question: str, language: str = "") -> tuple[str, ...]:
+    """Returns the words of a question as they are indexed, each once, without stop words if there are others."""
+    found = asked(question, [language])
+    kept = [term for term in found if not term.is_common] or found
+    return tuple(dict.fromkeys(term.phrases[0] for term in kept))
 
 
 def content_words(question: str) -> tuple[str, ...]:
@@ -59,39 +100,70 @@ def content_words(question: str) -> tuple[str, ...]:
     return tuple(word for word in words if word.lower() not in STOP_WORDS)
 
 
-def any_of(terms: Iterable[str]) -> str:
-    """Makes an FTS5 query for passages with any of these terms."""
-    return " OR ".join(f'"{term}"' for term in terms)
+def any_of(phrases: Iterable[str]) -> str:
+    """Makes an FTS5 query for passages with any of these phrases."""
+    return " OR ".join(f'"{phrase}"' for phrase in phrases)
 
 
-def folded(text: str) -> str:
-    """Returns the words of an indexed text, folded like the tokenizer does, between spaces: "Éa_b!" -> "ea b"."""
-    if text.isascii():
-        return " ".join(text.lower().translate(SIGNS).split())  # ten times as fast as the general case
-    letters = "".join(one for one in normalized("NFKD", text) if not unicodedata.combining(one))
-    return " ".join(PIECE.findall(letters.lower()))
+def _plain(text: str) -> str:
+    return str(INVISIBLE.sub("", normalized("NFKC", storable(text))))
 
 
-def _phrases(question: str) -> Iterator[str]:
+def _phrase(words: Iterable[str], language: str) -> str:
+    return " ".join(filter(None, (_token(word, language) for word in words)))
+
+
+@lru_cache(maxsize=20_000)
+def _indexed_word(word: str, language: str) -> str:
+    return _phrase(_parts(word), language)
+
+
+@lru_cache(maxsize=20_000)
+def _token(word: str, language: str) -> str:
+    """Returns the stem of a word without accents."""
+    stem = stem_of(word.lower(), language)
+    if stem.isascii():
+        return stem
+    letters = (one for one in normalized("NFD", INVISIBLE.sub("", stem)) if not _is_accent(one))
+    return normalized("NFC", "".join(letters))
+
+
+def _is_accent(character: str) -> bool:
+    """Returns whether a mark may be left out: accents and the vowels of Arabic and Hebrew, but not of Hindi."""
+    place = unicodedata.combining(character)
+    return 10 <= place <= 36 or place >= 200
+
+
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    """Returns the words, without accents, that say little in a question about a text of this language."""
+    listed = " ".join(safe_get_stop_words(language))
+    return STOP_WORDS | ASKING | frozenset(indexed(listed).split())
+
+
+def _groups(question: str) -> Iterator[list[str]]:
+    """Yields the words of a question, each in the pieces that form a phrase."""
     for word in _words(question):
         if RUN.fullmatch(word):
-            yield from _pairs(word)
+            size = 3 if SYLLABLES.match(word) else 2
+            yield from ([*word[at : at + size]] for at in range(max(1, len(word) - size + 1)))
             continue
-        parts = PIECE.findall(word)
-        yield " ".join(parts).lower()
-        yield from (piece.lower() for part in parts for piece in (part, *_pieces(part)))
+        pieces = PIECE.findall(word)
+        if len(pieces) > 1:
+            yield pieces
+        yield from ([part] for piece in pieces for part in _parts(piece))
 
 
 def _words(question: str) -> Iterator[str]:
-    text = CONTRACTED.sub("", normalized("NFKC", storable(question)))
-    yield from (word for word in WORD.findall(RUN.sub(" ", text)) if PIECE.search(word))
+    text = CONTRACTED.sub("", _plain(question))
+    yield from WORD.findall(RUN.sub(" ", text))
     yield from RUN.findall(text)
 
 
-def _pieces(name: str) -> list[str]:
-    return CAMEL.split(name) if NAME.fullmatch(name) else [name]
-
-
-def _pairs(run: str) -> list[str]:
-    """Makes pairs of neighbouring characters, because in a script without spaces a single one means little."""
-    return [f"{first} {second}" for first, second in pairwise(run)] or [run]
+def _parts(word: str) -> list[str]:
+    """Returns a word, and its parts if it is an identifier or a name with a sign."""
+    bare = word.strip("+#.")
+    if bare != word:
+        return [word, *_parts(bare)] if len(bare) > 1 else [word]
+    parts = [] if word.islower() else CAMEL.split(word)
+    return [word, *parts] if len(parts) > 1 else [word]

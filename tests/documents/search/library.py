@@ -8,13 +8,13 @@ import numpy as np
 
 from app.database import Database
 from app.documents.embedding import Vectors
-from app.documents.search.terms import folded, indexed
+from app.documents.search.terms import indexed
 
 WIDTH = 256
 
 
 def add_document(
-    database: Database, passages: Sequence[str], collection: int = 1, state: str = "ready"
+    database: Database, passages: Sequence[str], collection: int = 1, state: str = "ready", language: str = ""
 ) -> list[int]:
     """Store a text that is these passages; their ids."""
     with database.writing() as connection:
@@ -22,8 +22,9 @@ def add_document(
             "INSERT OR IGNORE INTO collection (id, name, created) VALUES (?, 'c', 0)", (collection,)
         )
         document = connection.execute(
-            "INSERT INTO document (collection, title, source, state, added) VALUES (?, '', 'pasted', ?, 0)",
-            (collection, state),
+            "INSERT INTO document (collection, title, source, state, added, language)"
+            " VALUES (?, '', 'pasted', ?, 0, ?)",
+            (collection, state, language),
         ).lastrowid
         text, ids = "", []
         for words in passages:
@@ -33,7 +34,7 @@ def add_document(
             )
             ids.append(int(row.lastrowid or 0))
             connection.execute(
-                "INSERT INTO passage_words (rowid, text) VALUES (?, ?)", (ids[-1], indexed(words))
+                "INSERT INTO passage_words (rowid, text) VALUES (?, ?)", (ids[-1], indexed(words, language))
             )
             text += words + "\n"
         connection.execute(
@@ -45,7 +46,7 @@ def add_document(
 def word_vector(text: str) -> Vectors:
     """A vector whose cosine to another says how many words two texts share; synonyms are one word."""
     vector = np.zeros(WIDTH, np.float32)
-    for word in folded(text).split():
+    for word in indexed(text).split():
         vector[zlib.crc32(SYNONYMS.get(word, word).encode()) % WIDTH] += 1
     return vector / max(1e-6, float(np.linalg.norm(vector)))
 

@@ -4,6 +4,7 @@ import pytest
 
 from app.database import Database
 from app.documents.search.bm25 import MAX_SCORED, search_bm25
+from app.documents.searcher import MIN_SHARE_ALONE
 from tests.documents.search.library import add_document
 
 FILLER = [f"page {number} tells of nothing in particular" for number in range(20)]
@@ -43,7 +44,7 @@ def test_the_share_is_how_much_of_the_question_a_passage_has(database: Database)
 def test_words_that_are_nowhere_count_against_all(database: Database) -> None:
     add_document(database, ["a short notice", *FILLER])
     with database.reading() as connection:
-        (one,) = search_bm25(connection, [1], "notice of quantum chromodynamics", 9)
+        one, *_ = search_bm25(connection, [1], "notice of quantum chromodynamics", 9)
     assert one.share < 0.4
 
 
@@ -75,3 +76,36 @@ def test_common_words_find_where_the_rare_ones_are_in_other_collections(database
     add_document(database, ["a zebra"], collection=2)
     here = add_document(database, ["a page of this collection"], collection=1)
     assert found(database, "the zebra on the page") == here
+
+
+def test_a_word_that_is_asked_twice_counts_twice(database: Database) -> None:
+    lease, zebra = add_document(database, ["a lease", "a zebra", *FILLER])[:2]
+    assert found(database, "the lease, the lease or the zebra")[:2] == [lease, zebra]
+    assert found(database, "the lease, the zebra or the zebra")[:2] == [zebra, lease]
+
+
+POLITE = (
+    "Hello, I hope that you are well. My sister and I have read all the papers yesterday evening, and could not "
+    "agree at all. {} Thank you very much in advance, that helps us a lot before our journey to Norway!"
+)
+
+
+@pytest.mark.parametrize(
+    ("question", "is_found"), [("How long is the notice period?", True), ("Who sings?", False)]
+)
+def test_a_long_polite_question_shares_as_much_as_its_sentence(
+    database: Database, question: str, is_found: bool
+) -> None:
+    add_document(database, ["The notice period is three months.", "The rent is due in May.", *FILLER])
+    with database.reading() as connection:
+        hits = search_bm25(connection, [1], POLITE.format(question), 9)
+    assert (max((one.share for one in hits), default=0) >= MIN_SHARE_ALONE) == is_found
+
+
+def test_words_are_compared_by_their_stems_in_the_languages_of_the_texts(database: Database) -> None:
+    german, french = (
+        add_document(database, [text], language=language)
+        for text, language in [("Das Haus hat viele Fenster.", "de"), ("Les lois sont nationales.", "fr")]
+    )
+    assert found(database, "H\u00e4user") == german
+    assert found(database, "une loi nationale") == french
