@@ -33,6 +33,8 @@ STREAMED: dict[int | str, Json] = {200: {"content": {"text/event-stream": {}}}}
 LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u2028\u2029\u0085"}
 """Characters at which some clients split lines although JSON may contain them, and how they are escaped."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+NOT_ENFORCED = "x-foresight-not-enforced"
+"""The header that names keywords of a JSON Schema that the answer may not meet."""
 PATIENCE = 1.0
 """Seconds after which a stream's headers leave, although nothing is known of its reply."""
 COMMENT_SECONDS = 5.0
@@ -74,6 +76,8 @@ class Plan(ABC):
 
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
+        left_out = tools.not_enforced
+        self.headers = HEADERS | ({NOT_ENFORCED: ", ".join(left_out)} if left_out else {})
 
     def begin(self, index: int) -> Iterable[Json]:
         """Return the events that come before a choice's text."""
@@ -118,7 +122,7 @@ class Plan(ABC):
         events = self._events(services, choices)
         if not is_stream:
             await unless_closed(http, _run_to_the_end(events))
-            return JSONResponse(self.whole(choices))
+            return JSONResponse(self.whole(choices), headers=self.headers)
         first = asyncio.ensure_future(anext(events))
         try:
             await unless_closed(http, asyncio.wait([first], timeout=PATIENCE))
@@ -127,7 +131,9 @@ class Plan(ABC):
             raise
         if first.done():
             first.result()
-        return StreamingResponse(self._frames(first, events), media_type=self.media_type, headers=HEADERS)
+        return StreamingResponse(
+            self._frames(first, events), media_type=self.media_type, headers=self.headers
+        )
 
     async def _events(self, services: ApiServices, choices: list[Choice]) -> AsyncGenerator[Json, None]:
         """Yield all events, choice by choice. Appends each choice that has begun to `choices`."""

@@ -6,11 +6,11 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.errors import ApiError
-from app.values.json_answers import with_known_formats
+from app.values.json_schemas import for_grammar
 from app.values.logits import Grammar
 
 ANYTHING = {"type": "object"}
-WHITESPACE = {"x-guidance": {"whitespace_pattern": "[ \\n]?"}}
+OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True}}
 
 
 class ResponseFormat(BaseModel):
@@ -48,25 +48,6 @@ def json_rule(schema: Any) -> str:
     """Write a rule for JSON that matches a schema; a schema may also be true or false."""
     if not isinstance(schema, dict):
         return f"%json {json.dumps(schema)}"
-    schema = with_known_formats(schema)
+    schema, _ = for_grammar(schema)
     typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
-    return "%json " + json.dumps({**typed, **WHITESPACE})
-
-
-def closed(schema: Any) -> Any:
-    """Return the schema changed so that its objects allow only the properties it names.
-
-    A function takes no other arguments, and a small model would make some up. An object that sets
-    additionalProperties itself stays as it is."""
-    if not isinstance(schema, dict) or "allOf" in schema:
-        return schema
-    found = dict(schema)
-    for key in ("properties", "$defs", "definitions"):
-        if isinstance(found.get(key), dict):
-            found[key] = {name: closed(one) for name, one in found[key].items()}
-    for key in ("anyOf", "oneOf"):
-        if isinstance(found.get(key), list):
-            found[key] = [closed(one) for one in found[key]]
-    if "items" in found:
-        found["items"] = closed(found["items"])
-    return {"additionalProperties": False, **found} if "properties" in found else found
+    return "%json " + json.dumps({**typed, **OPTIONS})

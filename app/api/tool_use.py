@@ -10,9 +10,10 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.api.call_patterns import call_patterns
 from app.api.errors import ApiError
 from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
-from app.api.response_format import closed, json_rule
+from app.api.response_format import json_rule
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
+from app.values.json_schemas import for_grammar
 from app.values.logits import Grammar, lark_text
 
 EXPLAINED = """# Tools
@@ -97,6 +98,14 @@ class ToolUse:
     def control(self) -> tuple[str, ...]:
         """The texts whose control tokens must be kept in the reply's text."""
         return (*self.calls.texts, *call_patterns(self.calls).openings) if self.offered else ()
+
+    @property
+    def not_enforced(self) -> list[str]:
+        """The keywords of JSON Schema that the grammar's schemas have and that it does not enforce."""
+        schemas = [one.parameters for one in self.forced]
+        if not self.forced and self.form and self.form.kind == "json_schema":
+            schemas = [parse_json(self.form.source)]
+        return sorted({word for schema in schemas for word in for_grammar(schema)[1]})
 
     def grammar_param(self, form: str = "response_format") -> str:
         """Return the request parameter that the grammar comes from: "tools" if calls are forced, else `form`."""
@@ -192,7 +201,7 @@ def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat =
     for place, tool in enumerate(tools):
         heading = lark_text(f"{form.before_name}{json.dumps(tool.name)[1:-1]}{form.after_name}")
         rules.append(f"call{place}: {heading} args{place} {lark_text(form.after_arguments)}".rstrip())
-        rules.append(_arguments_rule(place, closed(tool.parameters or NOTHING), form))
+        rules.append(_arguments_rule(place, tool.parameters or NOTHING, form))
     one = " | ".join(f"call{place}" for place in range(len(tools)))
     more = f"({lark_text(form.between)} call){{0,{most - 1}}}" if most > 1 else ""
     start = " ".join(part for part in (lark_text(form.begin), "call", more, lark_text(form.end)) if part)

@@ -5,7 +5,6 @@ separate process whether replies can be made to match a schema (`check_grammar`)
 """
 
 from dataclasses import dataclass
-from typing import Any
 
 from app.errors import BadOption
 from app.values.dataclass_json import parse_json
@@ -13,12 +12,6 @@ from app.values.logits import Grammar
 
 LONGEST_SCHEMA = 500_000
 """Maximum number of characters of a schema."""
-KNOWN_FORMATS = frozenset(
-    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
-)
-"""The formats of strings that the grammar library can hold an answer to."""
-VALUES = ("const", "enum", "default", "examples")
-"""Keywords of a schema whose values are data."""
 ANY_OBJECT = '{"type": "object"}'
 
 
@@ -37,19 +30,6 @@ class JsonAnswers:
         if problem := schema_problem(self.schema):
             raise BadOption(problem)
         return Grammar("json_schema", self.schema.strip() or ANY_OBJECT)
-
-
-def with_known_formats(schema: Any) -> Any:
-    """Return the schema without formats that the grammar library does not know, which are notes in JSON Schema."""
-    if isinstance(schema, list):
-        return [with_known_formats(one) for one in schema]
-    if not isinstance(schema, dict):
-        return schema
-    return {
-        key: one if key in VALUES else with_known_formats(one)
-        for key, one in schema.items()
-        if key != "format" or not isinstance(one, str) or one in KNOWN_FORMATS
-    }
 
 
 def schema_problem(text: str) -> str:

@@ -46,6 +46,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"type": "nonsense"}}}},
         "response_format",
     ),
+    "a schema that no grammar can hold an answer to": (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}},
+        "response_format",
+    ),
     "a broken schema of a tool": (
         {
             "tools": [{"type": "function", "function": {"name": "x", "parameters": NO_SCHEMA}}],

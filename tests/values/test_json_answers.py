@@ -5,7 +5,7 @@ import json
 import pytest
 
 from app.errors import BadOption
-from app.values.json_answers import JsonAnswers, schema_problem, with_known_formats
+from app.values.json_answers import JsonAnswers, schema_problem
 from app.values.logits import Grammar
 
 SCHEMA = json.dumps({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]})
@@ -37,13 +37,6 @@ def test_looking_at_a_schema_compiles_nothing() -> None:
     defs = {f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(5_000)}  # ends a process that compiles it
     assert schema_problem(json.dumps({"$ref": "#/$defs/d0", "$defs": defs})) == ""
     assert schema_problem('{"type": "strng"}') == "", "that is for the engine to say"
-
-
-def test_formats_that_no_grammar_knows_are_notes() -> None:
-    known, unknown = {"type": "string", "format": "uuid"}, {"type": "string", "format": "path"}
-    properties = {"format": unknown, "id": known, "kind": {"enum": [{"format": "path"}]}}
-    found = with_known_formats({"anyOf": [{"properties": properties}]})
-    assert found == {"anyOf": [{"properties": {**properties, "format": {"type": "string"}}}]}
 
 
 def test_answers_have_the_schema_or_are_any_object() -> None:

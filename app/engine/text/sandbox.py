@@ -7,6 +7,7 @@ process. Grammars have a process of their own, so that other jobs do not wait fo
 """
 
 import json
+import re
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -231,6 +232,8 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
     _, is_of_schema, of_schema = problem.partition("failed to compile JSON schema: ")
     if is_of_schema:  # a grammar may hold a schema; lines of the grammar follow
         what, problem = "JSON schema", of_schema.partition("\n")[0]
+    if keywords := re.search(r"Unimplemented keys: \[(.*?)\]", problem):
+        problem = f"{keywords[1]} cannot be enforced while an answer is written"
     reason = " ".join(problem.split())[:300].rstrip(".:")
     return GrammarRefused(f"The {what} cannot be used ({reason}): change it, or leave it out.")
 

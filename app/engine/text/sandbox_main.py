@@ -22,7 +22,7 @@ from app.engine.text.prompt_probes import find_chat_format
 from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
 from app.values.dataclass_json import to_dict
-from app.values.json_answers import with_known_formats
+from app.values.json_schemas import for_grammar
 from app.values.logits import CONTROL_RULE, GrammarKind
 
 MEMORY = 2 * 2**30
@@ -161,9 +161,11 @@ def grammar_source(kind: GrammarKind, source: str) -> str:
 
     match kind:
         case "json_schema":
-            schema = with_known_formats(json.loads(source))
+            schema, _ = for_grammar(json.loads(source))
             return str(
-                LLMatcher.grammar_from_json_schema(schema, overrides={"whitespace_pattern": WHITESPACE})
+                LLMatcher.grammar_from_json_schema(
+                    schema, overrides={"whitespace_pattern": WHITESPACE, "coerce_one_of": True}
+                )
             )
         case "regex":
             return str(LLMatcher.grammar_from_regex(source))
