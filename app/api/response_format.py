@@ -6,7 +6,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.errors import ApiError
-from app.values.json_schemas import for_grammar
+from app.values.json_answers import for_grammar
 from app.values.logits import Grammar
 
 ANYTHING = {"type": "object"}

@@ -13,7 +13,7 @@ from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.api.response_format import json_rule
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
-from app.values.json_schemas import for_grammar
+from app.values.json_answers import for_grammar
 from app.values.logits import Grammar, lark_text
 
 EXPLAINED = """# Tools

@@ -1,10 +1,14 @@
-"""Answers as JSON: whether a chat wants them, by which JSON Schema, and whether the schema is a JSON object.
+"""Answers as JSON: whether a chat wants them, by which JSON Schema, and what the grammar library gets of the schema.
+
+    {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": S}    ->    {"properties": {"a": S, "b": S}}
 
 Nothing here compiles a schema, because compiling a stranger's schema can crash the process. The engine checks in a
 separate process whether replies can be made to match a schema (`check_grammar`).
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from app.errors import BadOption
 from app.values.dataclass_json import parse_json
@@ -12,6 +16,16 @@ from app.values.logits import Grammar
 
 LONGEST_SCHEMA = 500_000
 """Maximum number of characters of a schema."""
+KNOWN_FORMATS = frozenset(
+    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
+)
+"""The formats of strings that the grammar library can hold an answer to; others are notes in JSON Schema."""
+VALUES = frozenset(("const", "enum", "default", "examples"))
+"""Keywords whose values are data."""
+BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions"))
+"""Keywords whose values are schemas by their names."""
+JOINING = frozenset(("allOf", "anyOf", "oneOf", "$ref"))
+"""Keywords that may add properties to an object's own."""
 ANY_OBJECT = '{"type": "object"}'
 
 
@@ -45,3 +59,94 @@ def schema_problem(text: str) -> str:
     if not isinstance(found, dict):
         return 'A JSON Schema is an object, such as {"type": "object"}. Correct it, or empty the box.'
     return ""
+
+
+def for_grammar(schema: Any) -> tuple[Any, list[str]]:
+    """Return the schema that the grammar library gets, and the keywords that it does not enforce.
+
+    Objects get only the properties that the schema names, because a small model would make up others without
+    end, unless the schema sets additionalProperties or joins objects (allOf)."""
+    translation = _Translation(schema)
+    return translation.of(schema), sorted(translation.left_out)
+
+
+class _Translation:
+    def __init__(self, root: Any) -> None:
+        self._root = root
+        self._has_parts = _has_parts(root)
+        self.left_out: set[str] = set()
+
+    def of(self, schema: Any) -> Any:
+        if isinstance(schema, list):
+            return [self.of(one) for one in schema]
+        if not isinstance(schema, dict):
+            return schema
+        found = {key: self._value(key, value) for key, value in schema.items()}
+        if found.get("format") not in (None, *KNOWN_FORMATS):
+            del found["format"]
+        if found.pop("uniqueItems", False) is True:
+            self.left_out.add("uniqueItems")
+            found = _limited(found)
+        if "oneOf" in found and not _are_apart(schema):
+            self.left_out.add("oneOf")
+        if "propertyNames" in found:
+            found = self._with_names(found)
+        is_whole = not self._has_parts and not JOINING & found.keys()
+        if (
+            "properties" in found
+            and is_whole
+            and set(found.get("required", ())) <= found["properties"].keys()
+        ):
+            found.setdefault("additionalProperties", False)
+        return found
+
+    def _value(self, key: str, value: Any) -> Any:
+        if key in VALUES:
+            return value
+        if key in BY_NAME and isinstance(value, dict):
+            return {name: self.of(one) for name, one in value.items()}
+        return self.of(value)
+
+    def _with_names(self, schema: dict[str, Any]) -> dict[str, Any]:
+        """Return an object's schema with the names that it allows in place of propertyNames."""
+        names = self._referred(schema.pop("propertyNames"))
+        known = names.get("enum", [names["const"]] if "const" in names else [])
+        of_any = schema.get("additionalProperties", True)
+        if (known or "pattern" in names) and not {"properties", "patternProperties"} & schema.keys():
+            by_name = dict.fromkeys(map(str, known), of_any) if known else {names["pattern"]: of_any}
+            kind = "properties" if known else "patternProperties"
+            return {**schema, kind: by_name, "additionalProperties": False}
+        if names.keys() - {"type", "title", "description"}:
+            self.left_out.add("propertyNames")
+        return schema
+
+    def _referred(self, schema: Any) -> Mapping[str, Any]:
+        """Return the schema, or the one that it refers to by its name among the definitions."""
+        name = schema.get("$ref", "") if isinstance(schema, dict) else ""
+        definitions = self._root.get("$defs", {}) if isinstance(self._root, dict) else {}
+        found = definitions.get(str(name).removeprefix("#/$defs/"), schema)
+        return found if isinstance(found, dict) else {}
+
+
+def _has_parts(schema: Any) -> bool:
+    """Return whether somewhere in the schema an object is the sum of several."""
+    if isinstance(schema, list):
+        return any(map(_has_parts, schema))
+    if not isinstance(schema, dict):
+        return False
+    return len(schema.get("allOf") or ()) > 1 or any(map(_has_parts, schema.values()))
+
+
+def _limited(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return an array's schema with at most as many items as there are different ones, if these are listed."""
+    items = schema.get("items")
+    if not isinstance(items, dict) or not isinstance(items.get("enum"), list):
+        return schema
+    return {**schema, "maxItems": min(len(items["enum"]), schema.get("maxItems", len(items["enum"])))}
+
+
+def _are_apart(schema: dict[str, Any]) -> bool:
+    """Return whether it is plain that no value fits two branches of a oneOf."""
+    branches = schema["oneOf"] if isinstance(schema["oneOf"], list) else []
+    kinds = [str(one.get("type")) for one in branches if isinstance(one, dict) and one.get("type")]
+    return "discriminator" in schema or len(set(kinds)) == len(branches)

@@ -22,7 +22,7 @@ from app.engine.text.prompt_probes import find_chat_format
 from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
 from app.values.dataclass_json import to_dict
-from app.values.json_schemas import for_grammar
+from app.values.json_answers import for_grammar
 from app.values.logits import CONTROL_RULE, GrammarKind
 
 MEMORY = 2 * 2**30
