@@ -1,4 +1,4 @@
-"""Answers as JSON: whether a chat wants them, by which JSON Schema, and what the grammar library gets of the schema.
+"""Answers as JSON: whether a chat wants them, by which JSON Schema, and what the grammar library gets of it.
 
     {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": S}    ->    {"properties": {"a": S, "b": S}}
 
