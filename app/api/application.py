@@ -15,7 +15,6 @@ from app.api.completions import completions_router
 from app.api.embeddings import embeddings_router
 from app.api.errors import add_error_handlers
 from app.api.ollama import ollama_router
-from app.api.ollama_models import ollama_models_router
 from app.api.responses import responses_router
 from app.api.services import ApiServices, ServedModel
 from app.web.origin_check import OWN_NAMES, IsOwnName, Origins
@@ -32,18 +31,10 @@ def build_api(
     app = FastAPI(title="Foresight", docs_url=None, redoc_url=None, openapi_url=f"{PREFIX}/openapi.json")
     add_error_handlers(app)
     routes = APIRouter(prefix=PREFIX, responses=REFUSALS)
-    for make in (
-        models_router,
-        chat_router,
-        completions_router,
-        embeddings_router,
-        responses_router,
-        messages_router,
-    ):
+    for make in ROUTERS:
         routes.include_router(make(services))
     app.include_router(routes)
-    for make in (ollama_router, ollama_models_router):
-        app.include_router(make(services), prefix="/api", responses=REFUSALS)
+    app.include_router(ollama_router(services), prefix="/api", responses=REFUSALS)
 
     @app.api_route(OPEN_PATH, methods=["GET", "HEAD"], include_in_schema=False)
     def health() -> dict[str, str]:
@@ -82,6 +73,16 @@ def models_router(services: ApiServices) -> APIRouter:
 def _model(name: str) -> dict[str, Any]:
     # `created` is required to be a number, but a model's files do not record when it was made.
     return {"id": name, "object": "model", "created": 0, "owned_by": "foresight"}
+
+
+ROUTERS = (
+    models_router,
+    chat_router,
+    completions_router,
+    embeddings_router,
+    responses_router,
+    messages_router,
+)
 
 
 class RunningApi:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from fastapi import APIRouter, Response
@@ -15,20 +16,23 @@ from starlette.requests import Request as HttpRequest
 
 from app.api.answers import Choice, Json, Logprobs
 from app.api.chat_messages import ChatMessage
-from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
+from app.api.chat_plan import ChatPlan, ChatRequest, MakePlan, answer_chat
 from app.api.embeddings import EmbeddingsRequest, embedded
 from app.api.errors import invalid_part
-from app.api.ollama_models import ModelName
 from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser, ThoughtDelta
-from app.api.request_fields import JsonRoute, Some, refuse
+from app.api.request_fields import Body, JsonRoute, Some, refuse
 from app.api.services import ApiServices, ServedModel
 from app.values.chat_format import ChatFormat
 
-OPTIONS = {"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"}
-"""Names of options that differ from the names of OpenAI's API, or of other servers."""
-SAME_OPTIONS = (
-    "temperature", "top_k", "top_p", "min_p", "seed", "stop", "presence_penalty", "frequency_penalty",
-)  # fmt: skip
+VERSION = "0.13.0"
+"""The version of Ollama whose routes these are: programs refuse to talk to much older ones."""
+OPTIONS = {
+    **{name: name for name in ("temperature", "top_k", "top_p", "min_p", "seed", "stop")},
+    **{name: name for name in ("presence_penalty", "frequency_penalty")},
+    **{"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"},
+}
+"""The options that are used, and their names in a chat request."""
+NO_LIMIT = (-1, -2)
 SECOND = 1e9
 """Durations are in nanoseconds."""
 
@@ -43,11 +47,21 @@ class OllamaMessage(ChatMessage):
         return self.thinking or ""
 
 
-class OllamaFields(ModelName):
+class OllamaFields(Body):
+    """The fields of all requests. A model may have the tag that programs add to its name."""
+
+    model: str = ""
+    name: str = ""
     stream: bool | None = True
     format: str | Json | None = None
     think: bool | str | None = None
     options: Json | None = None
+    images: Any = None
+
+    @property
+    def id(self) -> str:
+        """The id of the model that is asked for."""
+        return (self.model or self.name).removesuffix(":latest")
 
 
 class OllamaChat(OllamaFields):
@@ -60,12 +74,10 @@ class OllamaGenerate(OllamaFields):
     system: str = ""
     raw: bool = False
     suffix: str | None = None
-    images: Any = None
 
 
-class OllamaEmbed(ModelName):
-    input: str | list[str] = ""
-    prompt: str = ""
+class OllamaEmbed(OllamaFields):
+    input: str | list[str]
 
 
 class OllamaPlan(ChatPlan):
@@ -127,32 +139,32 @@ def ollama_router(services: ApiServices) -> APIRouter:
     router = APIRouter(route_class=JsonRoute)
 
     async def answer(
-        asked: OllamaFields, chat: ChatRequest | None, http: HttpRequest, make: Any, empty: Json
+        http: HttpRequest, asked: OllamaFields, messages: Sequence[ChatMessage], tools: Any, make: MakePlan
     ) -> Response:
-        """Answer a chat; without one, load the model, as Ollama does."""
-        if chat:
-            return await answer_chat(services, http, chat, make)
-        model = await services.chosen(asked.id)
-        services.engine.load(model.choice)
-        return JSONResponse({**_head(model.id), **empty, "done": True, "done_reason": "load"})
+        refuse(
+            asked.images or any(getattr(one, "images", None) for one in messages), "images", "it reads text"
+        )
+        chat = await asyncio.to_thread(_chat, asked, messages, tools)
+        return await answer_chat(services, http, chat, make)
 
     @router.post("/chat")
     async def chat(asked: OllamaChat, http: HttpRequest) -> Response:
         """Answer the messages of a chat, by default as a stream."""
-        messages: Sequence[ChatMessage] = asked.messages
-        refuse(any(one.images for one in asked.messages), "images", "it reads text")
-        made = await asyncio.to_thread(_chat, asked, messages, asked.tools) if messages else None
-        return await answer(asked, made, http, OllamaPlan, {"message": {"role": "assistant", "content": ""}})
+        if not asked.messages:
+            return await _load(services, asked, {"message": {"role": "assistant", "content": ""}})
+        return await answer(http, asked, asked.messages, asked.tools, OllamaPlan)
 
     @router.post("/generate")
     async def generate(asked: OllamaGenerate, http: HttpRequest) -> Response:
         """Answer a prompt, by default as a stream; with `raw` continue it without the chat template."""
-        refuse(asked.images, "images", "it reads text")
         refuse(asked.suffix, "suffix", "it continues a text only at its end")
-        messages = [ChatMessage(role="system", content=asked.system)] if asked.system else []
-        messages.append(ChatMessage(role="user", content=asked.prompt))
-        made = await asyncio.to_thread(_chat, asked, messages) if asked.prompt else None
-        return await answer(asked, made, http, partial(GeneratePlan, asked), {"response": ""})
+        if not asked.prompt:
+            return await _load(services, asked, {"response": ""})
+        texts = {"system": asked.system, "user": asked.prompt}
+        messages = [
+            ChatMessage.model_validate({"role": role, "content": text}) for role, text in texts.items()
+        ]
+        return await answer(http, asked, messages, None, partial(GeneratePlan, asked))
 
     @router.post("/embed")
     async def embed(asked: OllamaEmbed) -> Json:
@@ -162,27 +174,50 @@ def ollama_router(services: ApiServices) -> APIRouter:
         )
         return {"model": name, "embeddings": vectors.tolist(), "prompt_eval_count": tokens}
 
-    @router.post("/embeddings")
-    async def embed_one(asked: OllamaEmbed) -> Json:
-        """Embed a text; the older form of `embed`."""
-        vectors, _, _ = await embedded(services, EmbeddingsRequest.model_validate({"input": asked.prompt}))
-        return {"embedding": vectors[0].tolist()}
+    @router.get("/version")
+    def version() -> Json:
+        """Return the version of Ollama that these routes follow."""
+        return {"version": VERSION}
+
+    @router.get("/tags")
+    def tags() -> Json:
+        """List the models on this machine."""
+        return {"models": [_described(services, model) for model in services.models()]}
+
+    @router.post("/show")
+    async def show(asked: OllamaFields) -> Json:
+        """Describe a model and what it can do."""
+        model = await services.chosen(asked.id)
+        described, info = _described(services, model), services.engine.status().model
+        thinks = len((await services.chat_format(model)).modes) > 1
+        family = described["details"]["family"]
+        context = {f"{family}.context_length": info.context} if info and family else {}
+        return {
+            **described,
+            "template": services.template(model.choice),
+            "model_info": {"general.architecture": family, **context},
+            "capabilities": ["completion", "tools", *["thinking"] * thinks],
+        }
 
     return router
 
 
-def _chat(
-    asked: OllamaFields, messages: Sequence[ChatMessage], tools: Sequence[Json] | None = None
-) -> ChatRequest:
+async def _load(services: ApiServices, asked: OllamaFields, empty: Json) -> Response:
+    """Load the model, which Ollama does when it is asked for nothing."""
+    model = await services.chosen(asked.id)
+    services.engine.load(model.choice)
+    return JSONResponse({**_head(model.id), **empty, "done": True, "done_reason": "load"})
+
+
+def _chat(asked: OllamaFields, messages: Sequence[ChatMessage], tools: Any) -> ChatRequest:
     """Translate a request into that of a chat. Raises ApiError."""
     options = asked.options or {}
-    fields = {name: options.get(name) for name in SAME_OPTIONS}
-    fields |= {name: options.get(theirs) for theirs, name in OPTIONS.items()}
-    if fields["max_tokens"] == -2:  # until the context is full, which is meant by no limit, too
-        fields["max_tokens"] = None
+    fields = {name: options[theirs] for theirs, name in OPTIONS.items() if theirs in options}
+    if fields.get("max_tokens") in NO_LIMIT:
+        del fields["max_tokens"]
     if asked.format:
-        is_any = asked.format == "json"
-        fields["response_format"] = {"type": "json_object"} | ({} if is_any else {"schema": asked.format})
+        schema = {} if asked.format == "json" else {"schema": asked.format}
+        fields["response_format"] = {"type": "json_object", **schema}
     thinking = "reasoning_effort" if isinstance(asked.think, str) else "enable_thinking"
     known = {"model": asked.id, "stream": asked.stream, "tools": tools, thinking: asked.think}
     try:
@@ -204,15 +239,34 @@ def _calls(choice: Choice) -> list[Json]:
 
 def _numbers(choice: Choice) -> Json:
     count = choice.reply.count
-    numbers = count.statistics
-    reading, writing = (int(one * SECOND) for one in (numbers.time_to_first_token, numbers.seconds))
+    reading, writing = count.statistics.time_to_first_token, count.statistics.seconds
     return {
         "done": True,
         "done_reason": choice.reply.finish_reason,
-        "total_duration": reading + writing,
+        "total_duration": int((reading + writing) * SECOND),
         "load_duration": 0,
-        "prompt_eval_count": numbers.prompt_tokens,
-        "prompt_eval_duration": reading,
+        "prompt_eval_count": count.statistics.prompt_tokens,
+        "prompt_eval_duration": int(reading * SECOND),
         "eval_count": len(count.token_ids),
-        "eval_duration": writing,
+        "eval_duration": int(writing * SECOND),
+    }
+
+
+def _described(services: ApiServices, model: ServedModel) -> Json:
+    """Describe a model; only of the loaded one more than its name is known."""
+    info = services.engine.status().model if model.id == services.current().id else None
+    family = info.architecture if info else ""
+    return {
+        "name": model.id,
+        "model": model.id,
+        "modified_at": datetime.fromtimestamp(0, UTC).isoformat(),
+        "size": 0,
+        "digest": sha256(model.id.encode()).hexdigest(),
+        "details": {
+            "format": "safetensors",
+            "family": family,
+            "families": [family] if family else [],
+            "parameter_size": f"{info.parameters / 1e9:.1f}B" if info else "",
+            "quantization_level": (info.weights or info.dtype) if info else "",
+        },
     }

@@ -29,6 +29,13 @@ from app.api.tool_use import MOST_TOOLS, FunctionFields, ToolFields
 from app.errors import AppError
 from app.values.chat_format import ChatFormat
 
+EMPTY = (
+    "completed_at", "error", "incomplete_details", "previous_response_id", "max_tool_calls", "prompt_cache_key",
+    "safety_identifier", "user", "usage",
+)  # fmt: skip
+"""Fields of a response that clients expect, and that have no value at its beginning or never."""
+MESSAGE_PART = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+
 
 class TextFields(BaseModel):
     """The request's field `text`, which gives the form of the text."""
@@ -65,13 +72,9 @@ class ResponsePlan(ChatPlan):
             "id": f"resp_{secrets.token_hex(16)}",
             "object": "response",
             "created_at": int(time()),
-            "completed_at": None,
             "status": "in_progress",
             "background": False,
-            "error": None,
-            "incomplete_details": None,
             "output": [],
-            "previous_response_id": None,
             "reasoning": {"effort": asked.reasoning and asked.reasoning.effort, "summary": None},
             "service_tier": "default",
             "store": False,
@@ -79,11 +82,7 @@ class ResponsePlan(ChatPlan):
             "presence_penalty": 0.0,
             "frequency_penalty": 0.0,
             "top_logprobs": 0,
-            "max_tool_calls": None,
-            "prompt_cache_key": None,
-            "safety_identifier": None,
-            "user": None,
-            "usage": None,
+            **dict.fromkeys(EMPTY),
             **_echoed(asked, model.id),
         }
         self._number = 0
@@ -98,26 +97,14 @@ class ResponsePlan(ChatPlan):
         """Add a delta to the response, opening and closing output items as needed, and return the events."""
         match delta:
             case ThoughtDelta(text):
-                if not self._is_writing("reasoning"):
-                    yield from self._open_thought()
-                self._newest["content"][0]["text"] += text
-                yield self._of_part("response.reasoning_text.delta", delta=text)
+                item: Json = {"type": "reasoning", "summary": []}
+                yield from self._write(item, {"type": "reasoning_text", "text": ""}, text)
             case TextDelta(text):
-                if not self._is_writing("message"):
-                    yield from self._open_message()
-                self._newest["content"][0]["text"] += text
-                yield self._of_part("response.output_text.delta", delta=text, logprobs=[])
+                item = {"type": "message", "role": "assistant"}
+                yield from self._write(item, MESSAGE_PART, text)
             case CallDelta(_, call, name):
-                yield from self._close("completed")
-                yield from self._open(
-                    {
-                        "id": f"fc_{call}",
-                        "type": "function_call",
-                        "call_id": call,
-                        "name": name,
-                        "arguments": "",
-                    }
-                )
+                item = {"id": f"fc_{call}", "type": "function_call", "call_id": call}
+                yield from self._open({**item, "name": name, "arguments": ""})
             case ArgumentsDelta(_, text):
                 self._newest["arguments"] += text
                 yield self._of_item("response.function_call_arguments.delta", delta=text)
@@ -127,7 +114,7 @@ class ResponsePlan(ChatPlan):
         is_cut = choice.finish_reason == "length"
         status = "incomplete" if is_cut else "completed"
         if not self._response["output"]:
-            yield from self._open_message()
+            yield from self._begin({"type": "message", "role": "assistant"}, MESSAGE_PART)
         yield from self._close(status)
         details = {"reason": "max_output_tokens"} if is_cut else None
         self._response |= {
@@ -152,25 +139,25 @@ class ResponsePlan(ChatPlan):
         newest: Json = self._response["output"][-1]
         return newest
 
-    def _is_writing(self, kind: str) -> bool:
-        return self._is_open and self._newest["type"] == kind
+    def _write(self, item: Json, part: Json, text: str) -> Iterator[Json]:
+        """Add text to the item that is being written; to a new one if that is of another type."""
+        if not self._is_open or self._newest["type"] != item["type"]:
+            yield from self._begin(item, part)
+        self._newest["content"][0]["text"] += text
+        logprobs: Json = {"logprobs": []} if "logprobs" in part else {}
+        yield self._of_part(f"response.{part['type']}.delta", delta=text, **logprobs)
 
-    def _open_message(self) -> Iterator[Json]:
-        yield from self._close("completed")
-        item = {"id": f"msg_{secrets.token_hex(16)}", "type": "message", "role": "assistant", "content": []}
-        yield from self._open(item)
-        part = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-        self._newest["content"].append(part)
-        yield self._of_part("response.content_part.added", part=part)
-
-    def _open_thought(self) -> Iterator[Json]:
-        yield from self._close("completed")
-        content = [{"type": "reasoning_text", "text": ""}]
-        yield from self._open(
-            {"id": f"rs_{secrets.token_hex(16)}", "type": "reasoning", "summary": [], "content": content}
-        )
+    def _begin(self, item: Json, part: Json) -> Iterator[Json]:
+        is_message = item["type"] == "message"
+        content = [] if is_message else [{**part}]
+        prefix = "msg" if is_message else "rs"
+        yield from self._open({"id": f"{prefix}_{secrets.token_hex(16)}", **item, "content": content})
+        if is_message:
+            self._newest["content"].append({**part})
+            yield self._of_part("response.content_part.added", part=self._newest["content"][0])
 
     def _open(self, item: Json) -> Iterator[Json]:
+        yield from self._close("completed")
         self._response["output"].append({**item, "status": "in_progress"})
         self._is_open = True
         yield self._of_place("response.output_item.added", item=self._newest)
