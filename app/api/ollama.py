@@ -187,17 +187,7 @@ def ollama_router(services: ApiServices) -> APIRouter:
     @router.post("/show")
     async def show(asked: OllamaFields) -> Json:
         """Describe a model and what it can do."""
-        model = await services.chosen(asked.id)
-        described, info = _described(services, model), services.engine.status().model
-        thinks = len((await services.chat_format(model)).modes) > 1
-        family = described["details"]["family"]
-        context = {f"{family}.context_length": info.context} if info and family else {}
-        return {
-            **described,
-            "template": services.template(model.choice),
-            "model_info": {"general.architecture": family, **context},
-            "capabilities": ["completion", "tools", *["thinking"] * thinks],
-        }
+        return await _shown(services, await services.chosen(asked.id))
 
     return router
 
@@ -249,6 +239,19 @@ def _numbers(choice: Choice) -> Json:
         "prompt_eval_duration": int(reading * SECOND),
         "eval_count": len(count.token_ids),
         "eval_duration": int(writing * SECOND),
+    }
+
+
+async def _shown(services: ApiServices, model: ServedModel) -> Json:
+    described, info = _described(services, model), services.engine.status().model
+    thinks = len((await services.chat_format(model)).modes) > 1
+    family = described["details"]["family"]
+    context = {f"{family}.context_length": info.context} if info and family else {}
+    return {
+        **described,
+        "template": services.template(model.choice),
+        "model_info": {"general.architecture": family, **context},
+        "capabilities": ["completion", "tools", *["thinking"] * thinks],
     }
 
 
