@@ -9,20 +9,20 @@ from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, usage
 from app.api.chat_messages import MOST_MESSAGES, CalledTool, ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat, chat_plan
 from app.api.engine_reply import engine_reply, tokenised
-from app.api.errors import ApiError, invalid_part
+from app.api.errors import validated_at
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, text_of, text_of_part
 from app.api.response_format import ResponseFormat
 from app.api.services import ApiServices, ServedModel
 from app.api.thinking_fields import Budget, Effort
-from app.api.tool_use import MOST_TOOLS, ToolFields
+from app.api.tool_use import MOST_TOOLS, flat_tools
 from app.values.chat_format import ChatFormat
 
 Blocks = str | Some[Json]
@@ -167,10 +167,8 @@ def _chat(asked: MessagesRequest) -> ChatRequest:
     system = text_of(asked.system, "system")
     messages = [ChatMessage(role="system", content=system)] if system else []
     for place, turn in enumerate(asked.messages):
-        try:
+        with validated_at(f"messages[{place}].content"):
             messages += _messages(turn, f"messages[{place}].content")
-        except ValidationError as error:
-            raise invalid_part(error, f"messages[{place}].content") from error
     choice, thinking, output = asked.tool_choice or {}, asked.thinking_, asked.output_config or OutputFields()
     chosen, is_single = choice.get("type", "auto"), choice.get("disable_parallel_tool_use")
     fields = {name: getattr(asked, name) for name in SamplingFields.model_fields}
@@ -182,19 +180,10 @@ def _chat(asked: MessagesRequest) -> ChatRequest:
         max_tokens=asked.max_tokens,
         stop=asked.stop_sequences,
         response_format=output.format,
-        tools=[_tool(tool, f"tools[{place}]") for place, tool in enumerate(asked.tools or ())],
+        tools=flat_tools(asked.tools, (None, "custom"), "input_schema"),
         tool_choice={"name": choice.get("name")} if chosen == "tool" else CHOICES.get(chosen, chosen),
         parallel_tool_calls=is_single is False or None,
     )
-
-
-def _tool(tool: Json, param: str) -> ToolFields:
-    if tool.get("type") not in (None, "custom"):
-        raise ApiError(f"{param}: Foresight calls only the client's tools, not {tool['type']!r}.", param)
-    try:
-        return ToolFields.model_validate({"function": {**tool, "parameters": tool.get("input_schema")}})
-    except ValidationError as error:
-        raise invalid_part(error, param) from error
 
 
 def _messages(turn: Turn, param: str) -> Iterator[ChatMessage]:

@@ -4,7 +4,8 @@ OpenAI's clients retry after 408, 409, 429 and 5xx, unless a header forbids it. 
 because the request would fail again.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -85,10 +86,14 @@ def add_error_handlers(app: FastAPI) -> None:
         return response(request, AppError(f"Something went wrong inside Foresight ({type(error).__name__})."))
 
 
-def invalid_part(error: ValidationError, place: str) -> ApiError:
-    """Return the first error of a part of the body, at `place`, that was validated by itself."""
-    first = error.errors()[0]
-    return _invalid([{**first, "loc": (place, *first["loc"])}])
+@contextmanager
+def validated_at(place: str) -> Iterator[None]:
+    """Raise ApiError, which names the field, if a part of the body at this place is validated and is wrong."""
+    try:
+        yield
+    except ValidationError as error:
+        first = error.errors()[0]
+        raise _invalid([{**first, "loc": (place, *first["loc"])}]) from error
 
 
 def _invalid(problems: Sequence[Any]) -> ApiError:

@@ -11,14 +11,14 @@ from typing import Any
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field, ValidationError
+from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import Choice, Json, Logprobs
 from app.api.chat_messages import ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, MakePlan, answer_chat
 from app.api.embeddings import EmbeddingsRequest, embedded
-from app.api.errors import invalid_part
+from app.api.errors import validated_at
 from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser, ThoughtDelta
 from app.api.request_fields import Body, JsonRoute, Some, refuse
 from app.api.services import ApiServices, ServedModel
@@ -169,9 +169,9 @@ def ollama_router(services: ApiServices) -> APIRouter:
     @router.post("/embed")
     async def embed(asked: OllamaEmbed) -> Json:
         """Embed texts as vectors of length one."""
-        vectors, name, tokens = await embedded(
-            services, EmbeddingsRequest.model_validate({"input": asked.input})
-        )
+        with validated_at("body"):
+            given = EmbeddingsRequest.model_validate({"input": asked.input})
+        vectors, name, tokens = await embedded(services, given)
         return {"model": name, "embeddings": vectors.tolist(), "prompt_eval_count": tokens}
 
     @router.get("/version")
@@ -210,10 +210,8 @@ def _chat(asked: OllamaFields, messages: Sequence[ChatMessage], tools: Any) -> C
         fields["response_format"] = {"type": "json_object", **schema}
     thinking = "reasoning_effort" if isinstance(asked.think, str) else "enable_thinking"
     known = {"model": asked.id, "stream": asked.stream, "tools": tools, thinking: asked.think}
-    try:
+    with validated_at("body"):
         return ChatRequest.model_validate({**fields, **known, "messages": messages})
-    except ValidationError as error:
-        raise invalid_part(error, "body") from error
 
 
 def _head(model: str) -> Json:

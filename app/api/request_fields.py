@@ -23,7 +23,7 @@ from app.api.errors import ApiError
 from app.api.services import ServedModel
 from app.api.thinking_fields import ThinkingFields
 from app.api.tool_use import ToolUse
-from app.values.chat_format import DEFAULT_THINKING, Thinking
+from app.values.chat_format import DEFAULT_THINKING
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
 from app.values.text_normalisation import without_surrogates
@@ -137,35 +137,6 @@ class SamplingFields(Body, ThinkingFields):
     stream: bool | None = False
     foresight: ForesightFields | None = None
 
-    @property
-    def stops(self) -> tuple[str, ...]:
-        """The stop strings; none, because only PenaltyFields has a field for them."""
-        return ()
-
-    @property
-    def choices(self) -> int:
-        """The number of replies to write."""
-        return 1
-
-    def logits(self, grammar: Grammar | None, top_logprobs: int) -> LogitsSettings:
-        """Return the settings that change or report the logits: the grammar and the log probabilities."""
-        return LogitsSettings(grammar=grammar, top_logprobs=top_logprobs)
-
-    def options(self, max_tokens: int | None, seed: int) -> Options:
-        temperature = 1.0 if self.temperature is None else self.temperature
-        sampling = Sampling(
-            # Clients send tiny temperatures if they want the likeliest token.
-            temperature=temperature if temperature >= COLDEST else 0.0,
-            top_k=max(0, self.top_k or 0),
-            # In OpenAI's API 0 is allowed, and selects the likeliest token.
-            top_p=max(1e-9, 1.0 if self.top_p is None else self.top_p),
-            min_p=self.min_p or 0.0,
-            repetition_penalty=self.repetition_penalty or 1.0,
-            seed=seed,
-        )
-        decoding = Decoding((self.foresight and self.foresight.decoder) or "auto")
-        return Options(sampling, decoding, max_tokens or 0, stop=self.stops)
-
 
 class StreamOptions(BaseModel):
     include_usage: bool | None = False
@@ -196,6 +167,21 @@ class PenaltyFields(SamplingFields):
                 "stop",
             )
         return tuple(one for one in given if one)
+
+    def options(self, max_tokens: int | None, seed: int) -> Options:
+        temperature = 1.0 if self.temperature is None else self.temperature
+        sampling = Sampling(
+            # Clients send tiny temperatures if they want the likeliest token.
+            temperature=temperature if temperature >= COLDEST else 0.0,
+            top_k=max(0, self.top_k or 0),
+            # In OpenAI's API 0 is allowed, and selects the likeliest token.
+            top_p=max(1e-9, 1.0 if self.top_p is None else self.top_p),
+            min_p=self.min_p or 0.0,
+            repetition_penalty=self.repetition_penalty or 1.0,
+            seed=seed,
+        )
+        decoding = Decoding((self.foresight and self.foresight.decoder) or "auto")
+        return Options(sampling, decoding, max_tokens or 0, stop=self.stops)
 
     @property
     def has_usage_chunk(self) -> bool:
@@ -229,7 +215,7 @@ class Prediction(BaseModel):
 
 
 def engine_requests(
-    fields: SamplingFields,
+    fields: PenaltyFields,
     model: ServedModel,
     prompt: Prompt,
     tools: ToolUse,
@@ -243,7 +229,7 @@ def engine_requests(
     If the client sends no seed, the first seed is random."""
     first = fields.seed % 2**63 if fields.seed is not None else secrets.randbits(32)
     logits = replace(fields.logits(tools.grammar, top_logprobs), of_prompt=of_prompt)
-    thinking = thinking_of(fields, model)
+    thinking = fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
     try:
         return [
             Request(
@@ -261,11 +247,6 @@ def engine_requests(
         ]
     except ValueError as error:
         raise ApiError(f"{error}.") from error
-
-
-def thinking_of(fields: SamplingFields, model: ServedModel) -> Thinking:
-    """Return how much a request wants the model to think: what it asks for, else what was chosen for the model."""
-    return fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
 
 
 def refuse(given: object, param: str, advice: str) -> None:

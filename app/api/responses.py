@@ -14,18 +14,18 @@ from time import time
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, foresight_block, usage
 from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
-from app.api.errors import ApiError, invalid_part
+from app.api.errors import ApiError, validated_at
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, refuse
 from app.api.response_format import ResponseFormat
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_use import MOST_TOOLS, FunctionFields, ToolFields
+from app.api.tool_use import MOST_TOOLS, flat_tools
 from app.errors import AppError
 from app.values.chat_format import ChatFormat
 
@@ -221,20 +221,10 @@ def _chat(asked: ResponseRequest) -> ChatRequest:
         messages=_messages(asked),
         max_tokens=asked.max_output_tokens,
         response_format=asked.text.format if asked.text else None,
-        tools=[_function(tool, place) for place, tool in enumerate(asked.tools or ())],
+        tools=flat_tools(asked.tools, ("function",), "parameters"),
         tool_choice=asked.tool_choice,
         parallel_tool_calls=asked.parallel_tool_calls,
     )
-
-
-def _function(tool: Json, place: int) -> ToolFields:
-    param = f"tools[{place}]"
-    if tool.get("type") != "function":
-        raise ApiError(f"{param}: Foresight calls only functions, not {tool.get('type')!r}.", f"{param}.type")
-    try:
-        return ToolFields(function=FunctionFields.model_validate(tool))
-    except ValidationError as error:
-        raise invalid_part(error, param) from error
 
 
 def _messages(asked: ResponseRequest) -> list[ChatMessage]:
@@ -242,10 +232,8 @@ def _messages(asked: ResponseRequest) -> list[ChatMessage]:
     given = [{"role": "user", "content": asked.input}] if isinstance(asked.input, str) else asked.input
     found = [ChatMessage(role="system", content=asked.instructions)] if asked.instructions else []
     for place, item in enumerate(given):
-        try:
+        with validated_at(f"input[{place}]"):
             found += _message(item, f"input[{place}]")
-        except ValidationError as error:
-            raise invalid_part(error, f"input[{place}]") from error
     return found
 
 

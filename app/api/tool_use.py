@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.api.call_patterns import call_patterns
-from app.api.errors import ApiError
+from app.api.errors import ApiError, validated_at
 from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.api.response_format import json_rule
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
@@ -58,6 +58,23 @@ class FunctionFields(BaseModel):
 class ToolFields(BaseModel):
     type: Literal["function"] = "function"
     function: FunctionFields
+
+
+def flat_tools(given: Sequence[Any] | None, kinds: Sequence[str | None], parameters: str) -> list[ToolFields]:
+    """Read tools whose fields are not in a field `function`; `parameters` is the name of their schema.
+
+    Raises ApiError for tools of other kinds, which only OpenAI's or Anthropic's servers have."""
+    found = list[ToolFields]()
+    for place, tool in enumerate(given or ()):
+        param = f"tools[{place}]"
+        if tool.get("type") not in kinds:
+            raise ApiError(
+                f"{param}: Foresight calls only functions, not {tool.get('type')!r}.", f"{param}.type"
+            )
+        with validated_at(param):
+            function = FunctionFields.model_validate({**tool, "parameters": tool.get(parameters)})
+        found.append(ToolFields(function=function))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

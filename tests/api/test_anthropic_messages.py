@@ -118,7 +118,7 @@ IMAGE = [{"role": "user", "content": [{"type": "image", "source": {}}]}]
         ({"messages": IMAGE}, 400, "invalid_request_error", "messages[0].content[0]: Foresight reads only text"),
         ({"temperature": -1}, 400, "invalid_request_error", "temperature"),
         ({"tools": [{"type": "web_search_1", "name": "x"}]}, 400, "invalid_request_error", "web_search_1"),
-        ({"tools": [{"input_schema": {}}]}, 400, "invalid_request_error", "tools[0].function.name"),
+        ({"tools": [{"input_schema": {}}]}, 400, "invalid_request_error", "tools[0].name"),
         (
             {"output_config": {"format": {"type": "json_schema", "schema": {"type": "x"}}}},
             400, "invalid_request_error", "schema",

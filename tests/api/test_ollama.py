@@ -103,6 +103,7 @@ def test_texts_are_embedded(server: RunningApi, embedder: ModelFolder | None) ->
         ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["aa"]}]}, 400, "images"),
         ("/api/chat", {"messages": ASKED, "tools": [{"function": {}}]}, 400, "tools[0].function.name"),
         ("/api/generate", {"prompt": "x", "suffix": "y"}, 400, "suffix"),
+        ("/api/embed", {"input": []}, 400, "input"),
         ("/api/pull", {"model": "x"}, 404, "POST /api/pull"),
     ],
 )
