@@ -31,7 +31,7 @@ RANK_OFFSET = 20
 WORDS_WEIGHT = 2.0
 """Weight of the ranking by words for a passage with all words of the question; the ranking by meaning weighs 1."""
 MIN_SHARE_ALONE = 0.24
-"""The smallest share of the question's words that a passage must have if only words are searched."""
+"""The smallest share of the question's words that one passage must have if only words are searched."""
 MIN_SHARE = 0.45
 """The same if meaning is searched, too."""
 MIN_SIMILARITY = 0.30
@@ -144,9 +144,14 @@ def with_similarity(candidates: Sequence[Candidate], cosines: Mapping[int, float
 
 
 def near_enough(candidates: Sequence[Candidate], has_meaning: bool) -> list[Candidate]:
-    """Keeps the candidates that are related to the question, by thresholds that were measured."""
-    least = MIN_SHARE if has_meaning else MIN_SHARE_ALONE
-    return [one for one in candidates if one.share >= least or one.similarity >= MIN_SIMILARITY]
+    """Keeps the candidates that are related to the question, by thresholds that were measured.
+
+    If only words are searched, a passage that is near enough keeps others that have half the share."""
+    if has_meaning:
+        return [one for one in candidates if one.share >= MIN_SHARE or one.similarity >= MIN_SIMILARITY]
+    if all(one.share < MIN_SHARE_ALONE for one in candidates):
+        return []
+    return [one for one in candidates if one.share >= MIN_SHARE_ALONE / 2]
 
 
 def _candidate(passage: int, word_rank: int, words: Bm25Hit, rank: int, similarity: float) -> Candidate:

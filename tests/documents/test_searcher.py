@@ -148,6 +148,8 @@ def test_what_has_little_to_do_with_the_question_is_left_out() -> None:
     by_words, by_meaning = Candidate(1, 1.0, share=MIN_SHARE), Candidate(2, 1.0, similarity=MIN_SIMILARITY)
     neither = Candidate(3, 1.0, share=MIN_SHARE - 0.01, similarity=MIN_SIMILARITY - 0.01)
     assert near_enough([by_words, by_meaning, neither], has_meaning=True) == [by_words, by_meaning]
-    alone = Candidate(4, 1.0, share=MIN_SHARE_ALONE)
+    alone, half = Candidate(4, 1.0, share=MIN_SHARE_ALONE), Candidate(5, 1.0, share=MIN_SHARE_ALONE / 2)
+    assert near_enough([half, alone, Candidate(6, 1.0, share=0.01)], has_meaning=False) == [half, alone]
+    assert near_enough([half], has_meaning=False) == []
     assert near_enough([alone], has_meaning=False) == [alone]
     assert near_enough([alone], has_meaning=True) == []
