@@ -52,7 +52,8 @@ def add_documents(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...", help="Text, Markdown, code, PDF, DOCX or HTML; - for standard input."
+            metavar="FILE...",
+            help="Text, code, CSV, PDF, DOCX, HTML, mail or notebooks; - for standard input.",
         ),
     ],
     collection: Annotated[

@@ -13,25 +13,36 @@ import re
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from io import BytesIO
 from itertools import islice
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from typing import IO
 
 from docx import Document
 from docx.document import Document as Opened
 from docx.opc.constants import RELATIONSHIP_TYPE as RELATION
+from docx.opc.oxml import serialize_part_xml
 from docx.opc.part import Part
 from docx.oxml.ns import nsmap
 from docx.oxml.parser import parse_xml
 from docx.oxml.xmlchemy import BaseOxmlElement as Element
+from docx.styles.style import BaseStyle
 
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
 from app.errors import DocumentUnreadable
+from app.values.display_text import counted
 
-MAIN = "word/document.xml"
+TYPES = "[Content_Types].xml"
+WORDPROCESSING = b"wordprocessingml"
+MAX_BASED = 10
+"""Styles that are followed from one to the style on which it is based."""
 LARGEST = 300 * 2**20
 """Maximum number of bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
 STEP = 100
-NOTE_PARTS = ((RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"))
+NOTE_PARTS = (
+    (RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"), (RELATION.COMMENTS, "comment")
+)  # fmt: skip
 MARGINS = (RELATION.HEADER, RELATION.FOOTER)
 HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 TITLE = "Title"
@@ -48,7 +59,8 @@ MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 TEXTS = frozenset((f"{WORD}t", f"{MATHS}t"))
 SIGNS = {f"{WORD}tab": "\t", f"{WORD}br": "\n", f"{WORD}cr": "\n", f"{WORD}noBreakHyphen": "-"}
 BOX = f"{WORD}txbxContent"
-NOTES = _named("footnoteReference endnoteReference")
+NOTES = _named("footnoteReference endnoteReference commentReference")
+COMMENT = f"{WORD}commentReference"
 PARAGRAPH, TABLE, ROW, CELL = f"{WORD}p", f"{WORD}tbl", f"{WORD}tr", f"{WORD}tc"
 BLOCKS = frozenset((PARAGRAPH, TABLE))
 UNSEEN = _named("del moveFrom pPr rPr tblPr tblGrid trPr tcPr sdtPr sdtEndPr rt sectPr") | {
@@ -85,7 +97,11 @@ class Markup:
         found = _contents(element)
         text = "".join(found.words).strip()
         boxes = "".join(map(self._children, found.boxes))
-        notes = "".join(self._children(self.notes.pop(note)) for note in found.notes if note in self.notes)
+        notes = "".join(
+            ("Comment: " if note[0] == COMMENT else "") + self._children(self.notes.pop(note))
+            for note in found.notes
+            if note in self.notes
+        )
         return (self._as_styled(element, text) if text else "") + boxes + notes
 
     def _children(self, element: Element) -> str:
@@ -160,10 +176,10 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
     """Yields the text of a Word document, with progress and notes.
 
     Raises DocumentUnreadable for files it cannot read."""
-    _require_docx(path, name)
-    document = Document(str(path))
+    package, missing = _package(path, name)
+    document = Document(package)
     body = document.element.body
-    styles = {style.style_id: style.name or "" for style in document.styles}
+    styles = {style.style_id: _style_name(style) for style in document.styles}
     blocks, total, done = map(Markup(styles, dict(_notes(document))).markdown, body), len(body), 0
     while some := list(islice(blocks, STEP)):
         done += len(some)
@@ -173,6 +189,8 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
     # No note for margins that contain only page numbers.
     if any(re.search(r"[^\W\d_]", word) for margin in margins for word in margin.words):
         yield ReadNote("The headers and footers of the pages were left out.")
+    if missing:
+        yield ReadNote(f"{counted(missing, 'part')} missing in the file, such as a picture: left out.")
 
 
 def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:
@@ -189,17 +207,57 @@ def _parts(document: Opened, relation: str) -> Iterator[Part]:
     return iter(dict.fromkeys(found))
 
 
-def _require_docx(path: Path, name: str) -> None:
+def _style_name(style: BaseStyle) -> str:
+    """Returns the name of a style, or of the heading's style on which it is based."""
+    based: BaseStyle | None = style
+    for _ in range(MAX_BASED):
+        if based is None or HEADING.match(based.name or ""):
+            break
+        based = getattr(based, "base_style", None)  # only styles of paragraphs and letters have one
+    return (based.name if based else style.name) or ""
+
+
+def _package(path: Path, name: str) -> tuple[str | IO[bytes], int]:
+    """Opens a Word document without its references to missing parts, which python-docx does not read.
+
+    Returns it with the number of these references. Raises DocumentUnreadable."""
     try:
         with zipfile.ZipFile(path) as archive:
-            names = archive.namelist()
-            size = sum(info.file_size for info in archive.infolist())
+            _require_docx(archive, name)
+            changed, missing = _without_missing_parts(archive)
+            return (_rewritten(archive, changed), missing) if missing else (str(path), 0)
     except zipfile.BadZipFile as error:
         raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
-    if MAIN not in names:
-        raise DocumentUnreadable(f"{name} is an archive, not a Word document: add the files in it instead.")
+
+
+def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
+    """Returns the lists of references that name missing parts, without those, and how many there are."""
+    names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
+    for one in (one for one in names if one.endswith(".rels")):
+        relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent
+        for relation in list(relations):
+            part = normpath(folder / relation.get("Target", "")).lstrip("/")
+            if relation.get("TargetMode") != "External" and part not in names:
+                relations.remove(relation)
+                missing += 1
+                changed[one] = serialize_part_xml(relations)
+    return changed, missing
+
+
+def _rewritten(archive: zipfile.ZipFile, changed: Mapping[str, bytes]) -> IO[bytes]:
+    written = BytesIO()
+    with zipfile.ZipFile(written, "w") as copy:
+        for one in archive.namelist():
+            copy.writestr(one, changed.get(one) or archive.read(one))
+    return written
+
+
+def _require_docx(archive: zipfile.ZipFile, name: str) -> None:
+    size = sum(info.file_size for info in archive.infolist())
     if size > LARGEST:
         raise DocumentUnreadable(
             f"{name} unpacks to {size / 2**20:,.0f} MB, and up to {LARGEST / 2**20:,.0f} MB are read: save only "
             "its text, and add that file."
         )
+    if TYPES not in archive.namelist() or WORDPROCESSING not in archive.read(TYPES):
+        raise DocumentUnreadable(f"{name} is an archive, not a Word document: add the files in it instead.")

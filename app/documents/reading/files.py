@@ -1,6 +1,6 @@
 """Decides how a file is read: finds its form by its first bytes or its name, and the encoding of a text file.
 
-Text files are read here; PDF, DOCX and HTML files are read in a process of their own.
+Text files are read here; files of other forms are read in a process of their own.
 """
 
 import codecs
@@ -33,9 +33,14 @@ FORMS_BY_SUFFIX = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".eml": "mail",
+    ".ipynb": "notebook",
+    ".csv": "table",
+    ".tsv": "table",
 }
 FORMS_BY_MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
-FORMATS = "text, Markdown, source code, PDF, DOCX and HTML"
+HTML_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)[\s>]", re.IGNORECASE)
+FORMATS = "text, Markdown, source code, CSV, PDF, DOCX, HTML, mail and notebooks"
 OFFICE = "an old or encrypted Office file"
 PICTURE, SOUND, VIDEO, ARCHIVE = "a picture", "a sound file", "a video", "an archive"
 PROGRAM, FONT, DATABASE = "a program", "a font", "a database"
@@ -79,9 +84,13 @@ FEW = 0.2
 GUESSED = 20_000
 """Number of bytes from which the encoding is guessed."""
 COMMONEST = "cp1252"
-WIDE = ["utf_16", "utf_16_be", "utf_16_le", "utf_32", "utf_32_be", "utf_32_le", "utf_7"]
-"""Encodings that are never guessed, because any bytes can be decoded with them. Marks or zeros show them
-instead."""
+USUAL_LIST = """
+    cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp850 cp852 cp866 cp874 cp932 cp949
+    iso8859_2 iso8859_5 iso8859_9 iso8859_15 koi8_r koi8_u mac_roman big5 big5hkscs euc_jp euc_kr gb18030
+"""
+USUAL = USUAL_LIST.split()
+"""Encodings that are guessed. Rare ones, which look much like these, would only be confused with them; UTF-16 and
+UTF-32, with which any bytes can be decoded, are recognised by marks or zeros."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
@@ -97,7 +106,11 @@ def open_reader(path: Path, name: str) -> FileReader:
         raise DocumentUnreadable(f"{name} is empty: there is nothing to read.")
     _require_supported(beginning, name)
     form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), "")
-    form = form or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
+    form = (
+        form
+        or ("html" if HTML_BEGINNING.match(beginning) else "")
+        or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
+    )
     if not form:
         return TextFileReader(path, name)
     return ProcessReader(
@@ -146,14 +159,20 @@ class TextFileReader:
         self._is_over = True
 
     def _pieces(self, pieces: Iterator[bytes], total: int) -> Iterator[ReadMessage]:
-        first = next(pieces, b"")
+        first, done = next(pieces, b""), 0
         encoding = encoding_of(first)
         if not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(first):
             raise DocumentUnreadable(
                 f"{self._name} is not a text. Save it as one of these, and add that: {FORMATS}."
             )
+        while encoding.name == "utf-8" and first.isascii() and (more := next(pieces, b"")):
+            # The piece with the first byte that is not ASCII decides; until then all encodings are alike.
+            yield TextPiece(first.decode("ascii"))
+            done += len(first)
+            yield ReadProgress(done, total)
+            first, encoding = more, encoding_of(more)
         decoder = codecs.getincrementaldecoder(encoding.name)("replace")
-        replaced = done = 0
+        replaced = 0
         for piece in chain([first], pieces):
             text = decoder.decode(piece)
             replaced += text.count(REPLACED) - piece.count(REPLACED.encode())
@@ -208,7 +227,7 @@ def text_of(data: bytes) -> str | None:
 
 def _guessed(sample: bytes) -> str:
     """Guesses the likeliest encoding; if several are equally likely, prefers COMMONEST."""
-    matches = from_bytes(_accented(sample), cp_exclusion=WIDE)
+    matches = from_bytes(_accented(sample), cp_isolation=USUAL)
     best = matches.best()
     if best is None:
         return COMMONEST
@@ -234,8 +253,9 @@ def _is_utf8(sample: bytes) -> bool:
 
 
 def _accented(sample: bytes) -> bytes:
-    """Returns the part of a sample around its first byte above ASCII, because ASCII does not depend on the
-    encoding."""
+    """Returns the lines of a sample around its first byte above ASCII, without the lines that are ASCII, because
+    those do not depend on the encoding."""
+    sample = b"".join(line for line in sample.splitlines(keepends=True) if not line.isascii())
     first = next((at for at, byte in enumerate(sample) if byte > 127), 0)
     begin = max(0, first - GUESSED // 4)
     return sample[begin : begin + GUESSED]

@@ -64,15 +64,19 @@ def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
     yield TextPiece(page.taken())
 
 
-def _encoding(sample: bytes) -> str:
+def encoding_as_declared(sample: bytes, declared: str) -> str:
+    """Returns the encoding that a text declares, unless its bytes show another one or it is unknown."""
     found = encoding_of(sample)
-    declared = CHARSET.search(sample[:PIECE])
-    if not found.is_guess or not declared:
-        return found.name
     try:
-        return codecs.lookup(declared[1].decode("ascii")).name
-    except (LookupError, UnicodeDecodeError):
+        name = codecs.lookup(declared).name
+    except LookupError:
         return found.name
+    return name if found.is_guess and name != "utf-8" else found.name
+
+
+def _encoding(sample: bytes) -> str:
+    declared = CHARSET.search(sample[:PIECE])
+    return encoding_as_declared(sample, declared[1].decode("latin-1") if declared else "")
 
 
 class Page:

@@ -63,7 +63,7 @@ class FileReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A file to read, its name for the user, and its form: "pdf", "docx" or "html"."""
+    """A file to read, its name for the user, and its form, which names the module that reads it."""
 
     path: str
     name: str

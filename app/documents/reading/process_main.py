@@ -1,6 +1,7 @@
 """The process that reads one file. It takes a request on standard input and sends messages on standard output."""
 
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 
 from app.documents.reading.process import (
@@ -62,17 +63,8 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
 
 def _reader(form: str) -> Read:
     """Returns the function that reads files of this form. It is imported only now, because that takes a while."""
-    if form == "pdf":
-        from app.documents.reading.pdf import read_pdf
-
-        return read_pdf
-    if form == "docx":
-        from app.documents.reading.docx import read_docx
-
-        return read_docx
-    from app.documents.reading.html import read_html
-
-    return read_html
+    read_form: Read = getattr(import_module(f"app.documents.reading.{form}"), f"read_{form}")
+    return read_form
 
 
 if __name__ == "__main__":

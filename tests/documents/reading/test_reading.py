@@ -1,11 +1,16 @@
 """Files read as text, and what is said of those that cannot be."""
 
+import json
 import subprocess
 import sys
+import zipfile
 from collections.abc import Callable
+from email.message import EmailMessage
 from pathlib import Path
 
 import pytest
+from docx import Document
+from docx.enum.style import WD_STYLE_TYPE
 
 from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
 from app.documents.reading.files import encoding_of, is_binary
@@ -340,3 +345,104 @@ def test_a_killed_reading_ends_without_a_word(tmp_path: Path) -> None:
         heard += 1
         reading.kill()
     assert 0 < heard < 40
+
+
+def test_a_word_document_is_found_by_its_type_and_may_lack_a_picture(tmp_path: Path) -> None:
+    plain, broken = files.docx(tmp_path / "eggs.docx"), tmp_path / "letter.docx"
+    with zipfile.ZipFile(plain) as archive, zipfile.ZipFile(broken, "w") as copy:
+        for name in archive.namelist():
+            data = archive.read(name).replace(b"word/document.xml", b"word/document2.xml")
+            lost = (
+                b'<Relationship Id="rId99" Type="http://x/image" Target="media/image9.png"/></Relationships>'
+            )
+            if name == "word/_rels/document.xml.rels":
+                data = data.replace(b"</Relationships>", lost)
+            copy.writestr(name.replace("document.xml", "document2.xml"), data)
+    text, notes = read(broken)
+    assert text == read(plain)[0]
+    assert notes == ["1 part missing in the file, such as a picture: left out."]
+
+
+def test_a_style_based_on_a_heading_is_a_heading(tmp_path: Path) -> None:
+    document = Document()
+    style = document.styles.add_style("Clause", WD_STYLE_TYPE.PARAGRAPH)
+    style.base_style = document.styles["Heading 2"]
+    document.add_paragraph("Delivery", style=style)
+    document.add_paragraph("By bicycle.")
+    document.save(str(tmp_path / "clauses.docx"))
+    assert read(tmp_path / "clauses.docx")[0] == "## Delivery\n\nBy bicycle.\n\n"
+
+
+def test_a_comment_stands_after_its_paragraph(tmp_path: Path) -> None:
+    document = Document()
+    paragraph = document.add_paragraph("The warranty lasts a year.")
+    document.add_comment(paragraph.runs, "The board wants two.")
+    document.save(str(tmp_path / "warranty.docx"))
+    assert (
+        read(tmp_path / "warranty.docx")[0]
+        == "The warranty lasts a year.\n\nComment: The board wants two.\n\n"
+    )
+
+
+@pytest.mark.parametrize("name", ["rules.html5", "rules", "rules.txt"])
+def test_a_page_is_recognised_by_its_beginning(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("\n<!doctype HTML><p>Quiet hours begin at <b>ten</b>.</p>")
+    assert read(tmp_path / name)[0] == "Quiet hours begin at ten."
+
+
+@pytest.mark.parametrize("charset", ["iso-8859-1", "x-unknown", "utf-8"])
+@pytest.mark.parametrize("kind", ["plain", "html"])
+def test_a_mail_is_read_with_its_headers_and_names_its_attachments(
+    tmp_path: Path, kind: str, charset: str
+) -> None:
+    mail = EmailMessage()
+    mail["Subject"], mail["From"], mail["To"] = "K\u00fcndigung", "a@example.org", "b@example.org"
+    mail.set_content(
+        "Die K\u00fcndigung betr\u00e4gt drei Monate.", subtype=kind, charset="iso-8859-1", cte="base64"
+    )
+    mail.add_attachment(b"%PDF-", "application", "pdf", filename="lease.pdf")
+    (tmp_path / "note.eml").write_bytes(bytes(mail).replace(b"iso-8859-1", charset.encode()))
+    text, notes = read(tmp_path / "note.eml")
+    assert text.startswith("# K\u00fcndigung\n\nFrom: a@example.org\nTo: b@example.org\n\n")
+    assert "Die K\u00fcndigung betr\u00e4gt drei Monate." in text
+    assert notes == ["Attachments were left out: lease.pdf."]
+
+
+def test_a_notebook_is_read_without_its_pictures(tmp_path: Path) -> None:
+    cells = [
+        {"cell_type": "markdown", "source": ["# Result\n", "The error is 3 %.\n"]},
+        {
+            "cell_type": "code",
+            "source": "print(3)",
+            "outputs": [
+                {"output_type": "stream", "text": ["3\n"]},
+                {"output_type": "display_data", "data": {"image/png": "iVBOR"}},
+            ],
+        },
+    ]
+    notebook = {"cells": cells, "metadata": {"language_info": {"name": "python"}}}
+    (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
+    text, _ = read(tmp_path / "n.ipynb")
+    assert text == "# Result\nThe error is 3 %.\n\n```python\nprint(3)\n```\n\n```\n3\n```\n\n"
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ('name,room\nAda,12\n"B, C",\n', "name: Ada; room: 12\nname: B, C\n"),
+        ("name;room\r\nAda;12\r\n", "name: Ada; room: 12\n"),
+        ("1,2\n3,4\n", "1,2\n3,4\n"),
+        ("no table at all\n", "no table at all\n"),
+    ],
+)
+def test_the_values_of_a_table_have_the_names_of_their_columns(tmp_path: Path, table: str, text: str) -> None:
+    (tmp_path / "rooms.csv").write_text(table, newline="")
+    assert read(tmp_path / "rooms.csv")[0].replace("\r", "") == text
+
+
+def test_the_first_letter_beyond_ascii_decides_the_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "orders.txt"
+    path.write_bytes(b"order 1\n" * 2**18 + "M\u00fcller & S\u00f6hne in K\u00f6ln\n".encode("cp1252"))
+    text, notes = read(path)
+    assert text.endswith("M\u00fcller & S\u00f6hne in K\u00f6ln\n")
+    assert notes == ["Its encoding was guessed: cp1252."]
