@@ -47,6 +47,8 @@ class Choice:
 
     index: int
     reply: EngineReply
+    is_first: bool = True
+    """Whether no choice before it has the same prompt."""
     parsed: ParsedReply = field(default_factory=ParsedReply)
 
     @property
@@ -140,7 +142,8 @@ class Plan(ABC):
         grammar_param = self.tools.grammar_param(self.form_param)
         for index, request in enumerate(await tokenised(services, self.requests)):
             async with engine_reply(services, request, grammar_param) as reply:
-                choices.append(choice := Choice(index, reply))
+                is_first = not index or request.request.prompt is not self.requests[index - 1].prompt
+                choices.append(choice := Choice(index, reply, is_first))
                 for event in self.begin(index):
                     yield event
                 async for delta, logprobs in _deltas(choice, self.parser()):
@@ -201,16 +204,20 @@ async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, 
 
 
 def usage(choices: Sequence[Choice]) -> Json:
-    """Return the token counts: the prompt once, and the replies of all choices together.
+    """Return the token counts: each prompt once, and the replies of all choices together.
 
     Accepted and rejected prediction tokens are the tokens that were drafted, from whatever source."""
     counts = [choice.reply.count for choice in choices]
-    prompt, completion = counts[0].statistics.prompt_tokens, sum(len(count.token_ids) for count in counts)
+    prompts = [choice.reply.count.statistics for choice in choices if choice.is_first]
+    prompt, cached = (
+        sum(getattr(one, name) for one in prompts) for name in ("prompt_tokens", "reused_tokens")
+    )
+    completion = sum(len(count.token_ids) for count in counts)
     return {
         "prompt_tokens": prompt,
         "completion_tokens": completion,
         "total_tokens": prompt + completion,
-        "prompt_tokens_details": {"cached_tokens": counts[0].statistics.reused_tokens, "audio_tokens": 0},
+        "prompt_tokens_details": {"cached_tokens": cached, "audio_tokens": 0},
         "completion_tokens_details": {
             "accepted_prediction_tokens": sum(count.accepted for count in counts),
             "rejected_prediction_tokens": sum(count.rejected for count in counts),

@@ -102,6 +102,12 @@ def test_each_prompt_has_its_choices(client: openai.OpenAI) -> None:
         model="demo", prompt=["Once", "The sea"], n=2, max_tokens=4, logprobs=1, seed=1
     )
     assert [choice.index for choice in found.choices] == [0, 1, 2, 3]
+    prompts = [
+        client.completions.create(model="demo", prompt=one, max_tokens=1) for one in ("Once", "The sea")
+    ]
+    assert found.usage and found.usage.prompt_tokens == sum(
+        one.usage.prompt_tokens for one in prompts if one.usage
+    )
     logprobs = found.choices[0].logprobs
     assert logprobs and len(logprobs.tokens or ()) == 4
 

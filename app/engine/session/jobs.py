@@ -154,7 +154,8 @@ class TokenisingThreads:
 
         `result()` raises AppError."""
         prompt = request.prompt
-        written = [message.content for message in prompt] if isinstance(prompt, tuple) else [str(prompt)]
+        written = [one.content for one in prompt] if isinstance(prompt, tuple) else []
+        written += [prompt] if isinstance(prompt, str) else []
         texts = (*written, request.tools, request.prediction, *request.documents)
         length = sum(map(len, texts)) + CHARACTERS_OF_MESSAGE * len(written)
         answer: Future[TokenisedRequest] = Future()

@@ -1,6 +1,6 @@
 """Log probabilities of the tokens that a reply's sampler chooses, and of the prompt's tokens."""
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 import torch
@@ -56,7 +56,7 @@ def prompt_logprobs(
     """Read the prompt anew, and yield the log probabilities of its tokens with the progress.
 
     The first token, which nothing predicts, has the logarithm 0. Ends early when `is_stopping` returns True."""
-    logits = _read(runner.prefill(prompt[:1]))[None]
+    logits = (yield from runner.prefill(prompt[:1]))[None]
     yield Prefilling(1, len(prompt), (TokenLogprobs(LikelyToken(spell(prompt[:1])[0], 0.0)),))
     done = 1
     while done < len(prompt) and not is_stopping():
@@ -69,16 +69,6 @@ def prompt_logprobs(
         runner.commit(rows)
         done += len(tokens)
         yield Prefilling(done, len(prompt), found)
-
-
-def _read(reading: Generator[Prefilling, None, Tensor]) -> Tensor:
-    """Run a prefill to its end, and return its logits."""
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            logits: Tensor = end.value
-            return logits
 
 
 def token_logprobs(logits: Tensor, token: int, top: int, spell: Spell) -> TokenLogprobs:
