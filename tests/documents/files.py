@@ -13,7 +13,14 @@ from docx.oxml.ns import nsdecls
 from docx.oxml.parser import parse_xml
 from docx.oxml.xmlchemy import BaseOxmlElement
 from pypdf import PdfWriter
-from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+from pypdf.generic import (
+    ArrayObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    FloatObject,
+    NameObject,
+    TextStringObject,
+)
 
 SPACES = (
     f"{nsdecls('w')} xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006'"
@@ -44,6 +51,24 @@ def pdf(path: Path, *pages: str, password: str = "") -> Path:
     with path.open("wb") as file:
         writer.write(file)
     return path
+
+
+def annotate(path: Path, entries: dict[str, str]) -> None:
+    """Puts an annotation with these entries on the first page of a PDF."""
+    writer = PdfWriter(clone_from=path)
+    values = {
+        NameObject(key): NameObject(value) if value.startswith("/") else TextStringObject(value)
+        for key, value in entries.items()
+    }
+    corners = ArrayObject([FloatObject(place) for place in (20, 20, 80, 40)])
+    annotation = DictionaryObject(
+        {NameObject("/Type"): NameObject("/Annot"), NameObject("/Rect"): corners} | values
+    )
+    page = writer.pages[0]
+    others = page.get("/Annots", ArrayObject())
+    page[NameObject("/Annots")] = ArrayObject([*others, writer._add_object(annotation)])
+    with path.open("wb") as file:
+        writer.write(file)
 
 
 def docx(path: Path) -> Path:

@@ -55,7 +55,7 @@ def test_a_process_finds_the_app_wherever_it_was_started(
 SHADOW = "open({!r}, 'a').write(__name__ + chr(10))\nprint('{{}}')\nraise SystemExit\n"
 SHADOWED = (
     "struct", "json", "threading", "subprocess", "queue", "logging", "typing", "torch", "transformers", "numpy",
-    "pypdf", "docx", "filelock", "huggingface_hub", "app", "tests", "sitecustomize", "usercustomize",
+    "pypdfium2", "docx", "filelock", "huggingface_hub", "app", "tests", "sitecustomize", "usercustomize",
 )  # fmt: skip
 CHILDREN = sorted(
     ".".join(path.relative_to(CHECKOUT).with_suffix("").parts)

@@ -18,7 +18,7 @@ from tools.gpu_report.plan import Plan, Row, tiny_plan
 CHECKOUT = Path(__file__).parents[2]
 ABSENT = (
     "gradio", "uvicorn", "starlette", "fastapi", "platformdirs", "torchao", "charset_normalizer", "llguidance",
-    "gguf", "accelerate", "pypdf", "docx",
+    "gguf", "accelerate", "pypdfium2", "docx",
 )  # fmt: skip
 
 

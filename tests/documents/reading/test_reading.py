@@ -446,3 +446,16 @@ def test_the_first_letter_beyond_ascii_decides_the_encoding(tmp_path: Path) -> N
     text, notes = read(path)
     assert text.endswith("M\u00fcller & S\u00f6hne in K\u00f6ln\n")
     assert notes == ["Its encoding was guessed: cp1252."]
+
+
+def test_the_fields_and_comments_of_a_pdf_are_read(tmp_path: Path) -> None:
+    path = files.pdf(tmp_path / "lease.pdf", "Tenant name:", "No more.")
+    files.annotate(path, {"/Subtype": "/Widget", "/FT": "/Tx", "/T": "tenant", "/V": "Karla Brandt"})
+    files.annotate(path, {"/Subtype": "/Text", "/Contents": "deposit 1630 euros"})
+    assert read(path)[0] == "Tenant name:\nKarla Brandt\ndeposit 1630 euros\n\n\fNo more.\n\n"
+
+
+def test_a_pdf_whose_end_is_cut_off_is_read(tmp_path: Path) -> None:
+    path = files.pdf(tmp_path / "cut.pdf", "The deposit is 900 euros")
+    path.write_bytes(path.read_bytes().partition(b"startxref")[0])
+    assert read(path)[0].strip() == "The deposit is 900 euros"
