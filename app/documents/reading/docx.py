@@ -221,11 +221,14 @@ def _package(path: Path, name: str) -> tuple[str | IO[bytes], int]:
     """Opens a Word document without its references to missing parts, which python-docx does not read.
 
     Returns it with the number of these references. Raises DocumentUnreadable."""
+    written = BytesIO()
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(path) as archive, zipfile.ZipFile(written, "w") as copy:
             _require_docx(archive, name)
             changed, missing = _without_missing_parts(archive)
-            return (_rewritten(archive, changed), missing) if missing else (str(path), 0)
+            for one in archive.namelist() if missing else ():
+                copy.writestr(one, changed.get(one) or archive.read(one))
+        return written if missing else str(path), missing
     except zipfile.BadZipFile as error:
         raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
 
@@ -242,14 +245,6 @@ def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], 
                 missing += 1
                 changed[one] = serialize_part_xml(relations)
     return changed, missing
-
-
-def _rewritten(archive: zipfile.ZipFile, changed: Mapping[str, bytes]) -> IO[bytes]:
-    written = BytesIO()
-    with zipfile.ZipFile(written, "w") as copy:
-        for one in archive.namelist():
-            copy.writestr(one, changed.get(one) or archive.read(one))
-    return written
 
 
 def _require_docx(archive: zipfile.ZipFile, name: str) -> None:

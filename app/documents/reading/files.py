@@ -26,18 +26,9 @@ from app.errors import DocumentUnreadable
 
 PIECE = 2**20
 REPLACED = "\ufffd"
-FORMS_BY_SUFFIX = {
-    ".pdf": "pdf",
-    ".docx": "docx",
-    ".docm": "docx",
-    ".html": "html",
-    ".htm": "html",
-    ".xhtml": "html",
-    ".eml": "mail",
-    ".ipynb": "notebook",
-    ".csv": "table",
-    ".tsv": "table",
-}
+SUFFIXES = {"pdf": "pdf", "docx": "docx docm", "html": "html htm xhtml"}
+SUFFIXES |= {"mail": "eml", "notebook": "ipynb", "table": "csv tsv"}
+FORMS_BY_SUFFIX = {f".{one}": form for form, suffixes in SUFFIXES.items() for one in suffixes.split()}
 FORMS_BY_MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
 HTML_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)[\s>]", re.IGNORECASE)
 FORMATS = "text, Markdown, source code, CSV, PDF, DOCX, HTML, mail and notebooks"

@@ -4,11 +4,9 @@ The values of a page's form fields and its comments follow its text.
 """
 
 import ctypes
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pypdfium2
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
 
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
@@ -18,8 +16,6 @@ from app.values.display_text import counted
 PAGE_BREAK = "\f"
 HYPHEN = "\ufffe"
 """PDFium's sign for a hyphen at the end of a line."""
-CUT_WORD = re.compile(r"(?<=[^\W\d_])(?:\u00ad|(?<=[a-z\u00df-\u00ff])-)\n(?=[a-z\u00df-\u00ff])")
-"""A word that is hyphenated at the end of a line: "infor-" above "mation"."""
 TYPED = (b"V", b"Contents")
 """What a person has written into an annotation: the value of a form field, the text of a comment."""
 
@@ -50,14 +46,12 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
 
 def _opened(path: Path, name: str) -> PdfDocument:
     try:
-        return pypdfium2.PdfDocument(path)
+        return PdfDocument(path)
     except PdfiumError as error:
-        if error.err_code == raw.FPDF_ERR_PASSWORD:
-            raise DocumentUnreadable(
-                f"{name} is encrypted: open it with its password, save it without one, and add that."
-            ) from error
+        if error.err_code != raw.FPDF_ERR_PASSWORD:
+            raise
         raise DocumentUnreadable(
-            f"{name} is damaged ({error}): save it anew, or as text, and add that."
+            f"{name} is encrypted: open it with its password, save it without one, and add that."
         ) from error
 
 
@@ -88,4 +82,4 @@ def _string(annotation: object, key: bytes) -> str:
 
 def _tidied(text: str) -> str:
     plain = text.replace(HYPHEN, "").replace(PAGE_BREAK, "\n")
-    return CUT_WORD.sub("", "\n".join(line.rstrip() for line in plain.splitlines()))
+    return "\n".join(line.rstrip() for line in plain.splitlines())
