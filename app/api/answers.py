@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request as HttpRequest
 from starlette.responses import StreamingResponse
 
-from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
+from app.api.engine_reply import EngineReply, check_grammar, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError, error_body
 from app.api.reply_parsing import Delta, ParsedReply, Parser, TextDelta
 from app.api.services import ApiServices
@@ -79,6 +79,7 @@ class Plan(ABC):
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
         left_out = tools.not_enforced
+        self._checked = asyncio.Event()
         self.headers = HEADERS | ({NOT_ENFORCED: ", ".join(left_out)} if left_out else {})
 
     def begin(self, index: int) -> Iterable[Json]:
@@ -119,7 +120,7 @@ class Plan(ABC):
         """Answer the client, as a stream or as JSON.
 
         A stream starts after its first event, so that a request that is refused before has an error status, but at
-        the latest after PATIENCE seconds, because some clients give up if there are no headers."""
+        the latest PATIENCE seconds after its checks, because some clients give up if there are no headers."""
         choices = list[Choice]()
         events = self._events(services, choices)
         if not is_stream:
@@ -127,7 +128,7 @@ class Plan(ABC):
             return JSONResponse(self.whole(choices), headers=self.headers)
         first = asyncio.ensure_future(anext(events))
         try:
-            await unless_closed(http, asyncio.wait([first], timeout=PATIENCE))
+            await unless_closed(http, self._wait_for(first))
         except ApiError:
             first.cancel()
             raise
@@ -137,10 +138,21 @@ class Plan(ABC):
             self._frames(first, events), media_type=self.media_type, headers=self.headers
         )
 
+    async def _wait_for(self, first: asyncio.Future[Json]) -> None:
+        """Wait until the request is refused or checked, and then at most PATIENCE seconds for its first event."""
+        checked: asyncio.Future[Any] = asyncio.ensure_future(self._checked.wait())
+        waited: list[asyncio.Future[Any]] = [first, checked]
+        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
+        checked.cancel()
+        await asyncio.wait([first], timeout=PATIENCE)
+
     async def _events(self, services: ApiServices, choices: list[Choice]) -> AsyncGenerator[Json, None]:
         """Yield all events, choice by choice. Appends each choice that has begun to `choices`."""
         grammar_param = self.tools.grammar_param(self.form_param)
-        for index, request in enumerate(await tokenised(services, self.requests)):
+        requests = await tokenised(services, self.requests)
+        await check_grammar(services, self.requests[0], grammar_param)
+        self._checked.set()
+        for index, request in enumerate(requests):
             async with engine_reply(services, request, grammar_param) as reply:
                 is_first = not index or request.request.prompt is not self.requests[index - 1].prompt
                 choices.append(choice := Choice(index, reply, is_first))

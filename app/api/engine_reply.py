@@ -135,19 +135,22 @@ async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[
     return found
 
 
+async def check_grammar(services: ApiServices, request: Request, grammar_param: str) -> None:
+    """Raise ApiError for a grammar that cannot be used. No other request waits for this check."""
+    if grammar := request.logits.grammar:
+        try:
+            await asyncio.to_thread(services.engine.check_grammar, grammar)
+        except GrammarRefused as error:
+            raise ApiError(str(error), grammar_param) from error
+
+
 @asynccontextmanager
 async def engine_reply(
     services: ApiServices, request: TokenisedRequest, grammar_param: str = "response_format"
 ) -> AsyncIterator[EngineReply]:
     """Wait for the request's turn, then open its reply; leaving the context stops the reply within a step.
 
-    Raises ApiError if the request is refused; for a grammar, the error names the parameter `grammar_param`. The
-    grammar is checked before the turn, so that no other request waits for the check."""
-    if grammar := request.request.logits.grammar:
-        try:
-            await asyncio.to_thread(services.engine.check_grammar, grammar)
-        except GrammarRefused as error:
-            raise ApiError(str(error), grammar_param) from error
+    Raises ApiError if the request is refused; for a grammar, the error names the parameter `grammar_param`."""
     async with services.turns:
         queue = EventQueue()
         services.engine.submit(request, queue)

@@ -12,6 +12,7 @@ from app.api import answers
 from app.api.anthropic_messages import MessagesPlan
 from app.api.chat import ChatCompletionPlan
 from app.api.chat_plan import ChatPlan, ChatRequest, chat_plan
+from app.api.errors import ApiError
 from app.api.ollama import OllamaPlan
 from app.engine import Engine
 from tests.api.conftest import services_of
@@ -54,3 +55,19 @@ def test_a_stream_that_waits_for_its_turn_has_headers_and_comments(
         json.loads(event.partition(b"data: ")[2] or event)
     assert len(events) > 2
     assert asyncio.run(frames(True)) == []
+
+
+def test_a_request_whose_check_takes_long_is_refused_before_its_stream_begins(
+    engine: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(answers, "PATIENCE", 0.0)
+    form = {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}
+
+    async def answered() -> None:
+        services = services_of(engine)
+        asked = ChatRequest.model_validate({**ASKED, "response_format": form})
+        plan = await chat_plan(services, asked, ChatCompletionPlan)
+        await plan.answer(services, HttpRequest({"type": "http"}, connected), is_stream=True)
+
+    with pytest.raises(ApiError, match="not"):
+        asyncio.run(answered())
