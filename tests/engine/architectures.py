@@ -160,7 +160,11 @@ BRANCHING = (
     GEMMA3,
     architecture("phi3", "Phi3", sliding_window=WINDOW),
     architecture("gpt2", "GPT2", seed=1, **_GPT2),
-    architecture("gptj", "GPTJ", seed=2, rotary_dim=4, **_GPT2),  # since transformers 5.24
+    *(
+        [architecture("gptj", "GPTJ", seed=2, rotary_dim=4, **_GPT2)]
+        if transformers.GPTJForCausalLM._supports_attention_backend  # since transformers 5.24
+        else ()
+    ),
     architecture("gpt-neox", "GPTNeoX", seed=2),
     architecture("olmo2", "Olmo2", seed=2, initializer_range=0.5),
     architecture("granite", "Granite"),

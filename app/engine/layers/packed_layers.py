@@ -1,7 +1,7 @@
 """Linears and embeddings whose weights stay packed, with our own kernels for CPUs and GPUs."""
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache, partial
 
 import torch
@@ -15,7 +15,7 @@ from app.engine.machine.hardware import is_close
 
 log = logging.getLogger(__name__)
 
-TRIED, ROWS, ALLOWED = 160, 20, 0.05
+TRIED, ROWS, ALLOWED = 1024, 20, 0.05
 """The row length and the rows of a trial, and how far its products may be off."""
 
 Pack = Callable[[tuple[int, int], Iterable[Numbers]], PackedWeight]
@@ -30,9 +30,14 @@ class PackedLinear(QuantisedLinear):
     def __init__(self, packed: PackedWeight, bias: Tensor | None) -> None:
         nn.Module.__init__(self)
         self.out_features, self.in_features = packed.shape
-        self.packed, self.bias, self.rounding = packed, bias, packed.rounding
+        self.bias, self.rounding = bias, packed.rounding
+        self.keep(packed)
+
+    def keep(self, packed: PackedWeight) -> None:
+        """Multiply by this weight from now on. Its parts are buffers, so that their memory is counted."""
+        self.packed = packed
         for name, part in packed.parts.items():
-            self.register_buffer(name, part)  # so that its memory is counted
+            self.register_buffer(name, part)
 
     def multiply(self, states: Tensor) -> Tensor:
         """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
@@ -42,6 +47,17 @@ class PackedLinear(QuantisedLinear):
     def weight(self) -> Tensor:
         """The dequantised weight [out, in] in float32, for code that needs the weight itself."""
         return dense(self.packed)
+
+
+def join_packed(parts: Sequence[PackedLinear]) -> PackedLinear | None:
+    """Join Linears into one, and make their weights views of its weight; return None if they cannot be joined."""
+    first, *others = (part.packed for part in parts)
+    if len({part.bias is None for part in parts}) > 1 or not (joined := first.joined(others)):
+        return None
+    for part, view in zip(parts, joined[1:], strict=True):
+        part.keep(view)
+    biases = [part.bias for part in parts if part.bias is not None]
+    return PackedLinear(joined[0], torch.cat(biases) if biases else None)
 
 
 class PackedEmbedding(QuantisedEmbedding):
@@ -82,7 +98,8 @@ def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     try:
-        wrong = [bits for bits in PLANES if not _is_right(bits, device, dtype)]
+        kinds = [*((bits, ()) for bits in PLANES), (4, tuple(range(-120, 121, 16)))]
+        wrong = [bits for bits, table in kinds if not _is_right(bits, table, device, dtype)]
     except Exception as error:  # compilers and drivers raise errors of their own types
         if is_no_verdict(error):
             raise
@@ -90,12 +107,12 @@ def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
     return f"products with {wrong[0]} bits are wrong" if wrong else ""
 
 
-def _is_right(bits: int, device: torch.device, dtype: torch.dtype) -> bool:
+def _is_right(bits: int, table: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> bool:
     source = torch.Generator().manual_seed(0)
     states = torch.randn((ROWS, TRIED), generator=source).to(device, dtype)
     values = torch.randint(0, 2**bits, (40, TRIED), generator=source, dtype=torch.uint8)
-    zero = 0 if bits == 8 else 2 ** (bits - 1)
-    weight = packer(device)((40, TRIED), [Numbers(bits, values, torch.ones((40, 1)), zero)])
+    zero = 0 if bits == 8 or table else 2 ** (bits - 1)
+    weight = packer(device)((40, TRIED), [Numbers(bits, values, torch.ones((40, 1)), zero, table=table)])
     found = torch.cat((weight.product(states[:1]), weight.product(states[1:])))
     return is_close(found, states.float() @ dense(weight).t(), ALLOWED)
 

@@ -7,7 +7,7 @@ A group of neighbours in a row shares a scale, and in some formats an offset. In
 share both, and each multiplies them by a small integer. Some formats have a table of the numbers' values.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from ctypes import Structure, byref, c_int32, c_int64, c_void_p
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -63,6 +63,11 @@ class PackedWeight(Protocol):
 
     def rows(self, ids: Tensor) -> Tensor:
         """Dequantise the rows with these ids [...]: [..., in] in float32."""
+
+    def joined(self, others: "Sequence[PackedWeight]") -> "list[PackedWeight]":
+        """Join the weight with others of the same form; return the joined weight, and each weight as a view of it.
+
+        The list is empty if they cannot be joined."""
 
 
 class CPacked(Structure):
@@ -122,6 +127,11 @@ class CpuPackedWeight:
         out, ids = torch.empty((*ids.shape, self.shape[1])), ids.contiguous()
         _library().packed_rows(self._described, ids.data_ptr(), ids.numel(), out.data_ptr())
         return out
+
+    def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
+        """Return an empty list: the kernels for a whole layer take several weights."""
+        del others
+        return []
 
 
 def pack_for_cpu(shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPackedWeight:

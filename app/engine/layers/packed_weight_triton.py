@@ -1,14 +1,16 @@
 """A packed weight on a GPU, and our own kernels that multiply by it. Needs triton.
 
-Numbers of up to 4 bits share a byte with another one; larger numbers have a byte each. A program computes OUTS
-columns of the product. It reads its part of the weight once from beginning to end, because the weight is stored in
-that order; widens the numbers in registers to the type of the states, in which they are exact; multiplies 16 of
+Numbers of up to 4 bits share a byte with another one; larger numbers have a byte each. The weight is stored in
+tiles, in the order in which they are read. A program computes WIDTH columns of the product from some groups of the
+weight: it widens the numbers in registers to the type of the states, in which they are exact; multiplies 16 of
 them at a time on the matrix unit; and scales each sum in float32. So no weight is rounded, and a row's sum is added
-in an order that does not depend on the other rows.
+in an order that does not depend on the other rows. Several programs share the groups of a tile, so that even a
+small weight is read by the whole GPU; the last of them to finish adds up their sums.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
 
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -16,11 +18,26 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from app.engine.layers.packed_weight import GROUP, SLICE, Numbers, joined_parts, layout, tiled_scales
+from app.engine.attention.kernels import is_interpreted
+from app.engine.layers.packed_weight import (
+    GROUP,
+    SLICE,
+    Numbers,
+    PackedWeight,
+    joined_parts,
+    layout,
+    tiled_scales,
+)
+from app.engine.layers.packed_weight_ptx import conversions
 from app.engine.layers.quantised_layers import TILE
 
 OUTS = SLICE
-"""Rows of the weight per program: a weight of 4,096 rows keeps 128 multiprocessors busy."""
+"""Rows of a tile, as it is stored."""
+WIDTH = 64
+"""Columns of the product per program with few rows: two tiles; twice as many with more rows."""
+PROGRAMS, MOST_SPLITS, FEW_GROUPS = 1024, 16, 4
+"""How many programs a product should have, so that enough of the weight is being read at a time; the most that
+share a tile; and the fewest groups for each."""
 FEW_ROWS = 128
 """With more rows, such as a prompt's, each dequantised tile serves many rows, and torch's product is faster."""
 ROW_GROUPS = 16
@@ -33,6 +50,14 @@ def _numbers(byte, ZERO: tl.constexpr, kind: tl.constexpr):
     the byte."""
     bits = byte.to(tl.int32) | 0x4B000000
     return (bits.to(tl.float32, bitcast=True) - (8388608.0 + ZERO)).to(kind)
+
+
+@triton.jit
+def _converted(byte, ASM: tl.constexpr, kind: tl.constexpr):
+    """Convert bytes to numbers by ASM, which takes four at a time."""
+    return tl.inline_asm_elementwise(ASM, "=r,=r,r", [byte], tl.int16, is_pure=True, pack=4).to(
+        kind, bitcast=True
+    )
 
 
 @triton.jit
@@ -54,53 +79,129 @@ def _unpacked(
 
 
 @triton.jit
-def _scales(scale, factors, at, factor_at, NEXT: tl.constexpr, HAS_FACTORS: tl.constexpr):
-    """Read the scales of a group's two halves in float32; their factors are NEXT bytes apart."""
-    first = tl.load(scale + at).to(tl.float32)
-    if HAS_FACTORS:
-        second = first * tl.load(factors + factor_at + NEXT).to(tl.float32)
-        return first * tl.load(factors + factor_at).to(tl.float32), second
-    return first, first
-
-
-@triton.jit(do_not_specialize=["rows", "groups", "per"])
-def packed_product_kernel(
-    states, numbers, scale, factors, offset, offset_factors, table, out, rows, columns, size, groups, per,
-    BITS: tl.constexpr, ZERO: tl.constexpr, FINE: tl.constexpr, HAS_FACTORS: tl.constexpr,
-    HAS_OFFSET: tl.constexpr, HAS_OFFSET_FACTORS: tl.constexpr, HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr,
-    OUTS: tl.constexpr, GROUP: tl.constexpr,
+def _weights(
+    source, table,
+    NEXT: tl.constexpr, ZERO: tl.constexpr, HAS_TABLE: tl.constexpr, BITS: tl.constexpr, kind: tl.constexpr,
+    LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
 ):  # fmt: skip
-    """Compute a tile of `out` [rows, columns]: states [rows, size] times the weight transposed."""
+    """Read the numbers of a group's two halves, and make ones in the same layout."""
+    if LOW != "":
+        first = tl.load(source)
+        second = first
+        if BITS == 8:
+            second = tl.load(source + NEXT)
+        return (_converted(first, LOW, kind), _converted(second, HIGH, kind)), _converted(first, ONE, kind)
+    else:  # noqa: RET505 - triton compiles what follows a return
+        numbers = _unpacked(source, table, NEXT, ZERO, HAS_TABLE, BITS, kind)
+        return numbers, tl.full(numbers[0].shape, 1.0, tl.float32).to(kind)
+
+
+@triton.jit
+def _read_scales(scale, factors, at, factor_at, NEXT: tl.constexpr, HAS_FACTORS: tl.constexpr):
+    """Read a group's scale and the factors of its two halves, which are NEXT bytes apart."""
+    read = tl.load(scale + at)
+    if HAS_FACTORS:
+        return read, tl.load(factors + factor_at), tl.load(factors + factor_at + NEXT)
+    else:  # noqa: RET505 - triton compiles what follows a return
+        return read, read, read
+
+
+@triton.jit
+def _scales(read, HAS_FACTORS: tl.constexpr):
+    """Return the scales of a group's two halves in float32."""
+    scale = read[0].to(tl.float32)
+    if HAS_FACTORS:
+        return scale * read[1].to(tl.float32), scale * read[2].to(tl.float32)
+    return scale, scale
+
+
+@triton.jit
+def _scaled_product(total, states, weights, scales, FINE: tl.constexpr):
+    """Add the product of a group's two halves, times their scales, to the total."""
+    if FINE:
+        total += tl.dot(states[0], weights[0], input_precision="ieee") * scales[0][None, :]
+        return total + tl.dot(states[1], weights[1], input_precision="ieee") * scales[1][None, :]
+    first = tl.dot(states[0], weights[0], input_precision="ieee")
+    return total + tl.dot(states[1], weights[1], first, input_precision="ieee") * scales[0][None, :]
+
+
+@triton.jit
+def _store(
+    target, total, is_in, partial, arrived, SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+):
+    """Store a tile of the product; if programs share it, the last one to finish stores the sum of all."""
+    if SPLITS == 1:
+        tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
+    else:
+        number = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+        shared = partial + number.to(tl.int64) * SPLITS * BLOCK * WIDTH
+        shared = shared + tl.arange(0, BLOCK)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+        tl.store(shared + tl.program_id(2) * BLOCK * WIDTH, total, mask=is_in)
+        tl.debug_barrier()
+        if tl.atomic_add(arrived + number, 1) == SPLITS - 1:
+            total = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
+            for one in tl.range(SPLITS, loop_unroll_factor=128 // BLOCK):  # more would not fit the registers
+                total += tl.load(shared + one * BLOCK * WIDTH, mask=is_in, other=0.0, cache_modifier=".cg")
+            tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
+            tl.store(arrived + number, 0)
+
+
+@triton.jit(do_not_specialize=["rows", "groups", "tiles"])
+def packed_product_kernel(
+    states, numbers, scale, factors, offset, offset_factors, table, out, partial, arrived,
+    rows, columns, size, groups, tiles,
+    PER: tl.constexpr, EVEN: tl.constexpr, BITS: tl.constexpr, ZERO: tl.constexpr, FINE: tl.constexpr,
+    HAS_FACTORS: tl.constexpr, HAS_OFFSET: tl.constexpr, HAS_OFFSET_FACTORS: tl.constexpr,
+    HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr, OUTS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
+    SPLITS: tl.constexpr, UNROLL: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
+):  # fmt: skip
+    """Compute a tile of `out` [rows, columns]: states [rows, size] times the weight transposed.
+
+    SPLITS programs share the groups of a tile; the last of them to finish adds up what all have written to
+    `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, BLOCK, WIDTH]."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
-    tile = tl.program_id(1).to(tl.int64)
+    FACTORS: tl.constexpr = (1 + FINE) * OUTS
+    wide, split = tl.program_id(1), tl.program_id(2)
     row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    lane, half = tl.arange(0, OUTS), tl.arange(0, HALF)
-    source = numbers + tile * groups * BYTES + lane[None, :] * HALF + half[:, None]
+    lane, half = tl.arange(0, WIDTH), tl.arange(0, HALF)
+    tile = tl.minimum(wide * (WIDTH // OUTS) + lane // OUTS, tiles - 1).to(tl.int64)
+    # Eight bytes per thread: with more triton does not read weights in advance.
+    source = (
+        numbers + (tile * groups * BYTES + lane % OUTS * HALF)[None, :] + tl.max_contiguous(half, 8)[:, None]
+    )
+    scale_at = tile * (groups // PER) * OUTS + lane % OUTS
+    factor_at = tile * groups * FACTORS + lane % OUTS
     given = states + row[:, None].to(tl.int64) * size + half[None, :]
     is_row = row[:, None] < rows
-    total = tl.zeros((BLOCK, OUTS), dtype=tl.float32)
-    for group in range(groups):
-        left_in, right_in = size - group * GROUP, size - group * GROUP - HALF
-        left = tl.load(given + group * GROUP, mask=is_row & (half[None, :] < left_in), other=0.0)
-        right = tl.load(given + group * GROUP + HALF, mask=is_row & (half[None, :] < right_in), other=0.0)
-        first, second = _unpacked(
-            source + group * BYTES, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, left.dtype
-        )
-        at = (tile * (groups // per) + group // per) * OUTS + lane
-        factor_at = (tile * groups + group) * (1 + FINE) * OUTS + lane
-        left_scale, right_scale = _scales(scale, factors, at, factor_at, FINE * OUTS, HAS_FACTORS)
-        total += tl.dot(left, first, input_precision="ieee") * left_scale[None, :]
-        total += tl.dot(right, second, input_precision="ieee") * right_scale[None, :]
-        if HAS_OFFSET:
-            left_scale, right_scale = _scales(
-                offset, offset_factors, at, factor_at, FINE * OUTS, HAS_OFFSET_FACTORS
+    total = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
+    begin, end = groups * split // SPLITS, groups * (split + 1) // SPLITS
+    at, at_factor = scale_at + begin // PER * OUTS, factor_at + begin * FACTORS
+    next_scale = _read_scales(scale, factors, at, at_factor, FINE * OUTS, HAS_FACTORS)
+    next_offset = _read_scales(offset, offset_factors, at, at_factor, FINE * OUTS, HAS_OFFSET_FACTORS)
+    for step in range(begin, end, UNROLL):
+        for ahead in tl.static_range(UNROLL):
+            group = step + ahead
+            is_left, is_right = is_row, is_row
+            if not EVEN:
+                is_left = is_row & (group * GROUP + half[None, :] < size)
+                is_right = is_row & (group * GROUP + HALF + half[None, :] < size)
+            left = tl.load(given + group * GROUP, mask=is_left, other=0.0)
+            right = tl.load(given + group * GROUP + HALF, mask=is_right, other=0.0)
+            weights, one = _weights(
+                source + group * BYTES, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, left.dtype, LOW, HIGH, ONE
             )
-            total += tl.sum(left.to(tl.float32), 1)[:, None] * left_scale[None, :]
-            total += tl.sum(right.to(tl.float32), 1)[:, None] * right_scale[None, :]
-    column = tile * OUTS + lane[None, :]
-    is_in = is_row & (column < columns)
-    tl.store(out + row[:, None].to(tl.int64) * columns + column, total.to(out.dtype.element_ty), mask=is_in)
+            scales, offsets = _scales(next_scale, HAS_FACTORS), _scales(next_offset, HAS_OFFSET_FACTORS)
+            following = tl.minimum(group + 1, end - 1)
+            at, at_factor = scale_at + following // PER * OUTS, factor_at + following * FACTORS
+            next_scale = _read_scales(scale, factors, at, at_factor, FINE * OUTS, HAS_FACTORS)
+            next_offset = _read_scales(offset, offset_factors, at, at_factor, FINE * OUTS, HAS_OFFSET_FACTORS)
+            total = _scaled_product(total, (left, right), weights, scales, FINE)
+            if HAS_OFFSET:
+                total = _scaled_product(total, (left, right), (one, one), offsets, FINE)
+    column = wide * WIDTH + lane[None, :]
+    target = out + row[:, None].to(tl.int64) * columns + column
+    _store(target, total, is_row & (column < columns), partial, arrived, SPLITS, BLOCK, WIDTH)
 
 
 @triton.jit(do_not_specialize=["groups", "per"])
@@ -121,12 +222,12 @@ def packed_rows_kernel(
     first, second = _unpacked(source, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, tl.float32)
     at = (tile * (groups // per) + group // per) * OUTS + lane
     factor_at = (tile * groups + group) * (1 + FINE) * OUTS + lane
-    left_scale, right_scale = _scales(scale, factors, at, factor_at, FINE * OUTS, HAS_FACTORS)
+    read = _read_scales(scale, factors, at, factor_at, FINE * OUTS, HAS_FACTORS)
+    left_scale, right_scale = _scales(read, HAS_FACTORS)
     first, second = first * left_scale[:, None], second * right_scale[:, None]
     if HAS_OFFSET:
-        left_scale, right_scale = _scales(
-            offset, offset_factors, at, factor_at, FINE * OUTS, HAS_OFFSET_FACTORS
-        )
+        read = _read_scales(offset, offset_factors, at, factor_at, FINE * OUTS, HAS_OFFSET_FACTORS)
+        left_scale, right_scale = _scales(read, HAS_OFFSET_FACTORS)
         first, second = first + left_scale[:, None], second + right_scale[:, None]
     column = group[:, None] * GROUP + half[None, :]
     target = out + tl.program_id(0).to(tl.int64) * size + column
@@ -134,20 +235,34 @@ def packed_rows_kernel(
     tl.store(target + HALF, second.to(out.dtype.element_ty), mask=column + HALF < size)
 
 
-def tile_rows(rows: int) -> int:
-    """Return how many rows of states one program takes."""
+def most_rows(device: torch.device) -> int:
+    """Return how many rows of states one program takes at most."""
+    if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
+        return 16  # Triton does not use Turing's matrix units, so more would not fit the registers
     # A Hopper or Blackwell GPU would multiply 64 rows with other instructions, which may add in another order.
-    return 16 if rows <= 16 else 32
+    return 32
+
+
+def splits_of(columns: int, groups: int) -> int:
+    """Return how many programs share a tile of WIDTH columns. It does not depend on the rows, so that each row's
+    sum is always added in the same order."""
+    wanted = min(PROGRAMS // -(-columns // WIDTH), groups // FEW_GROUPS, MOST_SPLITS)
+    return 1 << max(0, wanted.bit_length() - 1)
 
 
 @dataclass(frozen=True, slots=True)
 class GpuPackedWeight:
-    """A weight in tiles of OUTS rows and groups of GROUP columns; numbers have 4 or 8 bits."""
+    """A weight in tiles of OUTS rows and groups of GROUP columns; numbers have 4 or 8 bits.
+
+    `arrived` counts, for each tile of a product, the programs that have finished; it is 0 between products."""
 
     shape: tuple[int, int]
     bits: int
     zero: int
+    table: tuple[int, ...]
     parts: dict[str, Tensor] = field(repr=False)
+    arrived: Tensor = field(repr=False)
+    most_rows: int = 32
     rounding = 0.0
 
     def product(self, states: Tensor) -> Tensor:
@@ -157,12 +272,35 @@ class GpuPackedWeight:
             ids = torch.arange(columns, device=states.device)
             tiles = torch.split(ids, max(1, TILE[states.device.type] // size))
             return torch.cat([F.linear(states, self._rows(each, states.dtype)) for each in tiles], -1)
-        out, block = states.new_empty((rows, columns)), tile_rows(rows)
-        packed_product_kernel[(-(-rows // block), -(-columns // OUTS))](
-            states.contiguous(), *self._tensors(), out, rows, columns, size, *self._layout[:2], BLOCK=block,
-            num_warps=2, num_stages=6, **self._form(),
+        groups, per, _is_fine = self._layout
+        block = 16 if rows <= 16 or states.dtype == torch.float32 else self.most_rows
+        splits = splits_of(columns, groups)
+        width = WIDTH if block == 16 else 2 * WIDTH
+        grid = (-(-rows // block), -(-columns // width), splits)
+        out = states.new_empty((rows, columns))
+        partial = out if splits == 1 else states.new_empty((*grid, block, width), dtype=torch.float32)
+        steps = self._steps(groups // splits if groups % splits == 0 else 1, block, states.dtype)
+        packed_product_kernel[grid](
+            states.contiguous(), *self._tensors(), out, partial, self.arrived, rows, columns, size, groups,
+            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=block, WIDTH=width, SPLITS=splits,
+            num_warps=width // 32, **steps, **self._form(),
+            **self._conversions(states.dtype),
         )  # fmt: skip
         return out
+
+    def _conversions(self, dtype: torch.dtype) -> dict[str, str]:
+        """Return PTX for half precision; "" in float32 and in triton's interpreter, which convert in Triton."""
+        if is_interpreted() or dtype == torch.float32:
+            return {"LOW": "", "HIGH": "", "ONE": ""}
+        return conversions(self.bits, self.zero, self.table, dtype)
+
+    @staticmethod
+    def _steps(groups: int, block: int, dtype: torch.dtype) -> dict[str, int]:
+        """Return how many of a program's groups a step of its loop takes, and how many steps ahead it reads.
+
+        Measured on an H200: two groups a step are faster with a few rows, and slower with many."""
+        is_paired = groups % 2 == 0 and block == 16 and dtype != torch.float32
+        return {"UNROLL": 2, "num_stages": 3} if is_paired else {"UNROLL": 1, "num_stages": 5}
 
     def rows(self, ids: Tensor) -> Tensor:
         """Dequantise the rows with these ids [...]: [..., in] in float32."""
@@ -183,6 +321,32 @@ class GpuPackedWeight:
             **self._form(),
         )
         return out
+
+    def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
+        """Join the weight with others of the same form; return the joined weight, and each weight as a view of it.
+
+        The list is empty if they cannot be joined."""
+        weights = [self, *cast(Sequence[GpuPackedWeight], others)]  # one device has one class of weights
+        kinds = {(each.bits, each.zero, each.table, each.shape[1], each.form) for each in weights}
+        if len(kinds) > 1 or any(each.shape[0] % OUTS for each in weights[:-1]):
+            return []
+        sizes = [-(-each.shape[0] // OUTS) for each in weights]
+        parts = {
+            name: part if name == "table" else torch.cat([each.parts[name] for each in weights])
+            for name, part in self.parts.items()
+        }
+        views = [
+            {name: part if name == "table" else part.split(sizes)[place] for name, part in parts.items()}
+            for place in range(len(weights))
+        ]
+        shape = (sum(each.shape[0] for each in weights), self.shape[1])
+        whole = replace(self, shape=shape, parts=parts, arrived=counters(shape[0], self.arrived.device))
+        return [whole, *(replace(each, parts=view) for each, view in zip(weights, views, strict=True))]
+
+    @property
+    def form(self) -> tuple[tuple[str, torch.dtype, torch.Size], ...]:
+        """The names, types and shapes of a tile's parts, which joined weights have in common."""
+        return tuple((name, part.dtype, part.shape[1:]) for name, part in sorted(self.parts.items()))
 
     def _tensors(self) -> list[Tensor]:
         """Return the parts in the order of the kernels' arguments; one that is missing is never read."""
@@ -209,7 +373,14 @@ def pack_for_gpu(shape: tuple[int, int], slices: Iterable[Numbers], device: torc
         return {name: part.to(device) for name, part in parts.items()}
 
     numbers, parts = joined_parts(-(-shape[0] // OUTS), slices, packed)
-    return GpuPackedWeight(shape, _width(numbers), numbers.zero + 128 * (numbers.bits == 8), parts)
+    zero = numbers.zero + 128 * (numbers.bits == 8)
+    arrived = counters(shape[0], device)
+    return GpuPackedWeight(shape, _width(numbers), zero, numbers.table, parts, arrived, most_rows(device))
+
+
+def counters(columns: int, device: torch.device) -> Tensor:
+    """Return a counter for each tile of a product with at most FEW_ROWS rows."""
+    return torch.zeros(-(-columns // WIDTH) * FEW_ROWS // 16, dtype=torch.int32, device=device)
 
 
 def _width(numbers: Numbers) -> int:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from app.engine.layers.model_trial import ROWS
+from app.engine.layers.packed_layers import PackedLinear, join_packed
 from app.engine.machine.hardware import is_close
 from app.engine.machine.memory import is_out_of_memory
 
@@ -55,7 +56,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
         if not isinstance(products, SeparateProducts) or not _can_join(products, shared):
             continue
         try:
-            joined = _tried(products)
+            joined = _tried(products, next(model.parameters()))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -73,9 +74,11 @@ def _shared_parameters(model: nn.Module) -> set[int]:
 
 
 def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
-    """Return whether all parts are plain Linears with the same input, type, device and bias, and unshared
-    weights."""
+    """Return whether all parts are plain Linears with the same input, type, device and bias, and unshared weights,
+    or Linears with packed weights."""
     parts: list[Any] = list(products.parts)
+    if all(type(part) is PackedLinear for part in parts):
+        return True
     if any(type(part) is not nn.Linear or id(part.weight) in shared for part in parts):
         return False
     kinds = {
@@ -85,26 +88,30 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
     return len(kinds) == 1
 
 
-def _tried(products: SeparateProducts) -> JoinedProduct | None:
-    """Join the products; return None if the results differ for few rows or for many.
+def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
+    """Join the products; return None if they cannot be joined, or the results differ for few rows or for many.
 
-    In either case the parts' weights become views of the joined weight."""
+    In either case the parts' weights may become views of the joined weight. `like` has the type and the device of
+    states."""
     first: Any = products.parts[0]
     source = torch.Generator().manual_seed(0)
-    trials = [
-        torch.randn((1, rows, first.in_features), generator=source).to(first.weight) for rows in (1, *ROWS)
-    ]
+    trials = [torch.randn((1, rows, first.in_features), generator=source).to(like) for rows in (1, *ROWS)]
     expected = [products(rows) for rows in trials]
     joined = joined_product(list(products.parts))
+    if joined is None:
+        return None
     for rows, parts in zip(trials, expected, strict=True):
         if not all(is_close(*pair) for pair in zip(joined(rows), parts, strict=True)):
             return None
     return joined
 
 
-def joined_product(parts: Sequence[Any]) -> JoinedProduct:
-    """Join Linears into one, and make their weights views of its weight."""
+def joined_product(parts: Sequence[Any]) -> JoinedProduct | None:
+    """Join Linears into one, and make their weights views of its weight; return None if they cannot be joined."""
     sizes = [part.out_features for part in parts]
+    if isinstance(parts[0], PackedLinear):
+        packed = join_packed(parts)
+        return JoinedProduct(packed, sizes) if packed else None
     product = nn.Linear(parts[0].in_features, sum(sizes), bias=parts[0].bias is not None, device="meta")
     for name in dict(product.named_parameters()):
         whole = torch.cat([getattr(part, name) for part in parts])

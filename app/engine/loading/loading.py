@@ -282,8 +282,7 @@ def prepare(
     """Choose kernels for a model and describe it; `quantised` is the number of its quantised weights."""
     register()
     config = model.config.get_text_config(decoder=True)
-    packed = packed_weights(model)
-    kept = 0 if quantised else sum(prod(weight.shape) for weight in packed)
+    kept = 0 if quantised else sum(prod(weight.shape) for weight in packed_weights(model))
     parameters = model.num_parameters() + quantised + kept  # counted before oneDNN packs any
     context = min(context_of(config), choice.context or sys.maxsize)
     kernels = choose(model, choice, context)

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring
+from app.engine.attention.native import NativeAttention
 from app.engine.block.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
 
@@ -69,16 +70,17 @@ def inputs(case: Case, dtype: torch.dtype = torch.float32) -> Inputs:
 def attended(attend: Attend, case: Case, dtype: torch.dtype = torch.float32) -> Tensor:
     """What a backend gives [T, H, D] from a cache that has more slots than are written."""
     given = inputs(case, dtype)
+    device = torch.device("cpu") if isinstance(attend, NativeAttention) else DEVICE
     keys, values = (
-        torch.nn.functional.pad(states, (0, 0, 0, UNWRITTEN), value=torch.nan).to(DEVICE)
+        torch.nn.functional.pad(states, (0, 0, 0, UNWRITTEN), value=torch.nan).to(device)
         for states in (given.cache.keys, given.cache.values)
     )
-    view = BlockView(case.block, case.prefix, attend, DEVICE)
+    view = BlockView(case.block, case.prefix, attend, device)
     sinks = given.scoring.sinks
     scoring = Scoring(
-        given.scoring.scale, case.window, case.softcap, None if sinks is None else sinks.to(DEVICE)
+        given.scoring.scale, case.window, case.softcap, None if sinks is None else sinks.to(device)
     )
-    out = attend(given.query.to(DEVICE), LayerCache(keys, values), view, scoring)
+    out = attend(given.query.to(device), LayerCache(keys, values), view, scoring)
     assert (out.dtype, out.is_contiguous()) == (dtype, True)
     assert out.shape == (1, len(case.block), case.heads, case.size)
     return out[0].cpu()

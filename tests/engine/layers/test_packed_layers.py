@@ -46,12 +46,14 @@ def test_packed_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> Non
         assert torch.equal(torch.cat([layer(part) for part in fed.split(count)]), layer(fed))
 
 
-def some_numbers(bits: int, form: str) -> Numbers:
-    """Rows [40, 160] over the whole range of these bits."""
-    source = torch.Generator().manual_seed(0)
-    values = torch.randint(0, 2**bits, (40, 160), generator=source, dtype=torch.uint8)
-    factors = torch.randint(-60, 60, (40, 5 if form == "factors" else 10), generator=source, dtype=torch.int8)
-    scale = (torch.rand((40, 5 if form == "zero" else 1), generator=source) / 100).half()
+def some_numbers(bits: int, form: str, size: int = 160, rows: int = 40) -> Numbers:
+    """Rows [rows, size] over the whole range of these bits."""
+    source, groups = torch.Generator().manual_seed(0), size // 32
+    values = torch.randint(0, 2**bits, (rows, size), generator=source, dtype=torch.uint8)
+    factors = torch.randint(
+        -60, 60, (rows, groups if form == "factors" else 2 * groups), generator=source, dtype=torch.int8
+    )
+    scale = (torch.rand((rows, groups if form == "zero" else 1), generator=source) / 100).half()
     if form == "zero":
         return Numbers(bits, values, scale, zero=0 if bits == 8 else 2 ** (bits - 1))
     zero = 32 if bits == 6 else 0  # sums of greater numbers do not fit 16 bits

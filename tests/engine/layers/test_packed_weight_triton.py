@@ -1,12 +1,13 @@
 """Packed weights on a GPU: on a card or interpreted, and compiled for cards that are not there."""
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
 
-from app.engine.layers.packed_layers import PackedEmbedding, dense, packing_fault
+from app.engine.layers.packed_layers import PackedEmbedding, PackedLinear, dense, join_packed, packing_fault
 from app.engine.layers.packed_weight import PLANES, Numbers
 from app.engine.loading.gguf_blocks import IQ4_TABLE
 from tests.engine.attention.cases import DEVICE
@@ -75,6 +76,49 @@ def test_a_row_has_the_same_bits_in_every_tile() -> None:
     assert all(torch.equal(packed.product(fed[:rows])[:1], alone) for rows in (16, 20, 40))
 
 
+@pytest.mark.parametrize("size", (1024, 33 * 32))
+def test_programs_that_share_a_tile_add_up_its_product(size: int) -> None:
+    from app.engine.layers.packed_weight_triton import pack_for_gpu, splits_of
+
+    assert splits_of(40, size // 32) == 8
+    packed = pack_for_gpu((40, size), [some_numbers(4, "fine factors", size)], DEVICE)
+    fed = states(3, size, torch.float32)[0].to(DEVICE)
+    first = packed.product(fed)
+    assert torch.allclose(first.double(), fed.double() @ dense(packed).double().t(), rtol=1e-4, atol=1e-3)
+    assert torch.equal(packed.product(fed), first) and torch.equal(packed.product(fed[:1]), first[:1])
+    assert not packed.arrived.any()
+
+
+def test_joined_weights_are_kept_once_and_each_still_multiplies() -> None:
+    from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+    layers = [
+        PackedLinear(pack_for_gpu((rows, 160), [some_numbers(4, "offset", rows=rows)], DEVICE), None)
+        for rows in (64, 40)
+    ]
+    fed = states(3, 160, torch.float32)[0].to(DEVICE)
+    expected = [layer(fed) for layer in layers]
+    joined = join_packed(layers)
+    assert joined is not None
+    assert torch.equal(joined(fed), torch.cat(expected, -1))
+    assert all(torch.equal(layer(fed), wanted) for layer, wanted in zip(layers, expected, strict=True))
+    address = joined.packed.parts["numbers"].untyped_storage().data_ptr()
+    assert all(layer.get_buffer("numbers").untyped_storage().data_ptr() == address for layer in layers)
+
+
+def test_weights_of_different_forms_are_not_joined() -> None:
+    from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+    def layer(rows: int, form: str, bits: int = 4) -> PackedLinear:
+        return PackedLinear(pack_for_gpu((rows, 160), [some_numbers(bits, form, rows=rows)], DEVICE), None)
+
+    assert join_packed([layer(64, "offset"), layer(64, "zero")]) is None
+    assert join_packed([layer(64, "zero"), layer(64, "zero", 8)]) is None
+    assert (
+        join_packed([layer(40, "zero"), layer(64, "zero")]) is None
+    )  # the first has a tile that is not full
+
+
 def test_slices_are_packed_as_the_whole_is() -> None:
     from app.engine.layers.packed_weight_triton import pack_for_gpu
 
@@ -113,21 +157,22 @@ def test_it_fits_a_card_and_multiplies_on_its_matrix_unit(card: tuple[int, int],
 
 
 def product(rows: int, dtype: torch.dtype, numbers: Numbers) -> Launch:
-    """So many rows times a weight of 40 by 160, and one of its rows."""
+    """So many rows times a weight of 40 by 1,024, and one of its rows."""
 
     def launch(major: int, _shared_memory: int) -> None:
         from app.engine.layers.packed_weight_triton import pack_for_gpu
 
         kind = torch.float16 if major < 8 and dtype == torch.bfloat16 else dtype
-        packed = pack_for_gpu((40, 160), [numbers], torch.device("cpu"))
-        packed.product(torch.zeros((rows, 160), dtype=kind))
+        packed = pack_for_gpu((40, 1024), [numbers], torch.device("cpu"))
+        packed = replace(packed, most_rows=16 if major < 8 else 32)
+        packed.product(torch.zeros((rows, 1024), dtype=kind))
         packed.rows(torch.zeros(1, dtype=torch.int64))
 
     return launch
 
 
 LAUNCHES: dict[str, Launch] = {
-    f"{rows} rows, {bits} bits, {form}, {dtype}": product(rows, dtype, some_numbers(bits, form))
+    f"{rows} rows, {bits} bits, {form}, {dtype}": product(rows, dtype, some_numbers(bits, form, 1024))
     for rows, bits, form, dtype in (
         (1, 4, "zero", torch.bfloat16),
         (1, 4, "factors", torch.bfloat16),

@@ -1,0 +1,83 @@
+"""Instructions (PTX) that convert a packed weight's numbers to half precision, four at a time.
+
+Triton would convert each number by itself, with more than twice as many instructions."""
+
+import struct
+from functools import cache
+
+import torch
+
+
+@cache
+def conversions(bits: int, zero: int, table: tuple[int, ...], dtype: torch.dtype) -> dict[str, str]:
+    """Return what converts the bytes of a group's first and second half, and what makes ones of any bytes.
+
+    Four bytes become four numbers, in two registers."""
+    halves = ("", " shr.u32 x, x, 4;") if bits == 4 else ("", "")
+    if table:
+        convert = _look_up(table, dtype)
+    elif dtype == torch.float16:
+        convert = _to_float16(bits, zero)
+    else:
+        convert = _nibbles_to_bfloat16(zero) if bits == 4 else _bytes_to_bfloat16(zero)
+    head = "{ .reg .b32 x, a, b, c, l, h; .reg .f32 f0, f1, f2, f3; mov.b32 x, $2;"
+    low, high = (f"{head}{shift} {convert} }}" for shift in halves)
+    one = _pair(1.0, dtype)
+    return {"LOW": low, "HIGH": high, "ONE": f"mov.b32 $0, {one}; mov.b32 $1, {one};"}
+
+
+def _pair(value: float, dtype: torch.dtype) -> str:
+    """Return a register with the value twice in half precision."""
+    bits = int(torch.tensor(value, dtype=dtype).view(torch.int16)) & 0xFFFF
+    return f"{bits * 0x10001:#010x}"
+
+
+def _to_float16(bits: int, zero: int) -> str:
+    """Convert by putting each number into the lowest bits of 1024, and subtracting 1024 and zero."""
+    mask = 0x000F000F if bits == 4 else 0x00FF00FF
+    return " ".join(
+        f"prmt.b32 a, x, 0, {pair}; lop3.b32 a, a, {mask:#x}, 0x64006400, 0xEA; mov.b32 b, "
+        f"{_pair(1024.0 + zero, torch.float16)}; sub.rn.f16x2 ${to}, a, b;"
+        for to, pair in enumerate(("0x4140", "0x4342"))
+    )
+
+
+def _nibbles_to_bfloat16(zero: int) -> str:
+    """Convert by putting each number into the lowest bits of 128, and subtracting 128 and zero."""
+    one, less = _pair(1.0, torch.bfloat16), _pair(-128.0 - zero, torch.bfloat16)
+    return f"mov.b32 b, {one}; mov.b32 c, {less};" + " ".join(
+        f"prmt.b32 a, x, 0, {pair}; lop3.b32 a, a, 0x000f000f, 0x43004300, 0xEA; "
+        f"fma.rn.bf16x2 ${to}, a, b, c;"
+        for to, pair in enumerate(("0x4140", "0x4342"))
+    )
+
+
+def _bytes_to_bfloat16(zero: int) -> str:
+    """Convert by way of float32: put each byte into the lowest bits of 2**23, and subtract 2**23 and zero."""
+    more = struct.pack(">f", 8388608.0 + zero).hex().upper()
+    widened = " ".join(
+        f"prmt.b32 a, x, 0x4B000000, 0x744{byte}; mov.b32 f{byte}, a; sub.rn.f32 f{byte}, f{byte}, 0f{more};"
+        for byte in range(4)
+    )
+    return f"{widened} cvt.rn.bf16x2.f32 $0, f1, f0; cvt.rn.bf16x2.f32 $1, f3, f2;"
+
+
+def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
+    """Look four numbers of 4 bits up in a table of 16 values, whose lower and higher bytes are looked up apart."""
+    values = torch.tensor(table, dtype=dtype).view(torch.uint8).view(16, 2).t().contiguous().view(torch.int32)
+
+    def found(target: str, words: list[int]) -> str:
+        low, middle, high, highest = (f"{word & 0xFFFFFFFF:#x}" for word in words)
+        return (
+            f"mov.b32 {target}, {low}; prmt.b32 b, {target}, {middle}, a; mov.b32 {target}, {high}; "
+            f"prmt.b32 {target}, {target}, {highest}, a; prmt.b32 {target}, b, {target}, c;"
+        )
+
+    lower, higher = (found(name, words) for name, words in zip("lh", values.view(2, 4).tolist(), strict=True))
+    # x has four numbers, a byte each: a has them as four neighbours of 4 bits, less their highest bit, which tells
+    # c in which half of the table a number is.
+    return (
+        "and.b32 x, x, 0x0f0f0f0f; shr.u32 a, x, 4; or.b32 x, x, a; prmt.b32 x, x, 0, 0x4420; "
+        "and.b32 a, x, 0x7777; and.b32 c, x, 0x8888; shr.u32 c, c, 1; or.b32 c, c, 0x3210; "
+        f"{lower} {higher} prmt.b32 $0, l, h, 0x5140; prmt.b32 $1, l, h, 0x7362;"
+    )
