@@ -8,14 +8,15 @@ lowest id, so that a row draws the same token alone and among many. Only tokens 
 noise.
 
 On the CPU a row's token is drawn when verification reaches it. On a GPU each accepted token would then wait
-for the device again, so all rows are drawn at once, needed or not, and the drawn tokens are copied together
-with the likeliest ones. A penalty or a grammar depends on the tokens accepted before, so with one of them rows
-are drawn in turn on a GPU, too.
+for the device again, so all rows are drawn at once, needed or not, and the drawn tokens are copied together with
+the likeliest ones; without top-k and top-p by a kernel of our own (`sampling_triton.py`), if it passes a trial.
+A penalty or a grammar depends on the tokens accepted before, so with one of them rows are drawn in turn on a GPU,
+too.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from math import log
 from typing import Protocol
 
@@ -24,6 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from app.engine.machine.device_faults import is_no_verdict, refused_because
 from app.engine.machine.hardware import uploaded
 from app.engine.sampling.logits_processing import Process, repetition_penalty
 from app.values.messages import Sampling
@@ -125,7 +127,7 @@ def _drawn_at_once(
     def choose(row: int, history: Sequence[int]) -> int:
         if len(history) == positions[row]:
             return sampled[row]
-        return draw(logits[row], history, sampling)
+        return int(draw_rows(logits[row : row + 1], [len(history)], sampling))
 
     return Choices(choose, ids, values)
 
@@ -195,14 +197,39 @@ def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
     """Draw a token for each row of logits [R, vocab] at its position; at most `values` logits are handled at
     once."""
-    keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
+    noise_keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
+    keys = uploaded(noise_keys, logits.device)
+    if logits.is_cuda and not _sorts(sampling) and not drawing_fault(logits.device):
+        from app.engine.sampling.sampling_triton import draw_on_gpu
+
+        return draw_on_gpu(logits, keys, sampling.temperature, sampling.min_p)
     rows_at_once = max(1, values // logits.shape[-1])
-    parts = zip(
-        torch.split(logits, rows_at_once),
-        torch.split(uploaded(keys, logits.device), rows_at_once),
-        strict=True,
-    )
+    parts = zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True)
     return torch.cat([_draw_some(rows, part, sampling) for rows, part in parts])
+
+
+def _sorts(sampling: Sampling) -> bool:
+    return sampling.top_k > 0 or sampling.top_p < 1
+
+
+@cache
+def drawing_fault(device: torch.device) -> str:
+    """Try our kernel for drawing on a GPU against torch's operations; return what is wrong with it, or ""."""
+    source = torch.Generator().manual_seed(0)
+    try:
+        from app.engine.sampling.sampling_triton import draw_on_gpu
+
+        logits = torch.randn((8, 5000), generator=source).mul(3).to(device, torch.float16)
+        keys = torch.arange(8, device=device)
+        for sampling in (Sampling(0.8), Sampling(0.8, min_p=0.1)):
+            found = draw_on_gpu(logits, keys, sampling.temperature, sampling.min_p)
+            if found.tolist() != _draw_some(logits, keys, sampling).tolist():
+                return "the kernel draws other tokens"
+    except Exception as error:  # compilers and drivers raise errors of their own types
+        if is_no_verdict(error):
+            raise
+        return refused_because(error)
+    return ""
 
 
 def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
