@@ -60,7 +60,8 @@ def test_the_next_page_works_after_many_reloads(
     caplog.set_level(logging.INFO, REQUESTS)
     page = tab(context, running)
     for number in range(8):
-        page.reload(wait_until="commit" if number % 2 else "load")
+        # Not `reload`: Chromium refuses one between the commit of the last and its page's first frame.
+        page.goto(page.url.split("#")[0], wait_until="commit" if number % 2 else "load")
     page.wait_for_selector("#status .status")
     assert caplog.messages.count("GET '/'") == 9, "a load and eight reloads, by the server's own log"
     ask(page)
