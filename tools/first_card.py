@@ -1,16 +1,19 @@
-"""Measures everything worth knowing about a new GPU, the most valuable first, within 45 minutes.
+"""Measures everything worth knowing about a new GPU, the most important things first.
 
-    python -m tools.first_card FOLDER
+    python -m tools.first_card FOLDER --within 9
 
-Each trial is a process of its own with a time limit. Its output is kept in FOLDER, and the next one runs even if it
-fails. Needs torch, triton, transformers, numpy, typer, rich, pytest and hypothesis; for quantised weights torchao.
-`--short` runs small forms of all trials on the CPU, to see that the script works.
+Each trial is a process of its own with a time limit; the next one runs even if it fails. FOLDER gets four files:
+the trials' output (output.txt), how each ended (summary.md), and the report (report.md, report.json). A trial that
+ended well is not run again, so a second call continues where the first stopped. Needs torch, triton, transformers,
+numpy, typer, rich, pytest and hypothesis; for quantised weights torchao. `--short` runs small forms on the CPU, to
+see that the script works.
 """
 
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from math import inf
 from pathlib import Path
 from signal import SIGINT
 from time import perf_counter
@@ -40,6 +43,8 @@ WELL = "well"
 GRACE = 15.0
 """Seconds that an interrupted trial has to report what it found, such as why tests failed; half of a short
 limit."""
+SHORTEST = 0.25
+"""A trial begins only if as many minutes are left."""
 LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"
 
 
@@ -71,56 +76,88 @@ class Outcome:
 
 def trials(folder: Path) -> list[Trial]:
     """Return the trials for a GPU, the most valuable first."""
-    same_text = ("tools.same_text", "--device", "cuda", "--prompts", "20")
+    same_text = ("tools.same_text", "--device", "cuda", "--prompts")
     without_compiler = {"PATH": "", "CC": "none", "TRITON_CACHE_DIR": str(folder / "empty-cache")}
+
+    def report(minutes: float, *sections: str) -> Trial:
+        wanted = [word for section in sections for word in ("--section", section)]
+        return Trial(sections[0], minutes, ("tools.gpu_report", str(folder), *wanted))
+
     return [
-        Trial("kernels", 4, ("tools.gpu_report", str(folder / "kernels"), "--section", "Kernels of a step")),
-        Trial("report", 14, ("tools.gpu_report", str(folder / "report"))),
-        Trial("tests", 9, (*PYTEST, *CUDA_TESTS)),
-        Trial("same text", 6, ("tools.same_text", "--device", "cuda", "--prompts", "200")),
-        Trial("without triton", 3, same_text, before=NO_TRITON),
-        Trial("without a compiler", 3, same_text, environment=without_compiler),
-        Trial("with little memory", 2, same_text, before=LITTLE_MEMORY),
+        Trial("same text", 3, (*same_text, "40")),
+        report(4, "Steps"),
+        report(2, "Kernels of a step"),
+        report(2, "Sampled steps"),
+        report(3, "Replies"),
+        Trial("tests", 8, (*PYTEST, *CUDA_TESTS)),
+        report(4, "Quantised steps"),
+        report(2, "Prompts"),
+        report(4, "Attention against float64", "Attention times"),
+        Trial("more of the same text", 5, (*same_text, "200", "--temperature", "0.8")),
+        Trial("without triton", 3, (*same_text, "20"), before=NO_TRITON),
+        Trial("without a compiler", 3, (*same_text, "20"), environment=without_compiler),
+        Trial("with little memory", 2, (*same_text, "20"), before=LITTLE_MEMORY),
         Trial("soak", 4, ("tools.soak", "--minutes", "3")),
     ]
 
 
 def short_trials(folder: Path) -> list[Trial]:
-    """Return the same trials, as small as possible, for a CPU."""
+    """Return some of the trials, as small as possible, for a CPU."""
     same_text = ("tools.same_text", "--dtype", "float32", "--prompts", "1", "--tokens", "8")
-    report = ("tools.gpu_report", str(folder / "kernels"), "--tiny")
     return [
-        Trial("kernels", 3, (*report, "--section", "Kernels of a step")),
-        Trial("tests", 3, (*PYTEST, CUDA_TESTS[0])),
         Trial("same text", 3, same_text),
+        Trial(
+            "Kernels of a step",
+            3,
+            ("tools.gpu_report", str(folder), "--tiny", "--section", "Kernels of a step"),
+        ),
+        Trial("tests", 3, (*PYTEST, CUDA_TESTS[0])),
         Trial("without triton", 3, same_text, before=NO_TRITON),
     ]
 
 
-def run_all(planned: Sequence[Trial], folder: Path) -> Iterator[Outcome]:
-    """Run each trial; its output is written to a numbered file, and summary.md has a line for each so far."""
+def run_all(planned: Sequence[Trial], folder: Path, minutes: float = inf) -> Iterator[Outcome]:
+    """Run the trials that have not ended well yet, until the minutes are over."""
     folder.mkdir(parents=True, exist_ok=True)
-    lines = ["| trial | ended | seconds |", "|---|---|---|"]
-    for number, trial in enumerate(planned, 1):
-        outcome = run(trial, folder / f"{number}-{trial.name.replace(' ', '-')}.txt")
-        lines.append(f"| {trial.name} | {outcome.ending} | {outcome.seconds:.0f} |")
-        (folder / "summary.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    done = {name: ending for name, ending, _seconds in _summary(folder)}
+    end = perf_counter() + 60 * minutes
+    for trial in planned:
+        left = (end - perf_counter()) / 60
+        if done.get(trial.name) == WELL or left < SHORTEST:
+            continue
+        outcome = run(replace(trial, minutes=min(trial.minutes, left)), folder / "output.txt")
+        others = [line for line in _summary(folder) if line[0] != trial.name]
+        _write_summary(folder, [*others, (trial.name, outcome.ending, f"{outcome.seconds:.0f}")])
         yield outcome
 
 
+def _summary(folder: Path) -> list[tuple[str, ...]]:
+    """Read which trials have run, how each ended, and its seconds."""
+    path = folder / "summary.md"
+    lines = path.read_text(encoding="utf-8").splitlines()[2:] if path.exists() else []
+    return [tuple(cell.strip() for cell in line.strip("|").split("|")) for line in lines]
+
+
+def _write_summary(folder: Path, outcomes: Sequence[tuple[str, ...]]) -> None:
+    lines = [("trial", "ended", "seconds"), ("---", "---", "---"), *outcomes]
+    text = "\n".join(f"| {' | '.join(line)} |" for line in lines)
+    (folder / "summary.md").write_text(f"{text}\n", encoding="utf-8")
+
+
 def run(trial: Trial, output: Path) -> Outcome:
-    """Run one trial, and end it at its time limit."""
+    """Run one trial, and end it at its time limit; its output is appended to the file."""
     module, *arguments = trial.command
     code = CODE.format(before=trial.before, arguments=arguments, module=module)
     begin = perf_counter()
     environment = {**importing_environment(), "PYTHONUNBUFFERED": "1", **trial.environment}
-    with (
-        output.open("wb") as file,
-        subprocess.Popen(
-            python_command("-c", code), cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
-        ) as child,
-    ):
-        ending = _ending_of(child, 60 * trial.minutes)
+    with output.open("ab") as file:
+        file.write(f"\n=== {trial.name} ===\n".encode())
+        file.flush()
+        command = python_command("-c", code)
+        with subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=file, stderr=subprocess.STDOUT
+        ) as child:
+            ending = _ending_of(child, 60 * trial.minutes)
     return Outcome(trial, ending, perf_counter() - begin)
 
 
@@ -141,14 +178,19 @@ def _ending_of(child: "subprocess.Popen[bytes]", limit: float) -> str:
 
 
 def main(
-    folder: Annotated[
-        Path, typer.Argument(help="Where the output of each trial and summary.md are written.")
-    ],
+    folder: Annotated[Path, typer.Argument(help="Where the output and the report are written.")],
+    only: Annotated[list[str] | None, typer.Option(help="Only this trial; may be repeated.")] = None,
+    within: Annotated[float, typer.Option(help="Stop after as many minutes.")] = inf,
     short: Annotated[bool, typer.Option("--short", help="Small trials on the CPU.")] = False,
 ) -> None:
-    """Run all trials and print how each ended; the exit code is 1 if a trial did not end well."""
+    """Run the trials and print how each ended; the exit code is 1 if a trial did not end well."""
+    planned = (short_trials if short else trials)(folder)
+    names = [trial.name for trial in planned]
+    if unknown := [name for name in only or () if name not in names]:
+        typer.echo(f"Error: there is no trial {unknown[0]!r}, only {', '.join(names)}.", err=True)
+        raise typer.Exit(2)
     is_well = True
-    for outcome in run_all((short_trials if short else trials)(folder), folder):
+    for outcome in run_all([one for one in planned if one.name in (only or names)], folder, within):
         typer.echo(f"{outcome.trial.name} ended {outcome.ending} after {outcome.seconds:.0f} s")
         is_well = is_well and outcome.ending == WELL
     raise typer.Exit(not is_well)

@@ -23,7 +23,7 @@ from app.engine.machine.memory import release_memory
 from tools.gpu_report.kernels import attention_errors, attention_times
 from tools.gpu_report.plan import Plan, Row, tiny_plan
 from tools.gpu_report.replies import replies
-from tools.gpu_report.steps import quantised_times, step_kernels, step_times
+from tools.gpu_report.steps import prompt_times, quantised_times, sampled_times, step_kernels, step_times
 
 NO_CUDA = "A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one."
 
@@ -32,19 +32,27 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
     "Attention against float64": attention_errors,
     "Replies": replies,
     "Steps": step_times,
-    "Attention times": attention_times,
+    "Sampled steps": sampled_times,
     "Quantised steps": quantised_times,
+    "Prompts": prompt_times,
+    "Attention times": attention_times,
 }
 
 
 def write_report(folder: Path, plan: Plan, sections: Sequence[str] = tuple(SECTIONS)) -> dict[str, Any]:
-    """Run these sections; both files are written after each of them."""
+    """Run these sections; both files are written after each of them.
+
+    Sections that an earlier call on the same machine wrote stay in the report."""
     folder.mkdir(parents=True, exist_ok=True)
     report: dict[str, Any] = {"machine": _machine(plan), "sections": {}}
+    path = folder / "report.json"
+    earlier = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    if earlier.get("machine") == report["machine"]:
+        report = earlier
     for name in sections:
         typer.echo(f"{name}…")
         report["sections"][name] = run_section(SECTIONS[name], plan)
-        (folder / "report.json").write_text(json.dumps(report, indent=1), encoding="utf-8")
+        path.write_text(json.dumps(report, indent=1), encoding="utf-8")
         (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     return report
 
@@ -114,7 +122,7 @@ def main(
         raise typer.Exit(2)
     plan = tiny_plan() if tiny else Plan(device=device)
     report = write_report(folder, plan, section or tuple(SECTIONS))
-    failed = [name for name, section in report["sections"].items() if section["error"]]
+    failed = [name for name in section or SECTIONS if report["sections"][name]["error"]]
     typer.echo(f"The report is in {folder}." + (f" Failed: {', '.join(failed)}." if failed else ""))
     raise typer.Exit(bool(failed))
 

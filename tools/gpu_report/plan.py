@@ -68,13 +68,15 @@ class Plan:
     device: str = "cuda"
     dtype: DType = "bfloat16"
     shapes: dict[str, dict[str, Any]] = field(default_factory=lambda: SHAPES)
-    quantised_shape: str = "qwen3-0.6b"
+    quantised_shape: str = "llama-3.1-8b"
     heads: dict[str, HeadShape] = field(default_factory=_heads)
     prefixes: tuple[int, ...] = (257, 4096, 32_768)
     attention_rows: tuple[int, ...] = (1, 16, 64, 128)
     context: int = 1024
     step_rows: tuple[int, ...] = (1, 8, 16, 32, 64, 96, 128)
     kernel_rows: tuple[int, ...] = (1, 64)
+    prompt_lengths: tuple[int, ...] = (1000, 8000, 32_000)
+    copied: int = 2**31  # bytes, several times what a GPU's caches hold
     models: tuple[Path, ...] = field(default_factory=lambda: trained_models())
     reply_dtypes: tuple[DType, ...] = ("float32", "bfloat16")
     prompts: int = 20
@@ -105,6 +107,8 @@ def tiny_plan() -> Plan:
         context=8,
         step_rows=(1, 2),
         kernel_rows=(1, 2),
+        prompt_lengths=(9,),
+        copied=2**16,
         models=(),
         reply_dtypes=("float32",),
         prompts=1,

@@ -1,6 +1,8 @@
-"""Steps of models with random weights: eager, with fused layers, as CUDA graphs, and with quantised weights."""
+"""Steps of models with random weights: eager, with fused layers, as CUDA graphs, sampled, after prompts, and with
+quantised weights."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
+from time import perf_counter
 from typing import Any
 
 import torch
@@ -42,10 +44,69 @@ def step_times(plan: Plan) -> Iterator[Row]:
 
 
 def _times_of(plan: Plan, name: str) -> Iterator[Row]:
-    runners, _ = _runners(random_model(plan, name), plan)
+    model = random_model(plan, name)
+    runners, _ = _runners(model, plan)
+    read, bandwidth = _bytes_of_step(model), copy_bandwidth(plan)
     for rows in plan.step_rows:
         columns = {f"{kind} ms": _step_ms(runner, plan, rows) for kind, runner in runners.items()}
-        yield {"model": name, "rows": rows, **columns}
+        share = read / (columns["fused graphs ms"] / 1000) / bandwidth
+        yield {"model": name, "rows": rows, **columns, "share of copy bandwidth": share}
+
+
+def _bytes_of_step(model: PreTrainedModel) -> int:
+    """Return the bytes of weights that a step reads: all but the embedding, unless it is the head as well."""
+    shared = {id(one) for one in model.get_input_embeddings().parameters()}
+    head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
+    tied = {id(one) for one in head.parameters()}
+    return sum(one.nbytes for one in model.parameters() if id(one) in tied or id(one) not in shared)
+
+
+def copy_bandwidth(plan: Plan) -> float:
+    """Measure how many bytes a second are read and written while the device copies a large tensor."""
+    source = torch.randint(0, 100, (plan.copied,), dtype=torch.uint8, device=plan.device)
+    target = torch.empty_like(source)
+    timer = Timer("target.copy_(source)", globals={"target": target, "source": source})
+    return 2 * plan.copied / timer.blocked_autorange(min_run_time=plan.seconds).median
+
+
+SAMPLINGS = {
+    "greedy": Sampling(),
+    "temperature 0.8": Sampling(0.8),
+    "top-k 40, top-p 0.95": Sampling(0.8, top_k=40, top_p=0.95),
+    "top-p 0.9": Sampling(0.8, top_p=0.9),
+}
+
+
+def sampled_times(plan: Plan) -> Iterator[Row]:
+    """Return the milliseconds of a step by its rows and how tokens are sampled."""
+    runners, _ = _runners(random_model(plan, plan.quantised_shape), plan, ("fused graphs",))
+    for rows in plan.step_rows:
+        columns = {
+            f"{name} ms": _step_ms(runners["fused graphs"], plan, rows, sampling)
+            for name, sampling in SAMPLINGS.items()
+        }
+        yield {"model": plan.quantised_shape, "rows": rows, **columns}
+
+
+def prompt_times(plan: Plan) -> Iterator[Row]:
+    """Return the seconds that prompts of several lengths take to be read."""
+    model = random_model(plan, plan.quantised_shape)
+    runner = _runners(model, plan, ("fused graphs",))[0]["fused graphs"]
+    for length in plan.prompt_lengths:
+        ids = torch.randint(runner.vocabulary, (length,)).tolist()
+        for _attempt in range(2):  # the first may compile kernels
+            runner.forget()
+            begin = perf_counter()
+            for _ in runner.prefill(ids):
+                pass
+            int(runner.forward(chain_block(ids[:1], length, (0,))).argmax())  # waits for the device
+            seconds = perf_counter() - begin
+        yield {
+            "model": plan.quantised_shape,
+            "tokens": length,
+            "seconds": seconds,
+            "tokens per second": length / seconds,
+        }
 
 
 def step_kernels(plan: Plan) -> Iterator[Row]:
@@ -127,9 +188,11 @@ def pack_randomly(model: PreTrainedModel, bits: int, device: torch.device) -> No
     for path, linear in linears:
         shape = linear.out_features, linear.in_features
         groups = shape[1] // GROUP
-        values = torch.randint(0, 2**bits, shape, dtype=torch.uint8)
-        factors = torch.ones((shape[0], groups), dtype=torch.int8)
-        numbers = Numbers(bits, values, torch.full((shape[0], 1), 1e-4, dtype=torch.float16), factors=factors)
+        with device:
+            values = torch.randint(0, 2**bits, shape, dtype=torch.uint8)
+            factors = torch.ones((shape[0], groups), dtype=torch.int8)
+            scale = torch.full((shape[0], 1), 1e-4, dtype=torch.float16)
+        numbers = Numbers(bits, values, scale, factors=factors)
         model.set_submodule(path, PackedLinear(packer(device)(shape, [numbers]), linear.bias))
 
 
@@ -167,14 +230,16 @@ def _runners(
     return {kind: runner(kind) for kind in kinds}, notes
 
 
-def _step_ms(runner: BlockRunner, plan: Plan, rows: int) -> float:
+def _step_ms(runner: BlockRunner, plan: Plan, rows: int, sampling: Sampling = SAMPLINGS["greedy"]) -> float:
     """Time one block after the context, from the host's call to the chosen tokens on the host."""
-    step = _step(runner, plan, rows)
+    step = _step(runner, plan, rows, sampling)
     measured = Timer("step()", globals={"step": step}).blocked_autorange(min_run_time=plan.seconds)
     return 1000 * measured.median
 
 
-def _step(runner: BlockRunner, plan: Plan, rows: int) -> Callable[[], list[int]]:
+def _step(
+    runner: BlockRunner, plan: Plan, rows: int, sampling: Sampling = SAMPLINGS["greedy"]
+) -> Callable[[], list[int]]:
     """Return a step after the context, warmed up."""
     source = torch.Generator().manual_seed(0)
     ids = torch.randint(runner.vocabulary, (plan.context + rows,), generator=source).tolist()
@@ -182,11 +247,11 @@ def _step(runner: BlockRunner, plan: Plan, rows: int) -> Callable[[], list[int]]
         pass
     block = chain_block(ids[plan.context :], plan.context, tuple(range(rows)))
 
-    sample = make_sampler(Sampling(), "cuda", runner.best_tokens)
+    sample = make_sampler(sampling, plan.device, runner.best_tokens)
 
     def step() -> list[int]:
-        tokens: list[int] = sample(runner.forward(block)).ids[:, 0].tolist()
-        return tokens
+        choices = sample(runner.forward(block), 1, block.positions)
+        return [choices.choose(row, range(position)) for row, position in enumerate(block.positions)]
 
     for _ in range(runner.steps.warm_up):
         step()
