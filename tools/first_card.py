@@ -32,7 +32,7 @@ runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 CUDA_TESTS = (
     "tests/engine/graphs/test_graph_capture.py", "tests/engine/attention",
     "tests/engine/layers/test_triton_kernels.py", "tests/engine/layers/test_fused_models.py",
-    "tests/engine/layers/test_int8_linear_triton.py", "tests/engine/layers/test_packed_weight_triton.py",
+    "tests/engine/layers/test_packed_weight_triton.py", "tests/engine/sampling/test_sampling_triton.py",
     "tests/engine/layers/test_quantised_layers.py",
 )  # fmt: skip
 """The tests that run on the GPU."""

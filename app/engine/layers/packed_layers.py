@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.packed_weight import PLANES, Numbers, PackedWeight, pack_for_cpu
-from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear
+from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
 from app.engine.machine.device_faults import is_no_verdict, refused_because
 from app.engine.machine.hardware import is_close
 
@@ -47,6 +47,43 @@ class PackedLinear(QuantisedLinear):
     def weight(self) -> Tensor:
         """The dequantised weight [out, in] in float32, for code that needs the weight itself."""
         return dense(self.packed)
+
+
+class PackedInt8Linear(PackedLinear):
+    """A Linear quantised to 8 bits whose weight is packed for a GPU with Triton."""
+
+    bits = 8
+
+    def __init__(self, numbers: QuantisedWeight, bias: Tensor | None, dtype: torch.dtype) -> None:
+        from app.engine.layers.packed_weight_triton import pack_for_gpu
+
+        device, shape = numbers.values.device, (len(numbers.values), numbers.values.shape[1])
+        super().__init__(pack_for_gpu(shape, [self._rows(numbers, dtype)], device), bias)
+        self._dtype = dtype
+
+    @staticmethod
+    def _rows(numbers: QuantisedWeight, dtype: torch.dtype) -> Numbers:
+        return Numbers(8, numbers.values, numbers.scale.to(dtype))
+
+    @property
+    def weight(self) -> Tensor:
+        """The dequantised weight [out, in], for code that needs the weight itself."""
+        return dense(self.packed).to(self._dtype)
+
+    def tied(self, table: QuantisedEmbedding) -> QuantisedEmbedding:
+        """Return an embedding that reads the head's packed weight."""
+        return PackedEmbedding(self.packed, self._dtype, table.factor)
+
+
+class PackedInt4Linear(PackedInt8Linear):
+    """A Linear quantised to 4 bits, likewise."""
+
+    bits = 4
+
+    @staticmethod
+    def _rows(numbers: QuantisedWeight, dtype: torch.dtype) -> Numbers:
+        scale, offset = numbers.scale.to(dtype), (-numbers.zero * numbers.scale).to(dtype)
+        return Numbers(4, (numbers.values + 8).view(torch.uint8), scale, zero=8, offset=offset)
 
 
 def join_packed(parts: Sequence[PackedLinear]) -> PackedLinear | None:

@@ -77,7 +77,7 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
     """Return whether all parts are plain Linears with the same input, type, device and bias, and unshared weights,
     or Linears with packed weights."""
     parts: list[Any] = list(products.parts)
-    if all(type(part) is PackedLinear for part in parts):
+    if all(isinstance(part, PackedLinear) for part in parts):
         return True
     if any(type(part) is not nn.Linear or id(part.weight) in shared for part in parts):
         return False

@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
+from app.engine.layers.packed_layers import PackedInt4Linear, PackedInt8Linear
 from app.engine.layers.quantised_layers import (
     CpuInt4Linear,
     CpuInt8Linear,
@@ -273,13 +274,11 @@ def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | No
     """Look the kernel up by device, type and bits. Raises what an import raises."""
     if (device.type, dtype, bits) == ("cpu", torch.float32, 8) and cpu_kernels():
         return NativeInt8Linear
-    if (device.type, bits) != ("cuda", 8):
-        return FASTEST.get((device.type, dtype, bits))
-    if find_spec("triton") is None:
+    if device.type == "cuda" and find_spec("triton") is not None:
+        return PackedInt8Linear if bits == 8 else PackedInt4Linear
+    if (device.type, bits) == ("cuda", 8):
         raise BadOption("it needs Triton, which is not installed for this device")
-    from app.engine.layers.int8_linear_triton import TritonInt8Linear
-
-    return TritonInt8Linear
+    return FASTEST.get((device.type, dtype, bits))
 
 
 @torch.inference_mode()

@@ -7,12 +7,22 @@ from pathlib import Path
 import pytest
 import torch
 
-from app.engine.layers.packed_layers import PackedEmbedding, PackedLinear, dense, join_packed, packing_fault
+from app.engine.layers.packed_layers import (
+    PackedEmbedding,
+    PackedInt4Linear,
+    PackedInt8Linear,
+    PackedLinear,
+    dense,
+    join_packed,
+    packing_fault,
+)
 from app.engine.layers.packed_weight import PLANES, Numbers
+from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.loading.gguf_blocks import IQ4_TABLE
 from tests.engine.attention.cases import DEVICE
 from tests.engine.layers.test_packed_layers import FORMS, some_numbers
-from tests.engine.layers.test_quantised_layers import states
+from tests.engine.layers.test_quantised_layers import assert_is_product, states
+from tests.engine.layers.test_quantised_layers import numbers as quantised_numbers
 from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, Launch, compiled, main
 from tests.tiers import named, some
 
@@ -117,6 +127,29 @@ def test_weights_of_different_forms_are_not_joined() -> None:
     assert (
         join_packed([layer(40, "zero"), layer(64, "zero")]) is None
     )  # the first has a tile that is not full
+
+
+@pytest.mark.parametrize("kernel", (PackedInt8Linear, PackedInt4Linear))
+@pytest.mark.parametrize("dtype", (torch.float16, torch.float32), ids=str)
+def test_quantised_layers_multiply_by_packed_weights(
+    kernel: type[PackedInt8Linear], dtype: torch.dtype
+) -> None:
+    from app.engine.layers.packed_weight_triton import FEW_ROWS
+
+    given = quantised_numbers(kernel.bits, 33, 160, DEVICE)
+    layer = kernel(given, torch.randn(33).to(DEVICE, dtype), dtype)
+    for rows in (1, 17, FEW_ROWS + 1):
+        assert_is_product(layer, given, rows, dtype)
+    assert layer.weight.dtype == dtype
+    torch.testing.assert_close(layer.weight.float(), given.dense(), rtol=1e-3, atol=1e-3)
+
+
+def test_an_embedding_reads_the_weight_of_the_head_that_it_is_tied_to() -> None:
+    table = QuantisedEmbedding(quantised_numbers(8, 20, 64, DEVICE), torch.float32, factor=4.0)
+    head = PackedInt8Linear(table.numbers, None, torch.float32)
+    ids = torch.tensor([[3, 0, 3]], device=DEVICE)
+    assert torch.allclose(head.tied(table)(ids), table(ids))
+    assert head.tied(table).get_buffer("numbers") is head.get_buffer("numbers")
 
 
 def test_slices_are_packed_as_the_whole_is() -> None:
