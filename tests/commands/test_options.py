@@ -193,7 +193,8 @@ ALWAYS = {
     "--json",
     "bench": "--prompts --model --decoders --raw --same-text --temperature --dtype --device --quantisation "
     "--attention --max-new-tokens --ignore-eos --rounds --json --data-dir",
-    "serve": "--model --draft-model --port --host --dtype --device --devices --quantisation --thinking --data-dir",
+    "serve": "--model --draft-model --port --host --dtype --device --devices --quantisation --thinking --data-dir "
+    "--allow-origin",
     "models list": "--catalogue --json",
     "models search": "--limit --data-dir --json",
     "models info": "--dtype --context --data-dir --json",
