@@ -1,7 +1,7 @@
-"""How chat completions, completions and responses answer: they run a plan of engine requests, whole or streamed.
+"""How every route that writes text answers: it runs a plan of engine requests, whole or streamed.
 
-Each of these endpoints derives from `Plan`, and adds only the form of its answer and of its events. Streams are
-server-sent events: frames of JSON, with an error as the last frame.
+Each route derives from `Plan`, and adds only the form of its answer and of its events. Streams are frames of JSON,
+by default server-sent events, with an error as the last frame.
 """
 
 import asyncio

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.packed_weight import PLANES, Numbers, PackedWeight, pack_for_cpu
 from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
-from app.engine.machine.device_faults import is_no_verdict, refused_because
+from app.engine.machine.device_faults import fault_found
 from app.engine.machine.hardware import is_close
 
 log = logging.getLogger(__name__)
@@ -52,13 +52,12 @@ class PackedLinear(QuantisedLinear):
 class PackedInt8Linear(PackedLinear):
     """A Linear quantised to 8 bits whose weight is packed for a GPU with Triton."""
 
-    bits = 8
-
     def __init__(self, numbers: QuantisedWeight, bias: Tensor | None, dtype: torch.dtype) -> None:
         from app.engine.layers.packed_weight_triton import pack_for_gpu
 
-        device, shape = numbers.values.device, (len(numbers.values), numbers.values.shape[1])
-        super().__init__(pack_for_gpu(shape, [self._rows(numbers, dtype)], device), bias)
+        rows, size = numbers.values.shape
+        packed = pack_for_gpu((rows, size), [self._rows(numbers, dtype)], numbers.values.device)
+        super().__init__(packed, bias)
         self._dtype = dtype
 
     @staticmethod
@@ -134,13 +133,12 @@ def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
     """Try this device's kernels on small packed weights of all kinds; return what is wrong with them, or ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
-    try:
-        kinds = [*((bits, ()) for bits in PLANES), (4, tuple(range(-120, 121, 16)))]
-        wrong = [bits for bits, table in kinds if not _is_right(bits, table, device, dtype)]
-    except Exception as error:  # compilers and drivers raise errors of their own types
-        if is_no_verdict(error):
-            raise
-        return refused_because(error)
+    return fault_found(partial(_wrong_products, device, dtype))
+
+
+def _wrong_products(device: torch.device, dtype: torch.dtype) -> str:
+    kinds = [*((bits, ()) for bits in PLANES), (4, tuple(range(-120, 121, 16)))]
+    wrong = [bits for bits, table in kinds if not _is_right(bits, table, device, dtype)]
     return f"products with {wrong[0]} bits are wrong" if wrong else ""
 
 

@@ -330,17 +330,20 @@ class GpuPackedWeight:
         kinds = {(each.bits, each.zero, each.table, each.shape[1], each.form) for each in weights}
         if len(kinds) > 1 or any(each.shape[0] % OUTS for each in weights[:-1]):
             return []
-        sizes = [-(-each.shape[0] // OUTS) for each in weights]
-        parts = {
-            name: part if name == "table" else torch.cat([each.parts[name] for each in weights])
-            for name, part in self.parts.items()
+        tiles = [-(-each.shape[0] // OUTS) for each in weights]
+        shared = {name: part for name, part in self.parts.items() if name == "table"}
+        own = {
+            name: torch.cat([each.parts[name] for each in weights])
+            for name in self.parts
+            if name not in shared
         }
+        split = {name: part.split(tiles) for name, part in own.items()}
         views = [
-            {name: part if name == "table" else part.split(sizes)[place] for name, part in parts.items()}
-            for place in range(len(weights))
+            shared | {name: parts[place] for name, parts in split.items()} for place in range(len(weights))
         ]
         shape = (sum(each.shape[0] for each in weights), self.shape[1])
-        whole = replace(self, shape=shape, parts=parts, arrived=counters(shape[0], self.arrived.device))
+        arrived = counters(shape[0], self.arrived.device)
+        whole = replace(self, shape=shape, parts=shared | own, arrived=arrived)
         return [whole, *(replace(each, parts=view) for each, view in zip(weights, views, strict=True))]
 
     @property

@@ -13,6 +13,7 @@ still writes the same text.
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
@@ -35,7 +36,7 @@ from app.engine.layers.quantised_layers import (
     TiledInt8Linear,
     stands_for,
 )
-from app.engine.machine.device_faults import is_no_verdict, refused_because
+from app.engine.machine.device_faults import fault_found, refused_because
 from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
 from app.engine.runner.kv_cache import layer_windows
 from app.errors import BadOption
@@ -247,12 +248,7 @@ class _TriedKernels:
             return ANYWHERE[bits]
         shape = bits, TRIED_SHAPE[0] + linear.out_features % ALIGNED, size
         if shape not in self._tried:
-            try:
-                reason = fault_of(kernel, self._dtype, self._device, shape[1:])
-            except Exception as error:  # compilers and drivers raise errors of their own types
-                if is_no_verdict(error):
-                    raise
-                reason = refused_because(error)
+            reason = fault_found(partial(fault_of, kernel, self._dtype, self._device, shape[1:]))
             if reason and self._device.type != "cpu" and bits == self._asked:
                 raise _no_kernel(bits, self._dtype, reason)
             self._tried[shape] = ANYWHERE[bits] if reason else kernel

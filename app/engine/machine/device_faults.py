@@ -5,6 +5,7 @@ After some faults a CUDA context runs nothing any more, and only a new process c
 
 import logging
 import re
+from collections.abc import Callable
 from subprocess import CalledProcessError
 from traceback import clear_frames
 
@@ -45,6 +46,18 @@ def is_no_verdict(error: BaseException) -> bool:
     """Return whether an error proves nothing about what was tried, because memory ran out, the device is lost, or
     the loading was ended."""
     return is_out_of_memory(error) or is_device_fault(error) or isinstance(error, ENDED)
+
+
+def fault_found(trial: Callable[[], str]) -> str:
+    """Run a trial, which returns what is wrong, or ""; return the reason of an error that it raises.
+
+    Errors that prove nothing are raised."""
+    try:
+        return trial()
+    except Exception as error:  # packages, compilers and drivers raise errors of their own types
+        if is_no_verdict(error):
+            raise
+        return refused_because(error)
 
 
 def refused_because(error: BaseException) -> str:

@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.machine.device_faults import is_no_verdict, refused_because
+from app.engine.machine.device_faults import fault_found
 from app.engine.machine.hardware import uploaded
 from app.engine.sampling.logits_processing import Process, repetition_penalty
 from app.values.messages import Sampling
@@ -215,20 +215,20 @@ def _sorts(sampling: Sampling) -> bool:
 @cache
 def drawing_fault(device: torch.device) -> str:
     """Try our kernel for drawing on a GPU against torch's operations; return what is wrong with it, or ""."""
-    source = torch.Generator().manual_seed(0)
-    try:
-        from app.engine.sampling.sampling_triton import draw_on_gpu
+    return fault_found(partial(_other_draws, device))
 
-        logits = torch.randn((8, 5000), generator=source).mul(3).to(device, torch.float16)
-        keys = torch.arange(8, device=device)
-        for sampling in (Sampling(0.8), Sampling(0.8, min_p=0.1)):
-            found = draw_on_gpu(logits, keys, sampling.temperature, sampling.min_p)
-            if found.tolist() != _draw_some(logits, keys, sampling).tolist():
-                return "the kernel draws other tokens"
-    except Exception as error:  # compilers and drivers raise errors of their own types
-        if is_no_verdict(error):
-            raise
-        return refused_because(error)
+
+def _other_draws(device: torch.device) -> str:
+    from app.engine.sampling.sampling_triton import draw_on_gpu
+
+    logits = (
+        torch.randn((8, 5000), generator=torch.Generator().manual_seed(0)).mul(3).to(device, torch.float16)
+    )
+    keys = torch.arange(8, device=device)
+    for sampling in (Sampling(0.8), Sampling(0.8, min_p=0.1)):
+        found = draw_on_gpu(logits, keys, sampling.temperature, sampling.min_p)
+        if found.tolist() != _draw_some(logits, keys, sampling).tolist():
+            return "the kernel draws other tokens"
     return ""
 
 

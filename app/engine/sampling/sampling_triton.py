@@ -77,8 +77,8 @@ def draw_on_gpu(logits: Tensor, keys: Tensor, temperature: float, min_p: float) 
     chunks = -(-vocabulary // BLOCK)
     scores = torch.empty((rows, chunks), dtype=torch.float64, device=logits.device)
     ids = torch.empty((rows, chunks), dtype=torch.int32, device=logits.device)
-    drawn = torch.zeros(rows, dtype=torch.int32, device=logits.device)
-    arrived = torch.zeros_like(drawn)
+    arrived = torch.zeros(rows, dtype=torch.int32, device=logits.device)
+    drawn = torch.empty_like(arrived)
     peaks = logits.amax(dim=-1).float() if min_p > 0 else scores
     draw_kernel[(rows, chunks)](
         logits, keys, peaks, scores, ids, arrived, drawn, vocabulary, temperature, min_p,
