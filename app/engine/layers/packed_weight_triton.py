@@ -126,14 +126,34 @@ def _scaled_product(total, states, weights, scales, FINE: tl.constexpr):
 
 
 @triton.jit
+def _add_group(
+    total, given, is_row, group, size, weights, scales, one, offsets,
+    GROUP: tl.constexpr, EVEN: tl.constexpr, FINE: tl.constexpr, HAS_OFFSET: tl.constexpr,
+):  # fmt: skip
+    """Add the products of a group of the states at `given` [BLOCK, GROUP / 2] to the total."""
+    is_left, is_right = is_row, is_row
+    if not EVEN:
+        half = tl.arange(0, GROUP // 2)[None, :]
+        is_left = is_row & (group * GROUP + half < size)
+        is_right = is_row & (group * GROUP + GROUP // 2 + half < size)
+    left = tl.load(given + group * GROUP, mask=is_left, other=0.0)
+    right = tl.load(given + group * GROUP + GROUP // 2, mask=is_right, other=0.0)
+    total = _scaled_product(total, (left, right), weights, scales, FINE)
+    if HAS_OFFSET:
+        total = _scaled_product(total, (left, right), (one, one), offsets, FINE)
+    return total
+
+
+@triton.jit
 def _store(
-    target, total, is_in, partial, arrived, SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
-):
+    target, total, is_in, partial, arrived, block, blocks,
+    SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
     """Store a tile of the product; if programs share it, the last one to finish stores the sum of all."""
     if SPLITS == 1:
         tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
     else:
-        number = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+        number = tl.program_id(1) * blocks + block
         shared = partial + number.to(tl.int64) * SPLITS * BLOCK * WIDTH
         shared = shared + tl.arange(0, BLOCK)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
         tl.store(shared + tl.program_id(2) * BLOCK * WIDTH, total, mask=is_in)
@@ -152,18 +172,20 @@ def packed_product_kernel(
     rows, columns, size, groups, tiles,
     PER: tl.constexpr, EVEN: tl.constexpr, BITS: tl.constexpr, ZERO: tl.constexpr, FINE: tl.constexpr,
     HAS_FACTORS: tl.constexpr, HAS_OFFSET: tl.constexpr, HAS_OFFSET_FACTORS: tl.constexpr,
-    HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr, OUTS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
-    SPLITS: tl.constexpr, UNROLL: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
+    HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr, IS_TWICE: tl.constexpr, OUTS: tl.constexpr,
+    GROUP: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, UNROLL: tl.constexpr,
+    LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
 ):  # fmt: skip
     """Compute a tile of `out` [rows, columns]: states [rows, size] times the weight transposed.
 
-    SPLITS programs share the groups of a tile; the last of them to finish adds up what all have written to
-    `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, BLOCK, WIDTH]."""
+    A program has one or two blocks of BLOCK rows. SPLITS programs share the groups of a tile; the last of them to
+    finish adds up what all have written to `partial` [tiles of WIDTH columns, blocks, SPLITS, BLOCK, WIDTH]."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     FACTORS: tl.constexpr = (1 + FINE) * OUTS
     wide, split = tl.program_id(1), tl.program_id(2)
-    row = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    block, blocks = tl.program_id(0) * (1 + IS_TWICE), tl.num_programs(0) * (1 + IS_TWICE)
+    row = (block * BLOCK + tl.arange(0, BLOCK))[:, None]
     lane, half = tl.arange(0, WIDTH), tl.arange(0, HALF)
     tile = tl.minimum(wide * (WIDTH // OUTS) + lane // OUTS, tiles - 1).to(tl.int64)
     # Eight bytes per thread: with more triton does not read weights in advance.
@@ -172,9 +194,9 @@ def packed_product_kernel(
     )
     scale_at = tile * (groups // PER) * OUTS + lane % OUTS
     factor_at = tile * groups * FACTORS + lane % OUTS
-    given = states + row[:, None].to(tl.int64) * size + half[None, :]
-    is_row = row[:, None] < rows
+    given = states + row.to(tl.int64) * size + half[None, :]
     total = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
+    more = total
     begin, end = groups * split // SPLITS, groups * (split + 1) // SPLITS
     at, at_factor = scale_at + begin // PER * OUTS, factor_at + begin * FACTORS
     next_scale = _read_scales(scale, factors, at, at_factor, FINE * OUTS, HAS_FACTORS)
@@ -182,26 +204,41 @@ def packed_product_kernel(
     for step in range(begin, end, UNROLL):
         for ahead in tl.static_range(UNROLL):
             group = step + ahead
-            is_left, is_right = is_row, is_row
-            if not EVEN:
-                is_left = is_row & (group * GROUP + half[None, :] < size)
-                is_right = is_row & (group * GROUP + HALF + half[None, :] < size)
-            left = tl.load(given + group * GROUP, mask=is_left, other=0.0)
-            right = tl.load(given + group * GROUP + HALF, mask=is_right, other=0.0)
             weights, one = _weights(
-                source + group * BYTES, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, left.dtype, LOW, HIGH, ONE
-            )
+                source + group * BYTES, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, states.dtype.element_ty,
+                LOW, HIGH, ONE,
+            )  # fmt: skip
             scales, offsets = _scales(next_scale, HAS_FACTORS), _scales(next_offset, HAS_OFFSET_FACTORS)
             following = tl.minimum(group + 1, end - 1)
             at, at_factor = scale_at + following // PER * OUTS, factor_at + following * FACTORS
             next_scale = _read_scales(scale, factors, at, at_factor, FINE * OUTS, HAS_FACTORS)
             next_offset = _read_scales(offset, offset_factors, at, at_factor, FINE * OUTS, HAS_OFFSET_FACTORS)
-            total = _scaled_product(total, (left, right), weights, scales, FINE)
-            if HAS_OFFSET:
-                total = _scaled_product(total, (left, right), (one, one), offsets, FINE)
+            total = _add_group(
+                total,
+                given,
+                row < rows,
+                group,
+                size,
+                weights,
+                scales,
+                one,
+                offsets,
+                GROUP,
+                EVEN,
+                FINE,
+                HAS_OFFSET,
+            )
+            if IS_TWICE:
+                more = _add_group(
+                    more, given + BLOCK * size, row + BLOCK < rows, group, size, weights, scales, one, offsets,
+                    GROUP, EVEN, FINE, HAS_OFFSET,
+                )  # fmt: skip
     column = wide * WIDTH + lane[None, :]
-    target = out + row[:, None].to(tl.int64) * columns + column
-    _store(target, total, is_row & (column < columns), partial, arrived, SPLITS, BLOCK, WIDTH)
+    target, is_column = out + row.to(tl.int64) * columns + column, column < columns
+    _store(target, total, (row < rows) & is_column, partial, arrived, block, blocks, SPLITS, BLOCK, WIDTH)
+    if IS_TWICE:
+        target, is_more = target + BLOCK * columns, (row + BLOCK < rows) & is_column
+        _store(target, more, is_more, partial, arrived, block + 1, blocks, SPLITS, BLOCK, WIDTH)
 
 
 @triton.jit(do_not_specialize=["groups", "per"])
@@ -251,6 +288,31 @@ def splits_of(columns: int, groups: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
+class ProductTile:
+    """What a program computes: one or two blocks of rows by WIDTH columns; and how many groups a step of its loop
+    takes, and how many steps ahead it reads."""
+
+    block: int
+    is_twice: bool
+    width: int
+    warps: int
+    unroll: int
+    stages: int
+
+
+def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> ProductTile:
+    """Choose the tile for a product of few rows, of which each program takes this many groups.
+
+    Measured on an H200: two groups a step are faster with a few rows, and slower with many."""
+    block = 16 if rows <= 16 or dtype == torch.float32 else most_rows
+    is_paired = groups % 2 == 0 and block == 16 and dtype != torch.float32
+    unroll, stages = (2, 3) if is_paired else (1, 5)
+    width = WIDTH if block == 16 else 2 * WIDTH
+    is_twice = block == 32 and rows > block
+    return ProductTile(block, is_twice, width, width // (16 if is_twice else 32), unroll, stages)
+
+
+@dataclass(frozen=True, slots=True)
 class GpuPackedWeight:
     """A weight in tiles of OUTS rows and groups of GROUP columns; numbers have 4 or 8 bits.
 
@@ -273,18 +335,17 @@ class GpuPackedWeight:
             tiles = torch.split(ids, max(1, TILE[states.device.type] // size))
             return torch.cat([F.linear(states, self._rows(each, states.dtype)) for each in tiles], -1)
         groups, per, _is_fine = self._layout
-        block = 16 if rows <= 16 or states.dtype == torch.float32 else self.most_rows
         splits = splits_of(columns, groups)
-        width = WIDTH if block == 16 else 2 * WIDTH
-        grid = (-(-rows // block), -(-columns // width), splits)
+        tile = product_tile(rows, groups / splits, states.dtype, self.most_rows)
+        grid = (-(-rows // (tile.block << tile.is_twice)), -(-columns // tile.width), splits)
         out = states.new_empty((rows, columns))
-        partial = out if splits == 1 else states.new_empty((*grid, block, width), dtype=torch.float32)
-        steps = self._steps(groups // splits if groups % splits == 0 else 1, block, states.dtype)
+        shared = (grid[0] << tile.is_twice, *grid[1:], tile.block, tile.width)
+        partial = out if splits == 1 else states.new_empty(shared, dtype=torch.float32)
         packed_product_kernel[grid](
             states.contiguous(), *self._tensors(), out, partial, self.arrived, rows, columns, size, groups,
-            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=block, WIDTH=width, SPLITS=splits,
-            num_warps=width // 32, **steps, **self._form(),
-            **self._conversions(states.dtype),
+            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=tile.block, IS_TWICE=tile.is_twice,
+            WIDTH=tile.width, SPLITS=splits, UNROLL=tile.unroll, num_warps=tile.warps, num_stages=tile.stages,
+            **self._form(), **self._conversions(states.dtype),
         )  # fmt: skip
         return out
 
@@ -294,14 +355,6 @@ class GpuPackedWeight:
             return {"LOW": "", "HIGH": "", "ONE": ""}
         return conversions(self.bits, self.zero, self.table, dtype)
 
-    @staticmethod
-    def _steps(groups: int, block: int, dtype: torch.dtype) -> dict[str, int]:
-        """Return how many of a program's groups a step of its loop takes, and how many steps ahead it reads.
-
-        Measured on an H200: two groups a step are faster with a few rows, and slower with many."""
-        is_paired = groups % 2 == 0 and block == 16 and dtype != torch.float32
-        return {"UNROLL": 2, "num_stages": 3} if is_paired else {"UNROLL": 1, "num_stages": 5}
-
     def rows(self, ids: Tensor) -> Tensor:
         """Dequantise the rows with these ids [...]: [..., in] in float32."""
         return self._rows(ids.flatten(), torch.float32).view(*ids.shape, self.shape[1])
@@ -310,16 +363,8 @@ class GpuPackedWeight:
         out = torch.empty((len(ids), self.shape[1]), dtype=dtype, device=ids.device)
         groups, per, _is_fine = self._layout
         packed_rows_kernel[(len(ids), -(-groups // ROW_GROUPS))](
-            ids,
-            *self._tensors(),
-            out,
-            self.shape[1],
-            groups,
-            per,
-            BLOCK=ROW_GROUPS,
-            num_warps=1,
-            **self._form(),
-        )
+            ids, *self._tensors(), out, self.shape[1], groups, per, BLOCK=ROW_GROUPS, num_warps=1, **self._form()
+        )  # fmt: skip
         return out
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:

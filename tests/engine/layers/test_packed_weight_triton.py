@@ -81,9 +81,10 @@ def test_a_row_has_the_same_bits_in_every_tile() -> None:
     from app.engine.layers.packed_weight_triton import pack_for_gpu
 
     packed = pack_for_gpu((40, 160), [some_numbers(5, "factors")], DEVICE)
-    fed = states(40, 160, torch.float32)[0].to(DEVICE)
-    alone = packed.product(fed[:1])
-    assert all(torch.equal(packed.product(fed[:rows])[:1], alone) for rows in (16, 20, 40))
+    fed = states(101, 160, torch.float16)[0].to(DEVICE)
+    alone = [packed.product(fed[[row]]) for row in (0, 40, 100)]
+    assert all(torch.equal(packed.product(fed[:rows])[:1], alone[0]) for rows in (16, 20, 40))
+    assert torch.equal(packed.product(fed)[[0, 40, 100]], torch.cat(alone))
 
 
 @pytest.mark.parametrize("size", (1024, 33 * 32))
