@@ -34,7 +34,8 @@ from app.engine.layers.quantised_layers import TILE
 OUTS = SLICE
 """Rows of a tile, as it is stored."""
 WIDTH = 64
-"""Columns of the product per program with few rows: two tiles; twice as many with more rows."""
+"""Columns of the product per program: two tiles, a warp each. With four warps a Hopper or Blackwell GPU would
+multiply with other instructions, which may add in another order."""
 PROGRAMS, MOST_SPLITS, FEW_GROUPS = 1024, 16, 4
 """How many programs a product should have, so that enough of the weight is being read at a time; the most that
 share a tile; and the fewest groups for each."""
@@ -119,48 +120,28 @@ def _scales(read, HAS_FACTORS: tl.constexpr):
 def _scaled_product(total, states, weights, scales, FINE: tl.constexpr):
     """Add the product of a group's two halves, times their scales, to the total."""
     if FINE:
-        total += tl.dot(states[0], weights[0], input_precision="ieee") * scales[0][None, :]
-        return total + tl.dot(states[1], weights[1], input_precision="ieee") * scales[1][None, :]
-    first = tl.dot(states[0], weights[0], input_precision="ieee")
-    return total + tl.dot(states[1], weights[1], first, input_precision="ieee") * scales[0][None, :]
-
-
-@triton.jit
-def _add_group(
-    total, given, is_row, group, size, weights, scales, one, offsets,
-    GROUP: tl.constexpr, EVEN: tl.constexpr, FINE: tl.constexpr, HAS_OFFSET: tl.constexpr,
-):  # fmt: skip
-    """Add the products of a group of the states at `given` [BLOCK, GROUP / 2] to the total."""
-    is_left, is_right = is_row, is_row
-    if not EVEN:
-        half = tl.arange(0, GROUP // 2)[None, :]
-        is_left = is_row & (group * GROUP + half < size)
-        is_right = is_row & (group * GROUP + GROUP // 2 + half < size)
-    left = tl.load(given + group * GROUP, mask=is_left, other=0.0)
-    right = tl.load(given + group * GROUP + GROUP // 2, mask=is_right, other=0.0)
-    total = _scaled_product(total, (left, right), weights, scales, FINE)
-    if HAS_OFFSET:
-        total = _scaled_product(total, (left, right), (one, one), offsets, FINE)
-    return total
+        total += tl.dot(weights[0], states[0], input_precision="ieee") * scales[0][:, None]
+        return total + tl.dot(weights[1], states[1], input_precision="ieee") * scales[1][:, None]
+    first = tl.dot(weights[0], states[0], input_precision="ieee")
+    return total + tl.dot(weights[1], states[1], first, input_precision="ieee") * scales[0][:, None]
 
 
 @triton.jit
 def _store(
-    target, total, is_in, partial, arrived, block, blocks,
-    SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
-):  # fmt: skip
+    target, total, is_in, partial, arrived, SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
+):
     """Store a tile of the product; if programs share it, the last one to finish stores the sum of all."""
     if SPLITS == 1:
         tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
     else:
-        number = tl.program_id(1) * blocks + block
+        number = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
         shared = partial + number.to(tl.int64) * SPLITS * BLOCK * WIDTH
-        shared = shared + tl.arange(0, BLOCK)[:, None] * WIDTH + tl.arange(0, WIDTH)[None, :]
+        shared = shared + tl.arange(0, WIDTH)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
         tl.store(shared + tl.program_id(2) * BLOCK * WIDTH, total, mask=is_in)
         tl.debug_barrier()
         if tl.atomic_add(arrived + number, 1) == SPLITS - 1:
-            total = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
-            for one in tl.range(SPLITS, loop_unroll_factor=128 // BLOCK):  # more would not fit the registers
+            total = tl.zeros((WIDTH, BLOCK), dtype=tl.float32)
+            for one in tl.range(SPLITS, loop_unroll_factor=64 // BLOCK):  # more would not fit the registers
                 total += tl.load(shared + one * BLOCK * WIDTH, mask=is_in, other=0.0, cache_modifier=".cg")
             tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
             tl.store(arrived + number, 0)
@@ -172,31 +153,30 @@ def packed_product_kernel(
     rows, columns, size, groups, tiles,
     PER: tl.constexpr, EVEN: tl.constexpr, BITS: tl.constexpr, ZERO: tl.constexpr, FINE: tl.constexpr,
     HAS_FACTORS: tl.constexpr, HAS_OFFSET: tl.constexpr, HAS_OFFSET_FACTORS: tl.constexpr,
-    HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr, IS_TWICE: tl.constexpr, OUTS: tl.constexpr,
-    GROUP: tl.constexpr, WIDTH: tl.constexpr, SPLITS: tl.constexpr, UNROLL: tl.constexpr,
-    LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
+    HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr, OUTS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
+    SPLITS: tl.constexpr, UNROLL: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
 ):  # fmt: skip
     """Compute a tile of `out` [rows, columns]: states [rows, size] times the weight transposed.
 
-    A program has one or two blocks of BLOCK rows. SPLITS programs share the groups of a tile; the last of them to
-    finish adds up what all have written to `partial` [tiles of WIDTH columns, blocks, SPLITS, BLOCK, WIDTH]."""
+    The tile is computed transposed, [WIDTH, BLOCK], because then the matrix unit takes 8 rows of states at a time
+    and the weights as they are converted. SPLITS programs share the groups of a tile; the last of them to finish
+    adds up what all have written to `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK]."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     FACTORS: tl.constexpr = (1 + FINE) * OUTS
     wide, split = tl.program_id(1), tl.program_id(2)
-    block, blocks = tl.program_id(0) * (1 + IS_TWICE), tl.num_programs(0) * (1 + IS_TWICE)
-    row = (block * BLOCK + tl.arange(0, BLOCK))[:, None]
+    row = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[None, :]
     lane, half = tl.arange(0, WIDTH), tl.arange(0, HALF)
     tile = tl.minimum(wide * (WIDTH // OUTS) + lane // OUTS, tiles - 1).to(tl.int64)
     # Eight bytes per thread: with more triton does not read weights in advance.
     source = (
-        numbers + (tile * groups * BYTES + lane % OUTS * HALF)[None, :] + tl.max_contiguous(half, 8)[:, None]
+        numbers + (tile * groups * BYTES + lane % OUTS * HALF)[:, None] + tl.max_contiguous(half, 8)[None, :]
     )
     scale_at = tile * (groups // PER) * OUTS + lane % OUTS
     factor_at = tile * groups * FACTORS + lane % OUTS
-    given = states + row.to(tl.int64) * size + half[None, :]
-    total = tl.zeros((BLOCK, WIDTH), dtype=tl.float32)
-    more = total
+    given = states + row.to(tl.int64) * size + half[:, None]
+    is_row = row < rows
+    total = tl.zeros((WIDTH, BLOCK), dtype=tl.float32)
     begin, end = groups * split // SPLITS, groups * (split + 1) // SPLITS
     at, at_factor = scale_at + begin // PER * OUTS, factor_at + begin * FACTORS
     next_scale = _read_scales(scale, factors, at, at_factor, FINE * OUTS, HAS_FACTORS)
@@ -204,41 +184,26 @@ def packed_product_kernel(
     for step in range(begin, end, UNROLL):
         for ahead in tl.static_range(UNROLL):
             group = step + ahead
+            is_left, is_right = is_row, is_row
+            if not EVEN:
+                is_left = is_row & (group * GROUP + half[:, None] < size)
+                is_right = is_row & (group * GROUP + HALF + half[:, None] < size)
+            left = tl.load(given + group * GROUP, mask=is_left, other=0.0)
+            right = tl.load(given + group * GROUP + HALF, mask=is_right, other=0.0)
             weights, one = _weights(
-                source + group * BYTES, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, states.dtype.element_ty,
-                LOW, HIGH, ONE,
-            )  # fmt: skip
+                source + group * BYTES, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, left.dtype, LOW, HIGH, ONE
+            )
             scales, offsets = _scales(next_scale, HAS_FACTORS), _scales(next_offset, HAS_OFFSET_FACTORS)
             following = tl.minimum(group + 1, end - 1)
             at, at_factor = scale_at + following // PER * OUTS, factor_at + following * FACTORS
             next_scale = _read_scales(scale, factors, at, at_factor, FINE * OUTS, HAS_FACTORS)
             next_offset = _read_scales(offset, offset_factors, at, at_factor, FINE * OUTS, HAS_OFFSET_FACTORS)
-            total = _add_group(
-                total,
-                given,
-                row < rows,
-                group,
-                size,
-                weights,
-                scales,
-                one,
-                offsets,
-                GROUP,
-                EVEN,
-                FINE,
-                HAS_OFFSET,
-            )
-            if IS_TWICE:
-                more = _add_group(
-                    more, given + BLOCK * size, row + BLOCK < rows, group, size, weights, scales, one, offsets,
-                    GROUP, EVEN, FINE, HAS_OFFSET,
-                )  # fmt: skip
-    column = wide * WIDTH + lane[None, :]
-    target, is_column = out + row.to(tl.int64) * columns + column, column < columns
-    _store(target, total, (row < rows) & is_column, partial, arrived, block, blocks, SPLITS, BLOCK, WIDTH)
-    if IS_TWICE:
-        target, is_more = target + BLOCK * columns, (row + BLOCK < rows) & is_column
-        _store(target, more, is_more, partial, arrived, block + 1, blocks, SPLITS, BLOCK, WIDTH)
+            total = _scaled_product(total, (left, right), weights, scales, FINE)
+            if HAS_OFFSET:
+                total = _scaled_product(total, (left, right), (one, one), offsets, FINE)
+    column = (wide * WIDTH + lane)[:, None]
+    target = out + row.to(tl.int64) * columns + column
+    _store(target, total, is_row & (column < columns), partial, arrived, SPLITS, BLOCK, WIDTH)
 
 
 @triton.jit(do_not_specialize=["groups", "per"])
@@ -276,8 +241,7 @@ def most_rows(device: torch.device) -> int:
     """Return how many rows of states one program takes at most."""
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
         return 16  # Triton does not use Turing's matrix units, so more would not fit the registers
-    # A Hopper or Blackwell GPU would multiply 64 rows with other instructions, which may add in another order.
-    return 32
+    return 64
 
 
 def splits_of(columns: int, groups: int) -> int:
@@ -293,7 +257,6 @@ class ProductTile:
     takes, and how many steps ahead it reads."""
 
     block: int
-    is_twice: bool
     width: int
     warps: int
     unroll: int
@@ -304,12 +267,12 @@ def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -
     """Choose the tile for a product of few rows, of which each program takes this many groups.
 
     Measured on an H200: two groups a step are faster with a few rows, and slower with many."""
-    block = 16 if rows <= 16 or dtype == torch.float32 else most_rows
-    is_paired = groups % 2 == 0 and block == 16 and dtype != torch.float32
+    least = 8 if dtype != torch.float32 else 16
+    most = most_rows if dtype != torch.float32 else 16
+    block = min(most, max(least, 1 << (rows - 1).bit_length()))
+    is_paired = groups % 2 == 0 and block <= 16 and dtype != torch.float32
     unroll, stages = (2, 3) if is_paired else (1, 5)
-    width = WIDTH if block == 16 else 2 * WIDTH
-    is_twice = block == 32 and rows > block
-    return ProductTile(block, is_twice, width, width // (16 if is_twice else 32), unroll, stages)
+    return ProductTile(block, WIDTH, WIDTH // 32, unroll, stages)
 
 
 @dataclass(frozen=True, slots=True)
@@ -324,7 +287,7 @@ class GpuPackedWeight:
     table: tuple[int, ...]
     parts: dict[str, Tensor] = field(repr=False)
     arrived: Tensor = field(repr=False)
-    most_rows: int = 32
+    most_rows: int = 64
     rounding = 0.0
 
     def product(self, states: Tensor) -> Tensor:
@@ -337,14 +300,14 @@ class GpuPackedWeight:
         groups, per, _is_fine = self._layout
         splits = splits_of(columns, groups)
         tile = product_tile(rows, groups / splits, states.dtype, self.most_rows)
-        grid = (-(-rows // (tile.block << tile.is_twice)), -(-columns // tile.width), splits)
+        grid = (-(-rows // tile.block), -(-columns // tile.width), splits)
         out = states.new_empty((rows, columns))
-        shared = (grid[0] << tile.is_twice, *grid[1:], tile.block, tile.width)
+        shared = (*grid, tile.block * tile.width)
         partial = out if splits == 1 else states.new_empty(shared, dtype=torch.float32)
         packed_product_kernel[grid](
             states.contiguous(), *self._tensors(), out, partial, self.arrived, rows, columns, size, groups,
-            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=tile.block, IS_TWICE=tile.is_twice,
-            WIDTH=tile.width, SPLITS=splits, UNROLL=tile.unroll, num_warps=tile.warps, num_stages=tile.stages,
+            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=tile.block, WIDTH=tile.width,
+            SPLITS=splits, UNROLL=tile.unroll, num_warps=tile.warps, num_stages=tile.stages,
             **self._form(), **self._conversions(states.dtype),
         )  # fmt: skip
         return out
@@ -428,7 +391,7 @@ def pack_for_gpu(shape: tuple[int, int], slices: Iterable[Numbers], device: torc
 
 def counters(columns: int, device: torch.device) -> Tensor:
     """Return a counter for each tile of a product with at most FEW_ROWS rows."""
-    return torch.zeros(-(-columns // WIDTH) * FEW_ROWS // 16, dtype=torch.int32, device=device)
+    return torch.zeros(-(-columns // WIDTH) * FEW_ROWS // 8, dtype=torch.int32, device=device)
 
 
 def _width(numbers: Numbers) -> int:
