@@ -204,7 +204,9 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         page_session.typed = lambda text: chat.type(page_session.get(page.chat_state), text)
         chat.open_last(page_session.get(page.chat_state))
         now = zip(_chosen(services), built, strict=True)
-        return page_session.session, *(gr.skip() if chosen == then else chosen for chosen, then in now)
+        # Gradio's number box begins with 0 in place of None, so an empty box is emptied here.
+        are_right = ((chosen, chosen == then and chosen is not None) for chosen, then in now)
+        return page_session.session, *(gr.skip() if is_right else chosen for chosen, is_right in are_right)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
         """Return the settings of the chat that is shown now, or the temperature of the new model."""

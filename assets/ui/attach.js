@@ -34,7 +34,7 @@
     document.body.toggleAttribute("data-is-sending", sending > 0);
   };
   document.addEventListener("change", ({ target }) => {
-    if (target.type === "file" && !target.accept) count([...target.files].every(({ size }) => size <= LARGEST_UPLOAD) ? 1 : 0);
+    if (target.type === "file" && target.closest("#composer, #import")) count([...target.files].every(({ size }) => size <= LARGEST_UPLOAD) ? 1 : 0);
   });
   new PerformanceObserver((list) => {
     count(-list.getEntries().filter(({ name }) => name.endsWith("/gradio_api/upload")).length);

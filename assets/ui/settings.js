@@ -93,6 +93,13 @@
     }, COPIED_MS);
   });
 
+  // What the file choosers show first. Any other file can be chosen, too, and the app says what is wrong with it.
+  const ENDINGS = { "import-chats": ".json", "restore-backup": ".sqlite" };
+  document.addEventListener("click", ({ target }) => {
+    const { id, previousElementSibling } = target.closest("button") ?? {};
+    if (ENDINGS[id]) previousElementSibling.accept = ENDINGS[id];
+  }, true);
+
   // Quit. assets/ui/foresight.css hides Gradio's message about the broken connection.
   const goodbye = Object.assign(document.createElement("p"), { id: "goodbye", textContent: "Foresight has ended. You can close this page." });
   goodbye.setAttribute("role", "alert");

@@ -157,6 +157,27 @@ def test_a_wrong_value_is_told_at_its_box_and_the_message_is_sent_with_the_last_
     assert person.text("#max-tokens .fault") == ""
 
 
+def test_an_empty_box_stays_empty_and_an_empty_seed_is_a_new_one_each_time(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    person.open_tab("settings")
+    person.page.wait_for_function("document.querySelector('#max-tokens input').value === ''")
+    person.page.fill("#seed input", "")
+    person.page.fill("#temperature input[type=number]", "1")
+    person.page.wait_for_timeout(400)
+    person.reload()
+    person.page.wait_for_function("document.querySelector('#seed input').value === ''")
+    assert person.page.get_attribute("#seed input", "placeholder") == "new each time"
+    for question in ("One", "Two"):
+        person.ask(question)
+    first, second = (request.options for request in engine.requests)
+    assert first.sampling.seed != second.sampling.seed and 0 not in (
+        first.sampling.seed,
+        second.sampling.seed,
+    )
+    assert first.max_new_tokens == 0
+
+
 @pytest.mark.thorough
 def test_options_outlive_the_page(person: PageDriver) -> None:
     person.open_tab("settings")

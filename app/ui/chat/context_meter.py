@@ -12,6 +12,7 @@ from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.values.chat import ChatSettings, Thread
 from app.values.messages import EngineStatus, Message, Options
+from app.values.trace import Statistics
 
 COUNT_SECONDS = 0.4
 """Minimum seconds between two counts of the context while the user types."""
@@ -98,13 +99,20 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: 
     )
 
 
+def growing_fit(fit: ContextFit | None, statistics: Statistics) -> ContextFit | None:
+    """Return how much of the context a reply takes that is being written: its whole prompt, and what is written."""
+    if fit is None or not statistics.prompt_tokens:
+        return fit
+    return ContextFit(statistics.prompt_tokens + statistics.tokens, fit.context, reserve=0)
+
+
 def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:
     """Return how much of the context the chat takes, and what will happen if that is too much."""
-    used = f"{fit.counted[:1].upper()}{fit.counted[1:]} of {fit.context:,} tokens"
+    used = f"Chat length: {fit.counted} of {fit.context:,} tokens"
     if fit.fits:
         return f"{used}, plus documents" if has_documents else used
     if leaves_out and fit.fits_without_oldest:
-        sent = f"{fit.kept_tokens:,} of {fit.context:,} tokens"
+        sent = f"Chat length: {fit.kept_tokens:,} of {fit.context:,} tokens"
         return f"{sent}: the {fit.left_out} oldest messages are not sent."
     return (
         f"{used}: too long with {fit.reserve:,} reserved for the reply. You will be asked what to leave out."

@@ -12,7 +12,7 @@ from app.conversation import ReplyState, is_private
 from app.errors import ChatNotFound
 from app.ui.chat.chat_documents import chosen_collections_html
 from app.ui.chat.chat_settings import typed_in
-from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
+from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, growing_fit, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
@@ -177,7 +177,7 @@ class ChatRenderer:
             "reply-note": note,
             "panel": self._panel(status.model),
             "status": status_html(status),
-            "meter": meter_html(self._meter.fit, self._leaves_out, bool(self._thread.settings.collections)),
+            "meter": self._meter_html(),
             "collection-picker": self._collections,
             "thinking": thinking_html(status.model.chat_format, self._thinking) if status.model else "",
             "chat-id": str(chat),
@@ -191,6 +191,11 @@ class ChatRenderer:
             # The boxes are filled only when this changes, because the user may be typing a system prompt.
             "chat-settings-of": f"{state.opened}.{self._setting_changes}",
         }
+
+    def _meter_html(self) -> str:
+        if self._is_writing and self._state.reply:
+            return meter_html(growing_fit(self._meter.fit, self._state.reply.state.statistics))
+        return meter_html(self._meter.fit, self._leaves_out, bool(self._thread.settings.collections))
 
     def _panel(self, model: ModelInfo | None) -> str:
         reply = self._state.reply

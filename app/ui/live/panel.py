@@ -41,7 +41,7 @@ def panel_html(
         is_example=is_example,
         speed_up=speed_up_in_words(numbers),
         saved=saved_in_words(numbers, state.is_done),
-        sentence="" if is_example else remote_in_words(state) if is_remote else in_words(numbers, decoder),
+        sentence="" if is_example else remote_in_words(state) if is_remote else in_words(state, decoder),
         why_plain=writer.note("lookahead", "chains") if writer else "",
         figures=list(_figures(numbers)) if is_local and numbers.steps else [],
         chart=token_chart(means) if is_local and means else "",
@@ -74,13 +74,13 @@ def saved_in_words(statistics: Statistics, is_done: bool) -> str:
     """Return the time that the reply took and the time that it would have taken without lookahead."""
     if not speed_up_in_words(statistics):
         return ""
-    so_far = "" if is_done else " so far"
     now, plain = map(seconds_in_words, (statistics.seconds, statistics.plain_seconds))
-    return f"{now} instead of {plain}{so_far}"
+    return f"{now} instead of {plain}" if is_done else f"{now} so far, instead of {plain}"
 
 
-def in_words(statistics: Statistics, decoder: DecoderName) -> str:
+def in_words(state: ReplyState, decoder: DecoderName) -> str:
     """Return what the panel says in place of saved time; "" if time was saved."""
+    statistics = state.statistics
     if not statistics.steps:
         return (
             "Without lookahead each step writes one token."
@@ -95,6 +95,8 @@ def in_words(statistics: Statistics, decoder: DecoderName) -> str:
         return f"{counted(statistics.steps, 'step')}: too few to tell how much time lookahead saves."
     if speed_up_in_words(statistics):
         return ""
+    if not state.is_done:
+        return "Lookahead has saved no time so far."
     if statistics.speed_up >= SLOWER:
         return f"Lookahead saved no time here: {_why(statistics)}"
     now, plain = map(seconds_in_words, (statistics.seconds, statistics.plain_seconds))

@@ -90,7 +90,7 @@ def summary(step: TracedStep) -> str:
     drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
     window = f" and {_counted(guessed, 'guess', 'guesses')} of the window" if guessed else ""
     return (
-        f"One forward pass checked {_counted(drafted, 'drafted token', 'drafted tokens')}{window}: "
+        f"This step checked {_counted(drafted, 'drafted token', 'drafted tokens')}{window}: "
         f"{len(step.trace.accepted) - 1} accepted, "
     )
 

@@ -216,13 +216,13 @@ def build_data(
     with gr.Column(elem_classes="part"):
         exports = render_macro("settings.html", "exports", address=CHATS)
         gr.HTML(exports, elem_id="export-chats", js_on_load=None)
-        importing = _upload("Import…", "import-chats", ".json")
+        importing = _upload("Import…", "import-chats")
         gr.HTML(elem_id="import-progress", js_on_load=None)
         imported = done_line("imported")
     with gr.Column(elem_classes="part"):
         backups = render_macro("settings.html", "backups", address=BACKUP)
         gr.HTML(backups, elem_id="back-up", js_on_load=None)
-        restoring = _upload("Restore…", "restore-backup", ".sqlite")
+        restoring = _upload("Restore…", "restore-backup")
         refused = done_line("not-restored")
         question = gr.HTML(elem_id="restore-question", elem_classes="asks", js_on_load=LISTEN)
     with gr.Column(elem_classes="part"):
@@ -238,6 +238,7 @@ def build_data(
     events.on(opening.click, actions.folder, outputs=folder)
 
 
-def _upload(label: str, name: str, ending: str) -> gr.UploadButton:
-    # Files of any kind, because Gradio's message about a wrong one does not say what to do.
-    return gr.UploadButton(label, elem_id=name, size="sm", scale=0, min_width=0, file_types=[ending])
+def _upload(label: str, name: str) -> gr.UploadButton:
+    # For Gradio files of any kind, because its message about a wrong one does not say what to do. What the chooser
+    # shows first is in assets/ui/settings.js.
+    return gr.UploadButton(label, elem_id=name, size="sm", scale=0, min_width=0)

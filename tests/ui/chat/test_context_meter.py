@@ -60,7 +60,7 @@ def test_the_meter_says_how_much_of_the_context_is_used() -> None:
     assert in_words(ROOMY, has_documents=True) == f"{in_words(ROOMY)}, plus documents"
     html = meter_html(ROOMY)
     assert 'value="0.1172"' in html
-    assert "<span>120 of 1,024 tokens</span>" in html
+    assert "<span>Chat length: 120 of 1,024 tokens</span>" in html
     assert "full" not in html
 
 
@@ -101,6 +101,9 @@ def test_the_question_says_the_numbers() -> None:
 
 def test_what_is_left_out_by_agreement_is_said_and_no_alarm() -> None:
     fit = ContextFit(1100, 1024, 256, left_out=4, kept_tokens=500)
-    assert in_words(fit, leaves_out=True) == "500 of 1,024 tokens: the 4 oldest messages are not sent."
+    assert (
+        in_words(fit, leaves_out=True)
+        == "Chat length: 500 of 1,024 tokens: the 4 oldest messages are not sent."
+    )
     assert 'class="meter"' in meter_html(fit, leaves_out=True)
     assert 'class="meter full"' in meter_html(ContextFit(1100, 1024, 256, 4, 1000), leaves_out=True)

@@ -1,7 +1,7 @@
 """Pages see the chats from wherever they stand; looking costs nothing, and looking away stops nothing."""
 
+import re
 from dataclasses import replace
-from time import sleep
 
 import pytest
 
@@ -241,7 +241,13 @@ def test_other_lengths_of_replies_are_counted_with(person: Visitor, engine: Scri
     assert "27 of 40 tokens<" in person.look().meter
 
 
-def test_a_chat_that_is_being_written_is_counted_when_it_is_opened_and_at_its_end(
+def used(person: Visitor) -> int:
+    """The tokens that the meter says."""
+    found = re.search(r"length: (\d+) of", person.look().meter)
+    return int(found[1]) if found else 0
+
+
+def test_the_meter_moves_with_a_reply_and_counts_the_chat_at_its_end(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
     other.get("one two three")
@@ -249,13 +255,13 @@ def test_a_chat_that_is_being_written_is_counted_when_it_is_opened_and_at_its_en
     write_slowly(engine)
     person.ask("Hi")
     other.state.open_chat(person.state.version)
-    until(lambda: other.look().live)
-    opened = other.look().meter
-    assert "10 of" not in opened
-    sleep(0.05)
-    assert other.look().meter == opened
+    for each in (person, other):
+        until(lambda each=each: used(each) > 9)  # the engine's prompt, and something of the reply
+        before = used(each)
+        until(lambda each=each, before=before: used(each) > before)
     stop(person)
-    assert other.look().meter != opened
+    said = person.messages[-1].text
+    assert used(person) == used(other) == 5 + len(said.split())
 
 
 def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:

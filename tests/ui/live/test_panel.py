@@ -8,7 +8,8 @@ from typing import get_args
 import pytest
 
 from app.conversation import ReplyState
-from app.ui.live.panel import auto_in_words, in_words, panel_html
+from app.conversation.reply import Phase
+from app.ui.live.panel import auto_in_words, panel_html
 from app.ui.live.step_history import StepHistory, extend
 from app.values.messages import DecoderName, ModelInfo, Split, Statistics
 from tests.fakes import DEMO
@@ -20,16 +21,22 @@ NUMBERS = Statistics(
 )  # fmt: skip
 
 
-def drawn(numbers: Statistics, decoder: DecoderName = "auto", history: StepHistory = StepHistory()) -> str:  # noqa: B008
-    return panel_html(ReplyState(phase="decoding", statistics=numbers), history, decoder, DEMO)
+def drawn(
+    numbers: Statistics,
+    decoder: DecoderName = "auto",
+    history: StepHistory = StepHistory(),  # noqa: B008
+    phase: Phase = "decoding",
+) -> str:
+    return panel_html(ReplyState(phase=phase, statistics=numbers), history, decoder, DEMO)
 
 
 def test_the_saved_time_is_large_and_the_two_numbers_it_comes_from_are_below() -> None:
     html = drawn(NUMBERS)
     shown, _, more = html.partition('class="more"')
-    assert '<b id="speed-up">2.0' in shown and "500 ms instead of 1.0 s so far" in shown
+    assert '<b id="speed-up">2.0' in shown and "500 ms so far, instead of 1.0 s" in shown
     for name, value in {"tokens-per-step": "2.3", "hit-rate": "60%"}.items():
         assert f'<dd id="{name}">{value}</dd>' in shown
+    assert "A step runs the model once." in shown and "a word or a part of one" in shown
     assert "A guess was right in 12 of 20 steps." in shown
     assert "92 tokens per second, the first one after 84 ms" in shown
     for name, value in {"coverage": "75%", "rows-per-step": "20.5", "pool-size": "1,234"}.items():
@@ -38,10 +45,10 @@ def test_the_saved_time_is_large_and_the_two_numbers_it_comes_from_are_below() -
 
 def test_before_the_first_reply_an_example_shows_what_a_good_one_looks_like() -> None:
     html = panel_html(ReplyState(phase="finished"), StepHistory(), "auto", DEMO)
-    assert "An example:" in html and 'id="speed-up">2.3' in html and "<polyline" in html
+    assert "Example: " in html and 'id="speed-up">2.3' in html and "<polyline" in html
     for decoder, state in (("plain", ReplyState(phase="finished")), ("auto", ReplyState(phase="prefilling"))):
         html = panel_html(state, StepHistory(), decoder, DEMO)  # type: ignore[arg-type]
-        assert not re.search("An example|<dl|<svg", html)
+        assert not re.search("Example: |<dl|<svg", html)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +62,7 @@ def test_before_the_first_reply_an_example_shows_what_a_good_one_looks_like() ->
     ],
 )  # fmt: skip
 def test_a_number_that_is_no_gain_gives_way_to_one_sentence_why(numbers: Statistics, why: str) -> None:
-    html = drawn(numbers, "auto")
+    html = drawn(numbers, phase="finished")
     assert "speed-up" not in html and html.count('class="sentence"') == 1
     assert why in html and 'id="hit-rate"' in html
 
@@ -64,7 +71,12 @@ def test_a_reply_of_few_steps_claims_nothing() -> None:
     html = drawn(replace(NUMBERS, tokens=16, steps=1, hits=1, covered=1, cost=1.05, split=Split(16)), "auto")
     assert "speed-up" not in html and " instead of " not in html
     assert "1 step: too few to tell how much time lookahead saves." in html
-    assert in_words(replace(NUMBERS, tokens=16, steps=8, cost=8.4), "auto") == ""
+    assert 'class="sentence"' not in drawn(replace(NUMBERS, tokens=16, steps=8, cost=8.4))
+
+
+def test_while_a_reply_is_written_nothing_is_said_about_this_machine() -> None:
+    html = drawn(replace(NUMBERS, cost=46.0))
+    assert "Lookahead has saved no time so far.<" in html and "this machine" not in html
 
 
 @pytest.mark.parametrize(

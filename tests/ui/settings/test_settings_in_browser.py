@@ -192,3 +192,17 @@ def test_the_view_fits_its_window(browser: Any, running: Running, width: int) ->
         for section in SECTIONS:
             go_to(driver, section)
             assert driver.page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+def test_a_file_of_another_kind_is_answered_in_place(person: PageDriver) -> None:
+    go_to(person, "data")
+    picture = {"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n\x1a\n"}
+    for button, line, answer in (
+        ("#restore-backup", "#not-restored", "photo.png is not a whole backup of Foresight"),
+        ("#import-chats", "#imported", "Choose a file that Foresight or another chat app exported."),
+    ):
+        with person.page.expect_file_chooser() as chooser:
+            person.page.click(button)
+        chooser.value.set_files(picture)
+        person.page.wait_for_selector(f"{line} .problem >> text={answer}")
+    assert person.page.locator(".toast-body").count() == 0
