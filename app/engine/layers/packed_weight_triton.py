@@ -5,7 +5,8 @@ tiles, in the order in which they are read. A program computes WIDTH columns of 
 weight: it widens the numbers in registers to the type of the states, in which they are exact; multiplies 16 of
 them at a time on the matrix unit; and scales each sum in float32. So no weight is rounded, and a row's sum is added
 in an order that does not depend on the other rows. Several programs share the groups of a tile, so that even a
-small weight is read by the whole GPU; the last of them to finish adds up their sums.
+small weight is read by the whole GPU; the last of them to finish adds up their sums, or with more rows, whose sums
+are longer, a second kernel.
 """
 
 from collections.abc import Iterable, Sequence
@@ -36,9 +37,13 @@ OUTS = SLICE
 WIDTH = 64
 """Columns of the product per program: two tiles, a warp each. With four warps a Hopper or Blackwell GPU would
 multiply with other instructions, which may add in another order."""
-PROGRAMS, MOST_SPLITS, FEW_GROUPS = 1024, 16, 4
+PROGRAMS, MOST_SPLITS, FEW_GROUPS = 2048, 16, 4
 """How many programs a product should have, so that enough of the weight is being read at a time; the most that
 share a tile; and the fewest groups for each."""
+FEWEST_ROWS = 8
+"""Rows that the matrix unit takes at a time."""
+SUMMED = 16
+"""Columns that a program of `packed_sum_kernel` adds up."""
 FEW_ROWS = 128
 """With more rows, such as a prompt's, each dequantised tile serves many rows, and torch's product is faster."""
 ROW_GROUPS = 16
@@ -128,9 +133,10 @@ def _scaled_product(total, states, weights, scales, FINE: tl.constexpr):
 
 @triton.jit
 def _store(
-    target, total, is_in, partial, arrived, SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr
-):
-    """Store a tile of the product; if programs share it, the last one to finish stores the sum of all."""
+    target, total, is_in, partial, arrived,
+    SPLITS: tl.constexpr, ADDS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
+):  # fmt: skip
+    """Store a tile of the product. If programs share it, each stores its sum; if ADDS, the last one adds them up."""
     if SPLITS == 1:
         tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
     else:
@@ -138,13 +144,33 @@ def _store(
         shared = partial + number.to(tl.int64) * SPLITS * BLOCK * WIDTH
         shared = shared + tl.arange(0, WIDTH)[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :]
         tl.store(shared + tl.program_id(2) * BLOCK * WIDTH, total, mask=is_in)
-        tl.debug_barrier()
-        if tl.atomic_add(arrived + number, 1) == SPLITS - 1:
-            total = tl.zeros((WIDTH, BLOCK), dtype=tl.float32)
-            for one in tl.range(SPLITS, loop_unroll_factor=64 // BLOCK):  # more would not fit the registers
-                total += tl.load(shared + one * BLOCK * WIDTH, mask=is_in, other=0.0, cache_modifier=".cg")
-            tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
-            tl.store(arrived + number, 0)
+        if ADDS:
+            tl.debug_barrier()
+            if tl.atomic_add(arrived + number, 1) == SPLITS - 1:
+                total = tl.zeros((WIDTH, BLOCK), dtype=tl.float32)
+                for one in tl.static_range(SPLITS):
+                    total += tl.load(
+                        shared + one * BLOCK * WIDTH, mask=is_in, other=0.0, cache_modifier=".cg"
+                    )
+                tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
+                tl.store(arrived + number, 0)
+
+
+@triton.jit(do_not_specialize=["rows"])
+def packed_sum_kernel(
+    partial, out, rows, columns,
+    SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
+):  # fmt: skip
+    """Add up COLUMNS columns of a tile in the order of `_store`, and write them to `out` [rows, columns]."""
+    row, lane = tl.arange(0, BLOCK)[None, :], (tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS))[:, None]
+    number = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
+    source = partial + number.to(tl.int64) * SPLITS * BLOCK * WIDTH + lane * BLOCK + row
+    row, column = tl.program_id(0) * BLOCK + row, tl.program_id(1) * WIDTH + lane
+    is_in = (row < rows) & (column < columns)
+    total = tl.zeros((COLUMNS, BLOCK), dtype=tl.float32)
+    for one in tl.static_range(SPLITS):
+        total += tl.load(source + one * BLOCK * WIDTH, mask=is_in, other=0.0)
+    tl.store(out + row.to(tl.int64) * columns + column, total.to(out.dtype.element_ty), mask=is_in)
 
 
 @triton.jit(do_not_specialize=["rows", "groups", "tiles"])
@@ -154,13 +180,14 @@ def packed_product_kernel(
     PER: tl.constexpr, EVEN: tl.constexpr, BITS: tl.constexpr, ZERO: tl.constexpr, FINE: tl.constexpr,
     HAS_FACTORS: tl.constexpr, HAS_OFFSET: tl.constexpr, HAS_OFFSET_FACTORS: tl.constexpr,
     HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr, OUTS: tl.constexpr, GROUP: tl.constexpr, WIDTH: tl.constexpr,
-    SPLITS: tl.constexpr, UNROLL: tl.constexpr, LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
+    SPLITS: tl.constexpr, ADDS: tl.constexpr, UNROLL: tl.constexpr,
+    LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
 ):  # fmt: skip
     """Compute a tile of `out` [rows, columns]: states [rows, size] times the weight transposed.
 
     The tile is computed transposed, [WIDTH, BLOCK], because then the matrix unit takes 8 rows of states at a time
-    and the weights as they are converted. SPLITS programs share the groups of a tile; the last of them to finish
-    adds up what all have written to `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK]."""
+    and the weights as they are converted. SPLITS programs share the groups of a tile and write their sums to
+    `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK]; if ADDS, the last one adds them up."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     FACTORS: tl.constexpr = (1 + FINE) * OUTS
@@ -203,7 +230,7 @@ def packed_product_kernel(
                 total = _scaled_product(total, (left, right), (one, one), offsets, FINE)
     column = (wide * WIDTH + lane)[:, None]
     target = out + row.to(tl.int64) * columns + column
-    _store(target, total, is_row & (column < columns), partial, arrived, SPLITS, BLOCK, WIDTH)
+    _store(target, total, is_row & (column < columns), partial, arrived, SPLITS, ADDS, BLOCK, WIDTH)
 
 
 @triton.jit(do_not_specialize=["groups", "per"])
@@ -241,7 +268,7 @@ def most_rows(device: torch.device) -> int:
     """Return how many rows of states one program takes at most."""
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
         return 16  # Triton does not use Turing's matrix units, so more would not fit the registers
-    return 64
+    return 32  # 64 rows took as long in one program as in two, on an H200, and nearly all registers
 
 
 def splits_of(columns: int, groups: int) -> int:
@@ -253,12 +280,9 @@ def splits_of(columns: int, groups: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProductTile:
-    """What a program computes: one or two blocks of rows by WIDTH columns; and how many groups a step of its loop
-    takes, and how many steps ahead it reads."""
+    """The rows of a tile, how many groups a step of a program's loop takes, and how many steps ahead it reads."""
 
     block: int
-    width: int
-    warps: int
     unroll: int
     stages: int
 
@@ -266,13 +290,12 @@ class ProductTile:
 def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> ProductTile:
     """Choose the tile for a product of few rows, of which each program takes this many groups.
 
-    Measured on an H200: two groups a step are faster with a few rows, and slower with many."""
-    least = 8 if dtype != torch.float32 else 16
-    most = most_rows if dtype != torch.float32 else 16
-    block = min(most, max(least, 1 << (rows - 1).bit_length()))
-    is_paired = groups % 2 == 0 and block <= 16 and dtype != torch.float32
-    unroll, stages = (2, 3) if is_paired else (1, 5)
-    return ProductTile(block, WIDTH, WIDTH // 32, unroll, stages)
+    Measured on an H200: two groups a step are faster with up to 8 rows, and slower with more."""
+    if dtype == torch.float32:
+        return ProductTile(16, 1, 5)
+    block = min(most_rows, max(FEWEST_ROWS, 1 << (rows - 1).bit_length()))
+    is_paired = block == FEWEST_ROWS and groups % 2 == 0
+    return ProductTile(block, 2, 3) if is_paired else ProductTile(block, 1, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,7 +310,7 @@ class GpuPackedWeight:
     table: tuple[int, ...]
     parts: dict[str, Tensor] = field(repr=False)
     arrived: Tensor = field(repr=False)
-    most_rows: int = 64
+    most_rows: int = 32
     rounding = 0.0
 
     def product(self, states: Tensor) -> Tensor:
@@ -300,16 +323,20 @@ class GpuPackedWeight:
         groups, per, _is_fine = self._layout
         splits = splits_of(columns, groups)
         tile = product_tile(rows, groups / splits, states.dtype, self.most_rows)
-        grid = (-(-rows // tile.block), -(-columns // tile.width), splits)
+        adds = tile.block == FEWEST_ROWS
+        grid = (-(-rows // tile.block), -(-columns // WIDTH), splits)
         out = states.new_empty((rows, columns))
-        shared = (*grid, tile.block * tile.width)
-        partial = out if splits == 1 else states.new_empty(shared, dtype=torch.float32)
+        partial = out if splits == 1 else out.new_empty((*grid, tile.block * WIDTH), dtype=torch.float32)
         packed_product_kernel[grid](
             states.contiguous(), *self._tensors(), out, partial, self.arrived, rows, columns, size, groups,
-            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=tile.block, WIDTH=tile.width,
-            SPLITS=splits, UNROLL=tile.unroll, num_warps=tile.warps, num_stages=tile.stages,
+            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=tile.block, WIDTH=WIDTH, SPLITS=splits,
+            ADDS=adds, UNROLL=tile.unroll, num_warps=WIDTH // 32, num_stages=tile.stages,
             **self._form(), **self._conversions(states.dtype),
         )  # fmt: skip
+        if splits > 1 and not adds:
+            packed_sum_kernel[(*grid[:2], WIDTH // SUMMED)](
+                partial, out, rows, columns, SPLITS=splits, BLOCK=tile.block, WIDTH=WIDTH, COLUMNS=SUMMED
+            )
         return out
 
     def _conversions(self, dtype: torch.dtype) -> dict[str, str]:
@@ -390,8 +417,8 @@ def pack_for_gpu(shape: tuple[int, int], slices: Iterable[Numbers], device: torc
 
 
 def counters(columns: int, device: torch.device) -> Tensor:
-    """Return a counter for each tile of a product with at most FEW_ROWS rows."""
-    return torch.zeros(-(-columns // WIDTH) * FEW_ROWS // 8, dtype=torch.int32, device=device)
+    """Return a counter for each tile of a product with at most FEWEST_ROWS rows."""
+    return torch.zeros(-(-columns // WIDTH), dtype=torch.int32, device=device)
 
 
 def _width(numbers: Numbers) -> int:

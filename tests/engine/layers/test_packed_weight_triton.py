@@ -93,10 +93,12 @@ def test_programs_that_share_a_tile_add_up_its_product(size: int) -> None:
 
     assert splits_of(40, size // 32) == 8
     packed = pack_for_gpu((40, size), [some_numbers(4, "fine factors", size)], DEVICE)
-    fed = states(3, size, torch.float32)[0].to(DEVICE)
+    fed = states(20, size, torch.float16)[0].to(DEVICE)
     first = packed.product(fed)
-    assert torch.allclose(first.double(), fed.double() @ dense(packed).double().t(), rtol=1e-4, atol=1e-3)
-    assert torch.equal(packed.product(fed), first) and torch.equal(packed.product(fed[:1]), first[:1])
+    expected = fed.double() @ dense(packed).double().t()
+    assert (first.double() - expected).norm() < 1e-3 * expected.norm()
+    assert torch.equal(packed.product(fed), first)
+    assert all(torch.equal(packed.product(fed[:rows]), first[:rows]) for rows in (1, 8, 16))
     assert not packed.arrived.any()
 
 
@@ -183,7 +185,11 @@ def test_a_gpu_that_is_not_there_has_a_fault() -> None:
 @pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
 def test_it_fits_a_card_and_multiplies_on_its_matrix_unit(card: tuple[int, int], tmp_path: Path) -> None:
     found = compiled("tests.engine.layers.test_packed_weight_triton", card, tmp_path, "default")
-    assert {each.kernel for each in found} == {"packed_product_kernel", "packed_rows_kernel"}
+    assert {each.kernel for each in found} == {
+        "packed_product_kernel",
+        "packed_sum_kernel",
+        "packed_rows_kernel",
+    }
     assert all(each.spilled == 0 and each.shared <= SHARED_MEMORY[card] for each in found)
     products = [each for each in found if each.kernel == "packed_product_kernel"]
     is_new = card >= (8, 0)
@@ -198,7 +204,7 @@ def product(rows: int, dtype: torch.dtype, numbers: Numbers) -> Launch:
 
         kind = torch.float16 if major < 8 and dtype == torch.bfloat16 else dtype
         packed = pack_for_gpu((40, 1024), [numbers], torch.device("cpu"))
-        packed = replace(packed, most_rows=16 if major < 8 else 64)
+        packed = replace(packed, most_rows=16 if major < 8 else 32)
         packed.product(torch.zeros((rows, 1024), dtype=kind))
         packed.rows(torch.zeros(1, dtype=torch.int64))
 
