@@ -103,7 +103,7 @@ def _invalid(problems: Sequence[Any]) -> ApiError:
     if first["type"] == "json_invalid":
         return ApiError("The request body is not valid JSON.")
     if not place:
-        return ApiError("The body must be a JSON object, sent with 'Content-Type: application/json'.")
+        return ApiError("The request's body must be a JSON object.")
     param = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in place).lstrip(".")
     words = str(first["msg"]).removeprefix("Value error, ")
     return ApiError(f"{param}: {words}.", param)

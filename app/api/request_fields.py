@@ -66,14 +66,16 @@ class Body(BaseModel):
 
 class JsonRoute(APIRoute):
     """A route that reads its JSON body with `_JsonRequest`: a large one on a thread, without lone surrogates, and
-    with at most MOST_VALUES values."""
+    with at most MOST_VALUES values. Its Content-Type does not matter: curl and LiteLLM send others."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, which parses the body with `_JsonRequest`."""
         handle = super().get_route_handler()
 
         async def handler(request: HttpRequest) -> Response:
-            return await handle(_JsonRequest(request.scope, request.receive))
+            headers = [pair for pair in request.scope["headers"] if pair[0] != b"content-type"]
+            scope = {**request.scope, "headers": [*headers, (b"content-type", b"application/json")]}
+            return await handle(_JsonRequest(scope, request.receive))
 
         return handler
 

@@ -76,6 +76,7 @@ def test_an_answer_is_json_if_asked(server: RunningApi, form: Any) -> None:
 
 def test_models_are_listed_and_described(server: RunningApi) -> None:
     assert call(server, "/api/chat", model="demo", messages=[], stream=False).json()["done_reason"] == "load"
+    assert call(server, "/").status_code == 200  # what Ollama's command line asks first
     assert call(server, "/api/version").json()["version"]
     assert [model["model"] for model in call(server, "/api/tags").json()["models"]] == ["demo"]
     assert call(server, "/api/chat", model="demo", messages=ASKED, options=COLD).status_code == 200

@@ -60,6 +60,15 @@ def test_a_body_that_cannot_be_read_is_refused_for_its_true_reason(
     assert refused.status_code == status and words in refused.json()["error"]["message"]
 
 
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded"])
+@pytest.mark.parametrize("path", ["/v1/completions", "/api/generate"])
+def test_a_body_is_json_whatever_its_content_type(server: RunningApi, kind: str | None, path: str) -> None:
+    headers = {"Authorization": f"Bearer {KEY}"} | ({"Content-Type": kind} if kind else {})
+    body = b'{"model": "demo", "prompt": "Once", "max_tokens": 1, "options": {"num_predict": 1}, "stream": false}'
+    answer = httpx.post(server.url.removesuffix("/v1") + path, content=body, headers=headers, timeout=300)
+    assert answer.status_code == 200, answer.text
+
+
 def test_values_that_mean_none_elsewhere_are_none(client: openai.OpenAI) -> None:
     usual: Any = {"model": "demo", "prompt": "Once upon a", "temperature": 0, "stop": [" "]}
     expected = client.completions.create(**usual)
