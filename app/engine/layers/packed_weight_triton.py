@@ -136,7 +136,7 @@ def _store(
     target, total, is_in, partial, arrived,
     SPLITS: tl.constexpr, ADDS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile of the product. If programs share it, each stores its sum; if ADDS, the last one adds them up."""
+    """Store a tile of the product. If programs share it, each stores its sum, and the last adds them up if ADDS."""
     if SPLITS == 1:
         tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
     else:
