@@ -1,6 +1,8 @@
 """Uses the page as a person does, in words; watches that it stays quiet and keeps to itself."""
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Any
 from urllib.parse import urlsplit
@@ -11,6 +13,15 @@ PATIENCE = 300_000
 """Milliseconds until something that was waited for is called missing."""
 LAST = "#messages article.assistant.last"
 """The last answer; it has a footer once it is complete."""
+
+
+@contextmanager
+def watched(browser: Any, url: str) -> Iterator["PageDriver"]:
+    """A person in front of the page. Whatever happens, the page stays quiet and asks nobody else."""
+    with PageDriver(browser, url) as driver:
+        yield driver
+        assert driver.complaints == []
+        assert driver.foreign == []
 
 
 class PageDriver:

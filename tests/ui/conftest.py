@@ -23,7 +23,7 @@ from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
-from tests.page_driver import PageDriver
+from tests.page_driver import PageDriver, watched
 from tests.support.waiting import PATIENCE, until
 
 
@@ -126,11 +126,8 @@ def running(services: Services, app_context: AppContext) -> Iterator[Running]:
 
 @pytest.fixture
 def page_driver(browser: Any, running: Running) -> Iterator[PageDriver]:
-    """A person in front of the page. Whatever happens, the page stays quiet and asks nobody else."""
-    with PageDriver(browser, running.url) as driver:
+    with watched(browser, running.url) as driver:
         yield driver
-        assert driver.complaints == []
-        assert driver.foreign == []
 
 
 @pytest.fixture

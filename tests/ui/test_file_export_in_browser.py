@@ -1,11 +1,10 @@
 """Files that the page saves, in a real Chromium: with their names, as they were, and as often as asked for."""
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from app.ui import Running, Services
+from app.ui import Services
 from tests.page_driver import PageDriver
 from tests.ui.chat.people import Visitor
 
@@ -15,12 +14,9 @@ ODD = "Say ${1 + 1} {{x}} <b>\"it\"</b> & 'that'?\n    indented"
 SAVE = "#chats details.menu >> text=Save as Markdown"
 
 
-@pytest.fixture
-def person(browser: Any, running: Running, services: Services) -> Any:
+@pytest.fixture(autouse=True)
+def _odd_chat(services: Services) -> None:
     Visitor(services).get(ODD)
-    with PageDriver(browser, running.url) as driver:
-        yield driver
-        assert driver.complaints == []
 
 
 def save(person: PageDriver, folder: Path) -> tuple[str, str]:

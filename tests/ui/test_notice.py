@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from app.database.data_folder import data_dir_or_default
 from app.database.files import FILE_NAME
 from app.database.restoring import StagedBackup
 from app.ui.frame.top_bar import Notice
@@ -26,7 +27,7 @@ def test_a_notice_is_shown_until_it_was_read(tmp_path: Path) -> None:
 @pytest.mark.thorough
 @pytest.mark.browser
 def test_chats_that_were_put_aside_are_told_on_the_page_and_under_about(browser: Any, tmp_path: Path) -> None:
-    (tmp_path / FILE_NAME).write_bytes(b"no database " * 500)
+    (data_dir_or_default(tmp_path) / FILE_NAME).write_bytes(b"no database " * 500)
     with AppProcess(tmp_path) as app, PageDriver(browser, app.url) as person:
         person.page.wait_for_selector(NOTICE)
         assert "could not be read" in person.text(NOTICE) and ".broken-" in person.text(NOTICE)

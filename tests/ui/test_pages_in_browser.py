@@ -98,7 +98,7 @@ def test_a_browser_that_slept_goes_on_by_itself(launch: Any, running: Running) -
     for one in found:
         os.kill(one["id"], signal.SIGSTOP)
     # The server pings, gets no answer, and lets the page go.
-    until(lambda: connections(running) == 0, seconds=30)
+    until(lambda: connections(running) == 0)
     for one in found:
         os.kill(one["id"], signal.SIGCONT)
     ask(page)

@@ -9,12 +9,17 @@ import pytest
 from app.settings import SettingsFile
 from app.ui import Services
 from tests.fakes import FakeDocumentSearch, ScriptedEngine
+from tests.page_driver import PageDriver
 from tests.ui.chat.people import UnsteadyConversations, Visitor
 from tests.ui.conftest import services_like
 
 
 @pytest.fixture
-def person(services: Services) -> Visitor:
+def person(request: pytest.FixtureRequest, services: Services) -> Visitor | PageDriver:
+    """A visitor of the services, or in tests with a browser the person in front of the page."""
+    if request.node.get_closest_marker("browser"):
+        driver: PageDriver = request.getfixturevalue("page_driver")
+        return driver
     return Visitor(services)
 
 

@@ -17,12 +17,6 @@ LONG = "and so it goes, line after line\n\n" * 60
 FIRST_LINE = "House: rules of the boathouse by the northern lake"
 
 
-@pytest.fixture
-def person(page_driver: PageDriver) -> PageDriver:
-    """The person in a browser: other tests of this folder visit the page without one."""
-    return page_driver
-
-
 def is_focused(person: PageDriver, selector: str) -> bool:
     return bool(person.page.evaluate("one => document.activeElement.matches(one)", selector))
 
@@ -140,7 +134,7 @@ def test_a_sheet_lists_the_shortcuts_and_a_box_takes_its_own_keys(person: PageDr
 def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
-    engine.text = '{"a": 1}'
+    engine.text, engine.grammar_problem = '{"a": 1}', "Invalid type: strng"
     person.page.emulate_media(reduced_motion="reduce")
     person.open_tab("settings")
     assert not person.page.is_visible("#json-schema")
@@ -148,6 +142,7 @@ def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
     person.page.fill("#json-schema textarea", '{"type": "strng"}')
     person.page.wait_for_selector("#json-schema-fault >> text=Invalid type: strng")
     assert grave_by_day_and_by_night(person.page) == []
+    engine.grammar_problem = ""
     person.page.fill("#json-schema textarea", SCHEMA)
     person.page.wait_for_selector("#json-schema [aria-invalid=false]")
     person.ask("One")

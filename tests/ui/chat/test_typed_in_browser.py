@@ -22,12 +22,6 @@ BOX = "#message textarea"
 SECONDS = 300.0
 
 
-@pytest.fixture
-def person(page_driver: PageDriver) -> PageDriver:
-    """The person in a browser: other tests of this folder visit the page without one."""
-    return page_driver
-
-
 class HesitantEngine(ScriptedEngine):
     """Takes no request before it may."""
 

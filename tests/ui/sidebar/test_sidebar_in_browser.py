@@ -1,10 +1,9 @@
 """The sidebar in a real Chromium: its width, the search by the keyboard, undo, folders, and a long list."""
 
-from typing import Any
 
 import pytest
 
-from app.ui import Running, Services
+from app.ui import Services
 from tests.accessibility import grave_findings
 from tests.page_driver import PageDriver
 
@@ -14,13 +13,11 @@ CHATS = 40
 
 
 @pytest.fixture
-def person(browser: Any, services: Services, running: Running) -> Any:
+def person(services: Services, page_driver: PageDriver) -> PageDriver:
     for number in range(CHATS):
         services.conversations.stores.stored.create(title=f"Chat number {number}")
-    with PageDriver(browser, running.url) as driver:
-        driver.page.wait_for_selector(".chat-line")
-        yield driver
-        assert driver.complaints == []
+    page_driver.page.wait_for_function(f"document.querySelectorAll('.chat-line').length === {CHATS}")
+    return page_driver
 
 
 def bottom(person: PageDriver, selector: str) -> float:
