@@ -58,7 +58,7 @@ def open_archive(text: str) -> ChatFile:
         file, has_chat = _look_through(json_text)
     except (ValueError, RecursionError) as error:
         raise ImportBroken(
-            f"This file is not complete JSON ({error}). Choose a file that Foresight or another chat app exported."
+            "This file is not JSON, or it is cut off. Choose a file that Foresight or another chat app exported."
         ) from error
     if file.is_foreign and not has_chat:
         raise ImportBroken(

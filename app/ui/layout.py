@@ -40,7 +40,6 @@ from app.ui.frame.file_export import add_library_routes
 from app.ui.frame.gradio_internals import PageBlocks, QueuePace, mount, pressed
 from app.ui.frame.option_controls import (
     OptionActions,
-    OptionPanel,
     OptionValues,
     build_lookahead_switch,
     build_option_panel,
@@ -82,7 +81,7 @@ class Page:
     fill: gr.HTML
     top: TopBar
     chat: ChatView
-    options: OptionPanel
+    options: tuple[gr.components.Component, ...]
     chat_settings: ChatSettingsPanel
     question: gr.HTML
     models: ModelsView
@@ -94,7 +93,7 @@ class Page:
     @property
     def controls(self) -> list[gr.components.Component]:
         """The option controls in the order of `OptionValues`: beside the chat, then in the settings."""
-        return [*self.options.controls, *self.decoder.controls]
+        return [*self.options, *self.decoder.controls]
 
 
 def build_page(
@@ -138,7 +137,9 @@ def _hidden(name: str, script: str) -> gr.HTML:
     return gr.HTML(elem_id=name, elem_classes="hidden-output", js_on_load=script)
 
 
-def _build_side_panel(options: Options) -> tuple[OptionPanel, ChatSettingsPanel, XrayView]:
+def _build_side_panel(
+    options: Options,
+) -> tuple[tuple[gr.components.Component, ...], ChatSettingsPanel, XrayView]:
     """Build the panel beside the chat: tabs with the live numbers, the settings of replies, and the X-ray.
 
     assets/ui/side.js switches between the tabs, closes the panel and remembers its width."""

@@ -1,7 +1,7 @@
 """The controls of the reply options: the panel beside the chat, the values of all controls, and their events."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -104,13 +104,6 @@ def _typed(name: str, value: Any, now: Any) -> Any:
     return int(number)
 
 
-@dataclass(frozen=True, slots=True)
-class OptionPanel:
-    """Some of the controls of `OptionValues`."""
-
-    controls: tuple[gr.components.Component, ...]
-
-
 def build_lookahead_switch(options: Options) -> gr.Checkbox:
     """Build the switch inside the current Blocks: it is above the live numbers, which it changes."""
     return gr.Checkbox(
@@ -119,8 +112,8 @@ def build_lookahead_switch(options: Options) -> gr.Checkbox:
     )  # fmt: skip
 
 
-def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
-    """Build the sampling's boxes inside the current Blocks."""
+def build_option_panel(options: Options, lookahead: gr.Checkbox) -> tuple[gr.components.Component, ...]:
+    """Build the sampling's boxes inside the current Blocks. Returns the first half of `OptionValues`' controls."""
     now = to_values(options)
     with gr.Column(elem_id="reply-options"):
         gr.HTML("<p class='hint'>In all chats, from the next reply on:</p>", js_on_load=None)
@@ -138,7 +131,7 @@ def build_option_panel(options: Options, lookahead: gr.Checkbox) -> OptionPanel:
             with gr.Row(elem_classes="pair"):
                 min_p = _fraction_box(now.min_p, "Min-p (0: off)", "min-p")
                 penalty = _fraction_box(now.repetition_penalty, "Repetition penalty", "repetition-penalty")
-    return OptionPanel((lookahead, temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty))
+    return lookahead, temperature, max_new_tokens, seed, top_k, top_p, min_p, penalty
 
 
 def _integer_box(value: int | None, label: str, name: str, empty: str | None = None) -> gr.Number:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from app.api.access import ApiSwitch
 from app.conversation import Conversations, Overflow, ReplySettings
@@ -16,7 +16,7 @@ from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption
 from app.remote import Servers
-from app.settings import ModelSettings, Settings, SettingsFile, TextSize, Theme
+from app.settings import ModelSettings, Settings, SettingsFile
 from app.system.network_log import NetworkLog
 from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
@@ -214,21 +214,13 @@ class Services:
         """The theme and the text size, by the names that the page's script has for them."""
         return {"theme": self._settings.theme, "text-size": self._settings.text_size}
 
-    def choose_appearance(self, theme: Theme, text_size: TextSize) -> None:
-        """Save the theme and the text size. Raises SettingsNotSaved as above."""
-        self._choose(lambda settings: replace(settings, theme=theme, text_size=text_size))
+    def choose(self, **changes: Any) -> None:
+        """Save these settings. Raises SettingsNotSaved as above."""
+        self._choose(lambda settings: replace(settings, **changes))
 
     def choose_chat_defaults(self, **changes: str | bool) -> None:
         """Save settings that apply to all chats. Raises SettingsNotSaved as above."""
         self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
-
-    def choose_api(self, has_api: bool) -> None:
-        """Save whether other programs are served. Raises SettingsNotSaved as above."""
-        self._choose(lambda settings: replace(settings, has_api=has_api))
-
-    def choose_origins(self, origins: tuple[str, ...]) -> None:
-        """Save which web apps and browser extensions may use the API. Raises SettingsNotSaved as above."""
-        self._choose(lambda settings: replace(settings, api_origins=origins))
 
     def new_chat_settings(self) -> ChatSettings:
         """Return the settings that a new chat begins with."""

@@ -66,10 +66,6 @@ class RaceActions:
             state.own_prompt = text
         return next_prompt(self._prompts, kind, text) or state.own_prompt or text
 
-    def own(self) -> TextKind:
-        """Return the kind of text of a prompt that the user has edited."""
-        return "own"
-
     def judge(self, lane: int, ids: Mapping[str, str], state: RaceViewState, *values: Any) -> str:
         """Keep the valid values of a lane's boxes, whose ids are by option. Returns what is wrong in them."""
         faults = self._keep(state, lane, dict(zip(ids, values, strict=True)))
@@ -164,7 +160,7 @@ class RaceView:
         """Connect the components' events with actions."""
         for chosen in (self.kind.input, self.another.click):
             events.on(chosen, actions.choose_prompt, [self.state, self.kind, self.text], self.text)
-        events.on(self.text.input, actions.own, None, self.kind, trigger_mode="always_last")
+        events.on(self.text.input, lambda: "own", None, self.kind, trigger_mode="always_last")
         for lane in self.lanes:
             events.on(lane.decoder.input, _visible_sizes, lane.decoder, [lane.sizes, *lane.numbers[1:]])
         groups = [dict(zip(SIZES, lane.numbers, strict=True)) for lane in self.lanes]

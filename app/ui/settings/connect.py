@@ -101,13 +101,13 @@ class ConnectActions:
     def turn(self, is_on: bool) -> tuple[bool, str]:
         """Turn the API on or off, and save the choice."""
         succeeded(self._notify, lambda: self._api.turn(is_on))
-        succeeded(self._notify, lambda: self._services.choose_api(self._api.is_on))
+        succeeded(self._notify, lambda: self._services.choose(has_api=self._api.is_on))
         return self.open()
 
     def allow(self, origins: str) -> tuple[str, str]:
         """Save the origins of web apps that may use the API. Returns the box's text, and what is wrong with it."""
-        save = self._services.choose_origins
-        is_saved, faults = try_at_box("api-origins", lambda: save(checked_origins(origins)))
+        save = self._services.choose
+        is_saved, faults = try_at_box("api-origins", lambda: save(api_origins=checked_origins(origins)))
         return " ".join(self._services.settings.api_origins) if is_saved else origins, faults
 
     def click(self, event: gr.EventData) -> str:

@@ -7,7 +7,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.ui.frame.event_handlers import LISTEN, PageEvents, succeeded, toast
-from app.ui.frame.option_controls import OptionPanel, OptionValues
+from app.ui.frame.option_controls import OptionValues
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.values.display_text import counted
@@ -61,11 +61,12 @@ def build_chat_defaults(services: Services, events: PageEvents) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class DecoderControls(OptionPanel):
+class DecoderControls:
     """The decoder's controls (the second half of `OptionValues`), and the components that depend on them.
 
     `model` shows with which precision and attention the loaded model runs, and changes them."""
 
+    controls: tuple[gr.components.Component, ...]
     presets: gr.HTML
     cost: gr.HTML
     model: gr.HTML

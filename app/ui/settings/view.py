@@ -1,6 +1,6 @@
 """The Settings view: its sections, shown one at a time by the links on the left: see assets/ui/settings.js."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -12,7 +12,7 @@ from app.database.restoring import StagedBackup
 from app.settings import TextSize, Theme
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.option_controls import OptionPanel, OptionValues, to_values
+from app.ui.frame.option_controls import OptionValues, to_values
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render_macro
@@ -73,13 +73,13 @@ class SettingsActions:
         chosen, now = pressed(event), self._services.settings
         theme: Any = chosen.name if chosen.name in THEMES else now.theme
         text_size: Any = chosen.name if chosen.name in TEXT_SIZES else now.text_size
-        self._try(lambda: self._services.choose_appearance(theme, text_size))
+        self._try(lambda: self._services.choose(theme=theme, text_size=text_size))
 
     def restore(self) -> tuple[Any, ...]:
         """Restore the default options and appearance. The model stays. Keeps the settings for `undo`."""
         before = self._services.settings
         self._try(self._services.restore_options)
-        self._try(lambda: self._services.choose_appearance("system", "100"))
+        self._try(lambda: self._services.choose(theme="system", text_size="100"))
         return before, render_macro("settings.html", "restored"), *to_values(self._services.settings.options)
 
     def undo(self, before: Any) -> tuple[Any, ...]:
@@ -87,7 +87,7 @@ class SettingsActions:
         if before is None:
             return (gr.skip(),) * (2 + len(OptionValues._fields))
         self._try(lambda: self._services.choose_options(before.options))
-        self._try(lambda: self._services.choose_appearance(before.theme, before.text_size))
+        self._try(lambda: self._services.choose(theme=before.theme, text_size=before.text_size))
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
@@ -119,7 +119,7 @@ def build_settings_view(
     app_context: AppContext,
     endpoint: Endpoint,
     backup: StagedBackup,
-    beside_chat: OptionPanel,
+    beside_chat: Sequence[gr.components.Component],
     opening: gr.Button,
     events: PageEvents,
 ) -> DecoderControls:
@@ -150,8 +150,8 @@ def build_settings_view(
                 build_connect(services, app_context.api, endpoint, opening, events)
             with _section("about"):
                 build_about(about, contacts, opening, events)
-    controls = [*beside_chat.controls, *decoder.controls]
-    _connect_decoder(actions, beside_chat, decoder, opening, events)
+    controls = [*beside_chat, *decoder.controls]
+    _connect_decoder(actions, beside_chat[0], decoder, opening, events)
     before: PageValue[Any] = PageValue(lambda: None)  # the settings that Undo restores
     events.on(restore.click, actions.restore, outputs=[before, restored, *controls])
     events.on(restored.click, actions.undo, before, [before, restored, *controls])
@@ -184,13 +184,13 @@ def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, g
 
 
 def _connect_decoder(
-    actions: SettingsActions, beside_chat: OptionPanel, decoder: DecoderControls, opening: gr.Button,
+    actions: SettingsActions, lookahead: gr.components.Component, decoder: DecoderControls, opening: gr.Button,
     events: PageEvents,
 ) -> None:  # fmt: skip
     """Connect what depends on the decoder: its cost and the recommended sizes."""
     box, *sizes, _same_text = decoder.controls
     _rows, *recommended = sizes
-    given = [beside_chat.controls[0], box, *sizes]
+    given = [lookahead, box, *sizes]
     # `change` instead of `input`, so that the cost is also right after a page load, a preset and restored
     # defaults.
     changes = [control.change for control in given]  # type: ignore[attr-defined]

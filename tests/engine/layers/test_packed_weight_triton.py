@@ -212,7 +212,9 @@ def product(rows: int, dtype: torch.dtype, numbers: Numbers) -> Launch:
 
 
 LAUNCHES: dict[str, Launch] = {
-    f"{rows} rows, {bits} bits, {form}, {dtype}": product(rows, dtype, some_numbers(bits, form, 1024, rows=48))
+    f"{rows} rows, {bits} bits, {form}, {dtype}": product(
+        rows, dtype, some_numbers(bits, form, 1024, rows=48)
+    )
     for rows, bits, form, dtype in (
         (1, 4, "zero", torch.bfloat16),
         (1, 4, "factors", torch.bfloat16),

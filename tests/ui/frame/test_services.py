@@ -74,7 +74,7 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
     slow = services_like(services, services.conversations, file)
     slow.choose_model(ModelChoice("org/model"))
     with ThreadPoolExecutor() as pool:
-        pool.submit(slow.choose_appearance, "dark", "115")
+        pool.submit(slow.choose, theme="dark", text_size="115")
         assert file.is_saving.wait(300)
         pool.submit(slow.choose_options, SAMPLED)
         pool.submit(engine.end_loading, True)

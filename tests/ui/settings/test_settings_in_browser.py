@@ -139,7 +139,7 @@ def test_the_appearance_changes_at_once_survives_a_reload_and_follows_another_pa
     assert person.is_dark()
     assert person.page.evaluate("document.activeElement.value") == "dark", "the keyboard stays where it is"
     until(lambda: services.settings.theme == "dark")
-    services.choose_appearance("light", "130")
+    services.choose(theme="light", text_size="130")
     person.page.wait_for_selector("#looks [data-chosen=light]", state="attached")
     assert not person.is_dark()
     size = "parseFloat(getComputedStyle(document.querySelector('#message textarea')).fontSize)"

@@ -1,6 +1,5 @@
 """The sidebar in a real Chromium: its width, the search by the keyboard, undo, folders, and a long list."""
 
-
 import pytest
 
 from app.ui import Services
