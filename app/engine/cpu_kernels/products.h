@@ -13,12 +13,12 @@ typedef struct {
     float *out; /* [rows, outs] */
 } Product;
 
-#define SPREAD 32 /* groups of a tile that are unpacked at a time, for a step of several rows */
-#define MANY 60   /* rows that use them at a time */
+#define GROUPS_AT_ONCE 64 /* groups of a tile that are multiplied by all rows before the next ones are read */
+#define MANY 60           /* rows whose sums are kept meanwhile */
 
-/* How a function finds a tile's numbers; all are constants. */
+/* How a function finds a tile's numbers, and in how many parts it sums a group; all are constants. */
 typedef struct {
-    int low, high, narrow, has_table;
+    int low, high, narrow, has_table, parts;
 } Form;
 
 /* Sum the products of `rows` rows, a constant, with a group of a tile, whose numbers are at `numbers`. */
@@ -30,7 +30,7 @@ INLINE void sum_group(
     const int8_t *x = p->x.numbers + (r * w->groups + group) * GROUP;
     const int16_t *sums = (const int16_t *)(p->x.sums + (r * w->groups + group) * 2);
     UNROLLED
-    for (int part = 0; part < 2; part++) {
+    for (int part = 0; part < form.parts; part++) {
         Whole factors[HALVES], some[MOST_ROWS][HALVES];
         UNROLLED
         for (int half = 0; half < HALVES; half++)
@@ -39,9 +39,9 @@ INLINE void sum_group(
         for (int i = 0; i < rows; i++)
             UNROLLED
             for (int half = 0; half < HALVES; half++)
-                some[i][half] = begun(sums + i * w->groups * 4 + 2 * part, w->zero, form.narrow);
+                some[i][half] = begun(sums + i * w->groups * 4 + 2 * part, form.parts, w->zero, form.narrow);
         UNROLLED
-        for (int quad = part * QUADS / 2; quad < (part + 1) * QUADS / 2; quad++) {
+        for (int quad = part * QUADS / form.parts; quad < (part + 1) * QUADS / form.parts; quad++) {
             words_n weight[HALVES];
             UNROLLED
             for (int half = 0; half < HALVES; half++) {
@@ -92,7 +92,7 @@ INLINE void multiply_groups(
     for (int64_t group = first; group < last; group++, numbers += step) {
         vni found[MOST_ROWS][HALVES];
         const float *scale = p->x.scale + r * w->groups + group;
-        if (rows == 1)
+        if (rows <= 2)
             for (int64_t line = 0; line < step; line += 64) __builtin_prefetch(numbers + 8 * step + line, 0, 2);
         sum_group(p, r, rows, tile, group, form, numbers, found);
         UNROLLED
@@ -103,14 +103,15 @@ INLINE void multiply_groups(
                     __builtin_convertvector(found[i][half], vn), all_n(scale[i * w->groups]), inner[i][half]
                 );
         if (w->offset)
-            for (int part = 0; part < 2; part++)
+            for (int part = 0; part < form.parts; part++)
                 for (int half = 0; half < HALVES; half++) {
                     vni factors = factors_of(w, w->offset_factors, tile * w->groups + group, part, half);
                     vn offsets = __builtin_convertvector(factors, vn);
                     UNROLLED
                     for (int i = 0; i < rows; i++) {
                         const int16_t *sums = p->x.sums[((r + i) * w->groups + group) * 2 + part];
-                        float sum = (float)(sums[0] + sums[1]) * scale[i * w->groups];
+                        int whole = sums[0] + sums[1] + (form.parts == 1 ? sums[2] + sums[3] : 0);
+                        float sum = (float)whole * scale[i * w->groups];
                         shifts[i][half] = fused_n(offsets, all_n(sum), shifts[i][half]);
                     }
                 }
@@ -149,91 +150,55 @@ static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, c
     }
 }
 
-/* The forms in which weights are stored: a name, low and high bits, whether numbers are narrow, and have a table. */
+/* The forms in which weights are stored: a name, low and high bits, whether numbers are narrow and have a table, and
+   parts of a group. Products of 32 numbers of 4 bits fit 16 bits; if there are factors for 16, two parts are summed. */
 #define EACH_FORM(FORM) \
-    FORM(two, 2, 0, 1, 0) FORM(three, 2, 1, 1, 0) FORM(four, 4, 0, 1, 0) FORM(five, 4, 1, 1, 0) \
-    FORM(six, 4, 2, 1, 0) FORM(eight, 8, 0, 0, 0) FORM(table, 4, 0, 0, 1)
+    FORM(two, 2, 0, 1, 0, 2) FORM(three, 2, 1, 1, 0, 2) FORM(four, 4, 0, 1, 0, 1) FORM(four_fine, 4, 0, 1, 0, 2) \
+    FORM(five, 4, 1, 1, 0, 2) FORM(six, 4, 2, 1, 0, 2) FORM(eight, 8, 0, 0, 0, 2) FORM(table, 4, 0, 0, 1, 2)
 
 /* One function for each form and count, because the compiler takes long for a function that holds them all. */
-#define FORM(name, low, high, narrow, has_table) \
-    static __attribute__((noinline)) void one_row_of_##name(const Product *p, int64_t tile) { \
-        const Packed *w = p->weight; \
-        Sum sum = {0}; \
-        const uint8_t *numbers = w->numbers + tile * w->groups * (TILE_BYTES / 8 * (low + high)); \
-        multiply_groups( \
-            p, 0, 1, tile, 0, w->groups, (Form){low, high, narrow, has_table}, numbers, &sum); \
-        write_out(p, 0, 1, tile, &sum); \
-    } \
-    static __attribute__((noinline)) void spread_##name(const Packed *w, const uint8_t *from, int64_t groups, uint8_t *to) { \
-        for (int64_t group = 0; group < groups; group++, from += TILE_BYTES / 8 * (low + high)) \
-            UNROLLED \
-            for (int quad = 0; quad < QUADS; quad++) \
-                for (int half = 0; half < HALVES; half++, to += QUAD * LANES) { \
-                    words_n numbers = stored(from, low, high, quad, half); \
-                    if (has_table) numbers = (words_n)looked_up(numbers, w->table); \
-                    *(words_n *)to = numbers; \
-                } \
+#define COUNT(count, name, low, high, narrow, has_table, parts) \
+    static __attribute__((noinline)) void name##_##count( \
+        const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, Sum *sums \
+    ) { \
+        const uint8_t *numbers = p->weight->numbers + (tile * p->weight->groups + first) * TILE_BYTES / 8 * (low + high); \
+        multiply_groups(p, r, count, tile, first, last, (Form){low, high, narrow, has_table, parts}, numbers, sums); \
     }
+#define FORM(...) EACH_COUNT(COUNT, __VA_ARGS__)
 EACH_FORM(FORM)
+#undef COUNT
 #undef FORM
-
-#define CASE(count) \
-    static __attribute__((noinline)) void narrow_##count( \
-        const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, const uint8_t *numbers, Sum *sums \
-    ) { \
-        multiply_groups(p, r, count, tile, first, last, (Form){8, 0, 1, 0}, numbers, sums); \
-    } \
-    static __attribute__((noinline)) void wide_##count( \
-        const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, const uint8_t *numbers, Sum *sums \
-    ) { \
-        multiply_groups(p, r, count, tile, first, last, (Form){8, 0, 0, 0}, numbers, sums); \
-    }
-EACH_COUNT(CASE)
-#undef CASE
-
-typedef void Multiply(const Product *, int64_t, int64_t, int64_t, int64_t, const uint8_t *, Sum *);
-#define CASE(count) narrow_##count,
-static Multiply *const NARROW[] = {EACH_COUNT(CASE)};
-#undef CASE
-#define CASE(count) wide_##count,
-static Multiply *const WIDE[] = {EACH_COUNT(CASE)};
-#undef CASE
 
 /* A weight's functions. */
 typedef struct {
-    int low, high, has_table;
-    void (*one_row)(const Product *, int64_t);
-    void (*spread)(const Packed *, const uint8_t *, int64_t, uint8_t *);
-    Multiply *const *multiply;
+    int low, high, has_table, parts;
+    void (*multiply[MOST_ROWS])(const Product *, int64_t, int64_t, int64_t, int64_t, Sum *);
 } Functions;
 
-#define FORM(name, low, high, narrow, has_table) \
-    {low, high, has_table, one_row_of_##name, spread_##name, narrow ? NARROW : WIDE},
+#define COUNT(count, name, ...) name##_##count,
+#define FORM(name, low, high, narrow, has_table, parts) \
+    {low, high, has_table, parts, {EACH_COUNT(COUNT, name, )}},
 static const Functions FUNCTIONS[] = {EACH_FORM(FORM)};
+#undef COUNT
 #undef FORM
 
 static const Functions *functions_of(const Packed *w) {
     const Functions *f = FUNCTIONS;
-    while (f->low != w->low || f->high != w->high || f->has_table != (w->table != NULL)) f++;
+    while (f->low != w->low || f->high != w->high || f->has_table != (w->table != NULL) || f->parts < 1 + w->fine) f++;
     return f;
 }
 
-/* Multiply up to MANY rows by a tile, whose numbers are unpacked into `room` some groups at a time. */
-static void multiply_many(const Product *p, const Functions *f, int64_t r, int64_t rows, int64_t tile, uint8_t *room) {
-    const Packed *w = p->weight;
-    const int64_t bytes = TILE_BYTES / 8 * (w->low + w->high), parts = (rows + MOST_ROWS - 1) / MOST_ROWS;
+/* Multiply up to MANY rows by a tile. */
+static void multiply_tile(const Product *p, const Functions *f, int64_t r, int64_t rows, int64_t tile) {
+    const int64_t groups = p->weight->groups, parts = (rows + MOST_ROWS - 1) / MOST_ROWS;
+    const int64_t chunk = parts == 1 ? groups : GROUPS_AT_ONCE;
     Sum sums[MANY];
     memset(sums, 0, rows * sizeof *sums);
-    for (int64_t first = 0; first < w->groups; first += SPREAD) {
-        int64_t last = first + SPREAD < w->groups ? first + SPREAD : w->groups;
-        const uint8_t *numbers = w->numbers + (tile * w->groups + first) * bytes;
-        if (w->low < 8) {
-            f->spread(w, numbers, last - first, room);
-            numbers = room;
-        }
+    for (int64_t first = 0; first < groups; first += chunk) {
+        int64_t last = first + chunk < groups ? first + chunk : groups;
         for (int64_t part = 0; part < parts; part++) {
             int64_t begin = rows * part / parts, count = rows * (part + 1) / parts - begin;
-            f->multiply[count - 1](p, r + begin, tile, first, last, numbers, sums + begin);
+            f->multiply[count - 1](p, r + begin, tile, first, last, sums + begin);
         }
     }
     write_out(p, r, rows, tile, sums);
@@ -241,16 +206,11 @@ static void multiply_many(const Product *p, const Functions *f, int64_t r, int64
 
 /* Multiply all rows by a tile of the weight while it is in the cache. The threads do not wait for each other. */
 static void multiply_rows(const Product *p, int64_t rows) {
-    const Packed *w = p->weight;
-    const Functions *f = functions_of(w);
-    int64_t tiles = (w->outs + OUTS - 1) / OUTS;
-    uint8_t room[SPREAD * TILE_BYTES];
+    const Functions *f = functions_of(p->weight);
+    int64_t tiles = (p->weight->outs + OUTS - 1) / OUTS;
 #pragma omp for schedule(static) nowait
     for (int64_t tile = 0; tile < tiles; tile++)
-        if (rows == 1) f->one_row(p, tile);
-        else
-            for (int64_t r = 0; r < rows; r += MANY)
-                multiply_many(p, f, r, rows - r < MANY ? rows - r : MANY, tile, room);
+        for (int64_t r = 0; r < rows; r += MANY) multiply_tile(p, f, r, rows - r < MANY ? rows - r : MANY, tile);
 }
 
 /* Convert GROUP activations to bytes. */

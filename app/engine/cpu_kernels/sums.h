@@ -3,7 +3,9 @@
    `narrow` numbers are 0 to 63, and their zero is subtracted first, by way of the sums of x; others are -128 to 127. */
 #if defined(__AVX512VNNI__) && LANES == 16
 #define MOST_ROWS 8
-#define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
+#define EACH_COUNT(CASE, ...) \
+    CASE(1, __VA_ARGS__) CASE(2, __VA_ARGS__) CASE(3, __VA_ARGS__) CASE(4, __VA_ARGS__) \
+    CASE(5, __VA_ARGS__) CASE(6, __VA_ARGS__) CASE(7, __VA_ARGS__) CASE(8, __VA_ARGS__)
 #define KEEP(sum) __asm__("" : "+v"(sum))
 typedef __m512i Whole;
 
@@ -19,8 +21,9 @@ INLINE Whole looked_up(words_n numbers, const int8_t *table) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), (Whole)numbers);
 }
 INLINE Whole factor(vni factors) { return (Whole)factors; }
-INLINE Whole begun(const int16_t *sums, int zero, const int narrow) {
-    return _mm512_set1_epi32(-(narrow ? zero : 128) * (sums[0] + sums[1]));
+INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
+    int whole = sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0);
+    return _mm512_set1_epi32(-(narrow ? zero : 128) * whole);
 }
 INLINE Whole added(Whole sum, Whole numbers, Whole x, Whole factors, const int narrow) {
     (void)factors, (void)narrow;
@@ -31,8 +34,9 @@ INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
     return _mm512_mullo_epi32(sum, factors);
 }
 #elif (defined(__AVX512BW__) && LANES == 16) || (defined(__AVX2__) && LANES == 8)
-#define MOST_ROWS 6
-#define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
+#define MOST_ROWS 4
+#define EACH_COUNT(CASE, ...) \
+    CASE(1, __VA_ARGS__) CASE(2, __VA_ARGS__) CASE(3, __VA_ARGS__) CASE(4, __VA_ARGS__)
 #define KEEP(sum) __asm__("" : "+v"(sum))
 #if LANES == 16
 typedef __m512i Whole;
@@ -59,11 +63,14 @@ INLINE Whole factor(vni factors) {
     const __m128i twice = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
     return OP(shuffle_epi8)((Whole)factors, EVERY_16_BYTES(twice));
 }
-/* Once their zero, which is 32 in 6 bits, is subtracted, sums of narrow numbers fit 16 bits: 8 * 127 * 32 at most. */
-INLINE Whole begun(const int16_t *sums, int zero, const int narrow) {
-    int32_t both;
-    memcpy(&both, sums, sizeof both);
-    return OP(mullo_epi16)(OP(set1_epi32)(both), OP(set1_epi16)(narrow ? (int16_t)-zero : 0));
+/* Once their zero, which is 32 in 6 bits, is subtracted, sums of narrow numbers fit 16 bits: 8 * 127 * 32 at most; of 4 bits,
+   in one part, 16 * 127 * 15. */
+INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
+    int32_t first, second = 0;
+    memcpy(&first, sums, sizeof first);
+    if (parts == 1) memcpy(&second, sums + 2, sizeof second);
+    Whole all = OP(add_epi16)(OP(set1_epi32)(first), OP(set1_epi32)(second));
+    return OP(mullo_epi16)(all, OP(set1_epi16)(narrow ? (int16_t)-zero : 0));
 }
 /* x, or -x where the number is negative. */
 INLINE Whole signed_as(Whole x, Whole numbers) {
@@ -83,7 +90,8 @@ INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
 }
 #else
 #define MOST_ROWS 1
-#define EACH_COUNT(CASE) CASE(1)
+#define EACH_COUNT(CASE, ...) \
+    CASE(1, __VA_ARGS__)
 #define KEEP(sum) (void)(sum)
 typedef vni Whole;
 typedef int8_t signed_n __attribute__((vector_size(QUAD * LANES), aligned(1), may_alias));
@@ -103,8 +111,9 @@ INLINE words_n looked_up(words_n numbers, const int8_t *table) {
     return (words_n)found;
 }
 INLINE Whole factor(vni factors) { return factors; }
-INLINE Whole begun(const int16_t *sums, int zero, const int narrow) {
-    return (Whole){0} - (narrow ? zero : 0) * (sums[0] + sums[1]);
+INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
+    int whole = sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0);
+    return (Whole){0} - (narrow ? zero : 0) * whole;
 }
 INLINE Whole added(Whole sum, signed_n numbers, signed_n x, Whole factors, const int narrow) {
     (void)factors, (void)narrow;

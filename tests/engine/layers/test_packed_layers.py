@@ -46,6 +46,18 @@ def test_packed_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> Non
         assert torch.equal(torch.cat([layer(part) for part in fed.split(count)]), layer(fed))
 
 
+@pytest.mark.parametrize("bits", PLANES)
+@pytest.mark.parametrize("sign", (1, -1))
+def test_sums_of_the_largest_numbers_fit_and_many_rows_take_a_long_row_in_pieces(
+    bits: int, sign: int
+) -> None:
+    zero, size = (32 if bits == 6 else 0 if bits in (4, 8) else 2 ** (bits - 1)), 66 * 32
+    values = torch.full((40, size), 127 if bits == 8 else 2**bits - 1, dtype=torch.uint8)
+    layer = PackedLinear(pack_for_cpu((40, size), [Numbers(bits, values, torch.ones((40, 1)), zero)]), None)
+    expected = torch.full((9, 40), float(sign * size * (int(values[0, 0]) - zero)))
+    assert torch.equal(layer(torch.full((9, size), 127.0 * sign)), 127 * expected)
+
+
 def some_numbers(bits: int, form: str, size: int = 160, rows: int = 40) -> Numbers:
     """Rows [rows, size] over the whole range of these bits."""
     source, groups = torch.Generator().manual_seed(0), size // 32
