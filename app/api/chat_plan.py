@@ -42,8 +42,10 @@ class ChatRequest(PenaltyFields):
 class ChatPlan(Plan):
     """The engine requests of a chat; a subclass adds the form of its answer."""
 
-    def __init__(self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat) -> None:
-        """Translate the request. Raises ApiError."""
+    def __init__(
+        self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat, raw: str | None = None
+    ) -> None:
+        """Translate the request; a prompt given as `raw` is continued in place of its messages. Raises ApiError."""
         tools = tool_use(
             [tool.function for tool in asked.tools or ()],
             asked.tool_choice,
@@ -54,7 +56,7 @@ class ChatPlan(Plan):
         requests = engine_requests(
             asked,
             model,
-            engine_messages(asked.messages, tools.prompt, chat_format),
+            engine_messages(asked.messages, tools.prompt, chat_format) if raw is None else raw,
             tools,
             asked.max_tokens if asked.max_completion_tokens is None else asked.max_completion_tokens,
             text_of(asked.prediction.content, "prediction.content") if asked.prediction else "",

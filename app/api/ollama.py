@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
@@ -122,10 +121,8 @@ class GeneratePlan(OllamaPlan):
     def __init__(
         self, asked: OllamaGenerate, chat: ChatRequest, model: ServedModel, chat_format: ChatFormat
     ) -> None:
-        super().__init__(chat, model, chat_format)
+        super().__init__(chat, model, chat_format, asked.prompt if asked.raw else None)
         self._is_raw = asked.raw
-        if asked.raw:
-            self.requests = [replace(one, prompt=asked.prompt) for one in self.requests]
 
     def parser(self) -> Parser:
         """Make the parser of a reply's text; after a raw prompt all of it is the answer."""
@@ -138,21 +135,12 @@ class GeneratePlan(OllamaPlan):
 def ollama_router(services: ApiServices) -> APIRouter:
     router = APIRouter(route_class=JsonRoute)
 
-    async def answer(
-        http: HttpRequest, asked: OllamaFields, messages: Sequence[ChatMessage], tools: Any, make: MakePlan
-    ) -> Response:
-        refuse(
-            asked.images or any(getattr(one, "images", None) for one in messages), "images", "it reads text"
-        )
-        chat = await asyncio.to_thread(_chat, asked, messages, tools)
-        return await answer_chat(services, http, chat, make)
-
     @router.post("/chat")
     async def chat(asked: OllamaChat, http: HttpRequest) -> Response:
         """Answer the messages of a chat, by default as a stream."""
         if not asked.messages:
             return await _load(services, asked, {"message": {"role": "assistant", "content": ""}})
-        return await answer(http, asked, asked.messages, asked.tools, OllamaPlan)
+        return await _answer(services, http, asked, asked.messages, asked.tools, OllamaPlan)
 
     @router.post("/generate")
     async def generate(asked: OllamaGenerate, http: HttpRequest) -> Response:
@@ -160,11 +148,10 @@ def ollama_router(services: ApiServices) -> APIRouter:
         refuse(asked.suffix, "suffix", "it continues a text only at its end")
         if not asked.prompt:
             return await _load(services, asked, {"response": ""})
-        texts = {"system": asked.system, "user": asked.prompt}
         messages = [
-            ChatMessage.model_validate({"role": role, "content": text}) for role, text in texts.items()
-        ]
-        return await answer(http, asked, messages, None, partial(GeneratePlan, asked))
+            ChatMessage(role="system", content=asked.system), ChatMessage(role="user", content=asked.prompt)
+        ]  # fmt: skip
+        return await _answer(services, http, asked, messages, None, partial(GeneratePlan, asked))
 
     @router.post("/embed")
     async def embed(asked: OllamaEmbed) -> Json:
@@ -190,6 +177,14 @@ def ollama_router(services: ApiServices) -> APIRouter:
         return await _shown(services, await services.chosen(asked.id))
 
     return router
+
+
+async def _answer(
+    services: ApiServices, http: HttpRequest, asked: OllamaFields, messages: Sequence[ChatMessage], tools: Any,
+    make: MakePlan,
+) -> Response:  # fmt: skip
+    refuse(asked.images or any(getattr(one, "images", None) for one in messages), "images", "it reads text")
+    return await answer_chat(services, http, await asyncio.to_thread(_chat, asked, messages, tools), make)
 
 
 async def _load(services: ApiServices, asked: OllamaFields, empty: Json) -> Response:
