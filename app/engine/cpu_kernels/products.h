@@ -110,8 +110,7 @@ INLINE void multiply_groups(
                     UNROLLED
                     for (int i = 0; i < rows; i++) {
                         const int16_t *sums = p->x.sums[((r + i) * w->groups + group) * 2 + part];
-                        int whole = sums[0] + sums[1] + (form.parts == 1 ? sums[2] + sums[3] : 0);
-                        float sum = (float)whole * scale[i * w->groups];
+                        float sum = (float)sum_of_x(sums, form.parts) * scale[i * w->groups];
                         shifts[i][half] = fused_n(offsets, all_n(sum), shifts[i][half]);
                     }
                 }

@@ -1,6 +1,12 @@
 /* What depends on the processor: sums of products of four numbers of each row of a packed weight with four of x.
 
    `narrow` numbers are 0 to 63, and their zero is subtracted first, by way of the sums of x; others are -128 to 127. */
+
+/* The sum of x over a part of a group: over 16 numbers, or over all 32 if there is one part. */
+INLINE int sum_of_x(const int16_t *sums, const int parts) {
+    return sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0);
+}
+
 #if defined(__AVX512VNNI__) && LANES == 16
 #define MOST_ROWS 8
 #define EACH_COUNT(CASE, ...) \
@@ -22,8 +28,7 @@ INLINE Whole looked_up(words_n numbers, const int8_t *table) {
 }
 INLINE Whole factor(vni factors) { return (Whole)factors; }
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
-    int whole = sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0);
-    return _mm512_set1_epi32(-(narrow ? zero : 128) * whole);
+    return _mm512_set1_epi32(-(narrow ? zero : 128) * sum_of_x(sums, parts));
 }
 INLINE Whole added(Whole sum, Whole numbers, Whole x, Whole factors, const int narrow) {
     (void)factors, (void)narrow;
@@ -63,8 +68,8 @@ INLINE Whole factor(vni factors) {
     const __m128i twice = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
     return OP(shuffle_epi8)((Whole)factors, EVERY_16_BYTES(twice));
 }
-/* Once their zero, which is 32 in 6 bits, is subtracted, sums of narrow numbers fit 16 bits: 8 * 127 * 32 at most; of 4 bits,
-   in one part, 16 * 127 * 15. */
+/* Once their zero, which is 32 in 6 bits, is subtracted, sums of narrow numbers fit 16 bits: 8 * 127 * 32 at most; of
+   4 bits, in one part, 16 * 127 * 15. */
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
     int32_t first, second = 0;
     memcpy(&first, sums, sizeof first);
@@ -90,8 +95,7 @@ INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
 }
 #else
 #define MOST_ROWS 1
-#define EACH_COUNT(CASE, ...) \
-    CASE(1, __VA_ARGS__)
+#define EACH_COUNT(CASE, ...) CASE(1, __VA_ARGS__)
 #define KEEP(sum) (void)(sum)
 typedef vni Whole;
 typedef int8_t signed_n __attribute__((vector_size(QUAD * LANES), aligned(1), may_alias));
@@ -112,8 +116,7 @@ INLINE words_n looked_up(words_n numbers, const int8_t *table) {
 }
 INLINE Whole factor(vni factors) { return factors; }
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
-    int whole = sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0);
-    return (Whole){0} - (narrow ? zero : 0) * whole;
+    return (Whole){0} - (narrow ? zero : 0) * sum_of_x(sums, parts);
 }
 INLINE Whole added(Whole sum, signed_n numbers, signed_n x, Whole factors, const int narrow) {
     (void)factors, (void)narrow;
