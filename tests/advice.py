@@ -205,7 +205,7 @@ KINDS = {
         Load a model with a longer
         Send the message again
     """,
-    "tests/engine/sampling/test_grammar.py": r"""
+    "tests/engine/sampling/test_grammar_mask.py": r"""
         Correct it
         Change it, or
         change it, or leave

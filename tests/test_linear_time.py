@@ -6,7 +6,7 @@ from app.chats import search as chat_search
 from app.chats.archive_reading import open_archive
 from app.commands.console import printable
 from app.conversation.citation_check import unsupported
-from app.conversation.retrieval import quoted
+from app.conversation.prompt_sources import quoted
 from app.conversation.thinking import split_thought
 from app.engine.text.reply_text import StopFilter
 from app.errors import ImportBroken

@@ -16,9 +16,9 @@ from app.conversation.drafts import Drafts
 from app.conversation.engine_protocol import ModelEngine
 from app.conversation.message_queue import MessageQueue, StillWriting
 from app.conversation.prompt_builder import ContextFit, PreparedReply, PromptBuilder
+from app.conversation.prompt_sources import RetrievedContext
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
-from app.conversation.retrieval import RetrievedContext
 from app.conversation.summaries import SummaryWriter
 from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles

@@ -12,7 +12,7 @@ Whole turns are left out, so that the model never reads an answer without its qu
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.conversation.retrieval import (
+from app.conversation.prompt_sources import (
     NO_ROOM,
     NOT_FOUND,
     PromptRoom,

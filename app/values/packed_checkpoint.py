@@ -17,7 +17,7 @@ SIDES = (
 """The last parts of the names of tensors that belong to a quantised weight."""
 
 
-KEPT_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25}
+PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25}
 """The bits that a packed number takes, with its share of a scale for 128 numbers."""
 
 

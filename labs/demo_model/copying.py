@@ -1,7 +1,7 @@
 """Copying tasks: sources that no model has read before, and several questions about them.
 
 Each question names a word that occurs in one sentence only. The answer is that sentence and its source's number.
-The prompt is the app's own (`app/conversation/retrieval.py`), with the app's system prompt and without it.
+The prompt is the app's own (`app/conversation/prompt_sources.py`), with the app's system prompt and without it.
 """
 
 import random
@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from app.conversation.retrieval import GUARD, ORDER
+from app.conversation.prompt_sources import GUARD, ORDER
 from labs.demo_model.made_up_text import TextMaker
 from labs.demo_model.passages import Sentences
 

@@ -17,7 +17,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.api.reply_parsing import CallDelta, ParsedReply, ReplyParser, ToolCallParser
 from app.api.tool_use import FunctionFields, calls_grammar, tool_use
-from app.engine.sampling.grammar import Grammars
+from app.engine.sampling.grammar_mask import Grammars
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.sandbox import chat_format_here
 from app.settings import assets_dir

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import pytest
 import torch
 
-from app.conversation.retrieval import question_with_sources
+from app.conversation.prompt_sources import question_with_sources
 from labs.demo_model.conversations import pair
 from labs.demo_model.copying import CopyingTasks
 from labs.demo_model.prepare import write_conversations

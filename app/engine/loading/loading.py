@@ -68,7 +68,7 @@ from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
 from app.values.quantisation import MOSTLY, Quantisation
 
 if TYPE_CHECKING:
-    from app.engine.sampling.grammar import Grammars
+    from app.engine.sampling.grammar_mask import Grammars
 
 log = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def _lazy_grammars() -> Callable[[], "Grammars"]:
     @cache
     def grammars() -> "Grammars":
         # Imported here, because a machine that only measures needs no llguidance.
-        from app.engine.sampling.grammar import Grammars
+        from app.engine.sampling.grammar_mask import Grammars
 
         return Grammars()
 

@@ -18,7 +18,7 @@ the text.
 
 from collections.abc import Sequence
 
-from app.values.step_rows import window_rows
+from app.values.largest_step import window_rows
 
 
 class JacobiWindow:

@@ -19,8 +19,8 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.reply_text import StoppingCriteria
+from app.values.largest_step import PROMPT_LOOKUP_DRAFTS
 from app.values.messages import Origin
-from app.values.step_rows import PROMPT_LOOKUP_DRAFTS
 
 LONGEST_CONTEXT = 3
 

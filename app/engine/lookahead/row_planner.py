@@ -27,8 +27,8 @@ from app.engine.block.block import MAX_DEPTH
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.engine.lookahead.step_time_curve import StepTimeCurve
+from app.values.largest_step import tree_rows
 from app.values.messages import Decoding, Split
-from app.values.step_rows import tree_rows
 
 MIN_REACH = 1e-4
 """Guesses of a smaller reach are left out, even if the plan has rows to spend."""

@@ -13,7 +13,7 @@ from typing import Any
 
 from app.errors import ModelBroken
 from app.models_registry.files.gguf_checks import gguf_config
-from app.models_registry.files.known_models import default_values
+from app.models_registry.files.transformers_tables import default_values
 from app.values.config_parts import text_values, unread_parts
 from app.values.dataclass_json import parse_json
 from app.values.eagle_config import KIND, USUAL_STATES

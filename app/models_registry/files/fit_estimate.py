@@ -36,7 +36,7 @@ from app.values.model import (
     copying_words,
     gigabytes,
 )
-from app.values.packed_checkpoint import KEPT_BITS
+from app.values.packed_checkpoint import PACKED_BITS
 from app.values.quantisation import MOSTLY, automatic, model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
@@ -185,7 +185,7 @@ class Estimator:
 
     def _tensor_bits(self, tensor: Tensor) -> float:
         """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
-        bits = kept_bits(tensor.stored, tensor.shape) or KEPT_BITS.get(tensor.stored, 0.0)
+        bits = kept_bits(tensor.stored, tensor.shape) or PACKED_BITS.get(tensor.stored, 0.0)
         digits = re.search(r"\d", tensor.stored)
         if not bits or not digits or EXPERTS.search(tensor.name):
             return 0.0

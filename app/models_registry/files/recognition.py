@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from typing import Any, get_args
 
 from app.errors import ModelBroken, ModelUnsafe
-from app.models_registry.files.known_models import (
+from app.models_registry.files.transformers_tables import (
     ENCODERS,
     MULTIMODAL,
     PICTURES,

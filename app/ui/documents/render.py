@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from markupsafe import Markup
 
-from app.conversation.retrieval import excerpt
+from app.conversation.prompt_sources import excerpt
 from app.documents import Documents
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words

@@ -11,9 +11,9 @@ from app.ui.frame.option_controls import OptionValues
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.values.display_text import counted
+from app.values.largest_step import StepRows, largest_step
 from app.values.messages import MAX_ROWS, PRESETS, Decoding
 from app.values.model import RowPrice, gigabytes
-from app.values.step_rows import StepRows, step_rows
 
 SWITCHES = (
     ("rolling_context", "Rolling context", "A long chat continues without its oldest messages; you are not asked"),
@@ -111,7 +111,7 @@ def presets_html() -> Markup:
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
     """Return how many rows these sizes take in a step, and their memory at the `price` of a row of this model."""
-    rows = step_rows(decoding)
+    rows = largest_step(decoding)
     return render_macro(
         "settings.html",
         "cost",

@@ -8,8 +8,8 @@ from app.engine.lookahead.prompt_lookup import Occurrences, prompt_lookup
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.reply_text import StoppingCriteria
+from app.values.largest_step import PROMPT_LOOKUP_DRAFTS
 from app.values.messages import Sampling
-from app.values.step_rows import PROMPT_LOOKUP_DRAFTS
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after
 
 LOOP: Rule = lambda line: (line[-1] + 1) % 5  # noqa: E731

@@ -8,8 +8,15 @@ from transformers import CONFIG_MAPPING
 
 from app.errors import ModelError
 from app.models_registry.files.config import check_config, parse_config
-from app.models_registry.files.known_models import ENCODERS, MULTIMODAL, PICTURES, TEXT, default_values, is_in
 from app.models_registry.files.recognition import refuse_config, refuse_files
+from app.models_registry.files.transformers_tables import (
+    ENCODERS,
+    MULTIMODAL,
+    PICTURES,
+    TEXT,
+    default_values,
+    is_in,
+)
 from app.models_registry.files.weights import check_model
 from tests.models_registry.model_files import model_files, write
 from tests.tiers import some

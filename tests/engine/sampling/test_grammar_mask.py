@@ -11,7 +11,7 @@ import torch
 from llguidance import LLMatcher, LLTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.sampling.grammar import GrammarMask, Grammars
+from app.engine.sampling.grammar_mask import GrammarMask, Grammars
 from app.engine.sampling.sampling import Process, make_sampler
 from app.engine.text.sandbox_main import WHITESPACE
 from app.errors import GrammarRefused

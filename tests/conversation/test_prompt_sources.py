@@ -10,7 +10,7 @@ from transformers import AutoTokenizer
 
 from app.chats import Chats
 from app.conversation import ChatStores, ChatTooLong, Continuation, Conversations, NewChat, Regeneration
-from app.conversation.retrieval import (
+from app.conversation.prompt_sources import (
     GUARD,
     NO_ROOM,
     NOT_FOUND,

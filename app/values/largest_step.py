@@ -1,4 +1,4 @@
-"""Computes how many rows (token positions) a step feeds to the model, for the engine and for the settings.
+"""Computes how many rows (token positions) the largest step of given settings feeds to the model.
 
 With W=5, N=4, G=5:
 
@@ -39,7 +39,7 @@ def window_rows(width: int, ngram: int) -> int:
     return width * (ngram - 1) - 1 if width else 0
 
 
-def step_rows(decoding: Decoding) -> StepRows | None:
+def largest_step(decoding: Decoding) -> StepRows | None:
     """Return the rows of the largest step with these sizes; None if auto chooses them while it decodes."""
     match decoding.decoder:
         case "plain":
