@@ -1,7 +1,7 @@
 """How every route that writes text answers: it runs a plan of engine requests, whole or streamed.
 
-Each route derives from `Plan`, and adds only the form of its answer and of its events. Streams are frames of JSON,
-by default server-sent events, with an error as the last frame.
+Each route derives from `Plan`, and adds only the format of its answer and of its events. Streams are frames of
+JSON, by default server-sent events, with an error as the last frame.
 """
 
 import asyncio
@@ -36,7 +36,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 NOT_ENFORCED = "x-foresight-not-enforced"
 """The header that names keywords of a JSON Schema that the answer may not meet."""
 PATIENCE = 1.0
-"""Seconds after which a stream's headers leave, although nothing is known of its reply."""
+"""Seconds after which a stream's headers are sent, although nothing is known of its reply."""
 COMMENT_SECONDS = 5.0
 """Seconds between two comments of a stream that waits, so that no proxy or client takes it for dead."""
 
@@ -65,12 +65,12 @@ class Choice:
 
 
 class Plan(ABC):
-    """The engine requests, one for each choice, and the form of the answer. A plan is used once."""
+    """The engine requests, one for each choice, and the format of the answer. A plan is used once."""
 
     form_param = "response_format"
-    """Name of the request's parameter that gives the form of the text."""
+    """Name of the request's parameter that gives the format of the text."""
     path = "/v1/"
-    """The beginning of the path of the route, which has its own form of errors."""
+    """The beginning of the route's path, by which errors get their format."""
     ends_with_done = True
     media_type = "text/event-stream"
     comment = b": waiting\n\n"
@@ -182,7 +182,7 @@ class Plan(ABC):
         finally:
             if first.done():
                 await rest.aclose()
-            first.cancel()  # which ends the events, too
+            first.cancel()  # this also ends the generator of events
         if self.ends_with_done:
             yield DONE
 

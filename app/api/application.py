@@ -36,10 +36,10 @@ def build_api(
     app.include_router(routes)
     app.include_router(ollama_router(services), prefix="/api", responses=REFUSALS)
 
-    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)  # Ollama's command line asks here
+    @app.api_route("/", methods=["GET", "HEAD"], include_in_schema=False)  # for Ollama's command line
     @app.api_route(OPEN_PATH, methods=["GET", "HEAD"], include_in_schema=False)
     def health() -> dict[str, str]:
-        """Say that the server runs."""
+        """Report that the server runs."""
         return {"status": "ok"}
 
     return AccessCheck(app, key, is_own, origins)

@@ -1,4 +1,4 @@
-"""Patterns that find the parts of tool calls, made from the form in which a model writes them.
+"""Patterns that find the parts of tool calls, made from the format in which a model writes them.
 
 White space between the parts may differ, because models vary it. The patterns are compiled by `regex`, which
 reports whether more text could complete a match.
@@ -30,11 +30,11 @@ WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "Fals
 
 @dataclass(frozen=True, slots=True)
 class CallPatterns:
-    """How a form of calls is read.
+    """How calls of one format are read.
 
     After one of the `openings` comes a `head`, which ends before the arguments, and after these a `tail`. Then
     comes `more`, the head of another call, or the parts of the `end`. `parameter` matches an argument with tags of
-    its own, or the key of a pair. If the form `is_bare`, a reply that begins with an object is a call; if it
+    its own, or the key of a pair. If the format `is_bare`, a reply that begins with an object is a call; if it
     `is_open`, a reply begins as if an opening came before it."""
 
     form: CallFormat
@@ -71,7 +71,7 @@ class CallPatterns:
 
 @lru_cache(64)
 def call_patterns(form: CallFormat) -> CallPatterns:
-    """Compile the patterns of a form."""
+    """Compile the patterns of a call format."""
     is_object = form.kind == "object"
     before = form.before_name.partition("{")[0] if is_object and "{" not in form.begin else form.before_name
     start = form.begin.partition("{")[0] + ("" if "{" in form.begin else before)
@@ -204,7 +204,8 @@ def member_schema(schema: Any, key: str) -> Any:
 
 
 def loose_json(text: str, quote: str) -> str:
-    """Return a value as JSON: strings in other quotes, keys without quotes, and Python's words are translated."""
+    """Translate a value to JSON: strings in other quotes, keys without quotes, and Python's True, False and
+    None."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
     pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
 

@@ -163,7 +163,7 @@ def short_id(call: str) -> str:
 
 
 def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str]) -> list[Message]:
-    """Write calls and results as texts in the Hermes form; a result becomes a message of the user.
+    """Write calls and results as texts in the Hermes format; a result becomes a message of the user.
 
     Adjacent calls become one message, and so do adjacent results, because the models were trained that way."""
     found = list[Message]()

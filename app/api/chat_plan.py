@@ -40,7 +40,7 @@ class ChatRequest(PenaltyFields):
 
 
 class ChatPlan(Plan):
-    """The engine requests of a chat; a subclass adds the form of its answer."""
+    """The engine requests of a chat; a subclass adds the format of its answer."""
 
     def __init__(
         self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat, raw: str | None = None
@@ -72,7 +72,7 @@ MakePlan = Callable[[ChatRequest, ServedModel, ChatFormat], Plan]
 async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -> Plan:
     """Make the plan of a chat's answer, on a thread because many messages would hold up the event loop.
 
-    The model's chat template is read and tried only if the request is about tools or asks for a form."""
+    The model's chat template is read and tried only if the request is about tools or asks for a format."""
     model = await services.chosen(asked.model)
     is_about_tools = asked.tools or any(message.is_about_tools for message in asked.messages)
     is_needed = is_about_tools or asked.response_format
@@ -83,6 +83,6 @@ async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -
 async def answer_chat(
     services: ApiServices, http: HttpRequest, asked: ChatRequest, make: MakePlan
 ) -> Response:
-    """Answer a chat in the form of the plan that `make` makes, as a stream or whole."""
+    """Answer a chat by the plan that `make` makes, as a stream or whole."""
     plan = await chat_plan(services, asked, make)
     return await plan.answer(services, http, asked.stream)

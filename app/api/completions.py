@@ -50,7 +50,7 @@ class CompletionPlan(Plan):
                 asked, model, prompt, tools, asked.max_tokens, top_logprobs=likely, of_prompt=of_prompt
             )
         super().__init__(requests, tools)
-        self._offset = 0  # where the next token begins in its choice's text
+        self._offset = 0  # the next token's position in its choice's text
         self._head = {
             "id": f"cmpl-{secrets.token_hex(12)}",
             "object": "text_completion",
@@ -143,7 +143,7 @@ def _prompts(given: str | list[Any]) -> list[str | TokenIds]:
 
 
 def _logprobs(tokens: Logprobs, offset: int, is_first: bool) -> Json:
-    """Return log probabilities in the form of completions; `offset` is where the first token begins in the text.
+    """Return log probabilities in the format of completions; `offset` is the first token's position in the text.
 
     A prompt's first token has none, because nothing predicts it."""
     texts = [one.chosen.text for one in tokens]

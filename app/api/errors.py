@@ -1,4 +1,4 @@
-"""Errors in the form of their route: OpenAI's, Anthropic's or Ollama's.
+"""Errors in the format of their route: OpenAI's, Anthropic's or Ollama's.
 
 OpenAI's clients retry after 408, 409, 429 and 5xx, unless a header forbids it. All errors here send that header,
 because the request would fail again.
@@ -21,7 +21,7 @@ LONGEST, LONGEST_PARAM = 1_000, 200
 """Maximum number of characters of an error's sentence, and of a parameter's path such as messages[0].content."""
 KINDS = {401: "authentication_error"}
 ANTHROPIC_KINDS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
-"""Error types that do not follow from the kind of status; LiteLLM looks at the type before the status."""
+"""Error types that do not follow from the class of the status; LiteLLM looks at the type before the status."""
 
 
 class ApiError(AppError):
@@ -35,7 +35,7 @@ class ApiError(AppError):
 
 
 def error_body(error: AppError, path: str) -> dict[str, Any]:
-    """Return the body of an answer that says what is wrong, in the form of the route at `path`.
+    """Return the body of an answer that says what is wrong, in the format of the route at `path`.
 
     Its sentence is shortened, because it may quote a long part of the request."""
     refused = error if isinstance(error, ApiError) else ApiError(str(error), status=500)
@@ -51,12 +51,12 @@ def error_body(error: AppError, path: str) -> dict[str, Any]:
 
 
 def _cut(text: str, most: int) -> str:
-    """Return the text; of a text longer than `most`, only its beginning and its end."""
+    """Return the text; a text longer than `most` is reduced to its beginning and its end."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-most // 2 :]}"
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Add handlers that answer every error in OpenAI's form.
+    """Add handlers that answer every error in the format of its route.
 
     They are `async`: each client that hangs up raises an ApiError, and Starlette would run a synchronous handler
     for each of them on a thread."""
@@ -88,7 +88,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 @contextmanager
 def validated_at(place: str) -> Iterator[None]:
-    """Raise ApiError, which names the field, if a part of the body at this place is validated and is wrong."""
+    """Raise ApiError, which names the field, if the block raises a ValidationError for the field at `place`."""
     try:
         yield
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Ollama's routes below /api, for programs that speak no other form. Streams are lines of JSON."""
+"""Ollama's routes below /api, for programs that know no other API. Streams are lines of JSON."""
 
 import asyncio
 import json
@@ -33,7 +33,7 @@ OPTIONS = {
 """The options that are used, and their names in a chat request."""
 NO_LIMIT = (-1, -2)
 SECOND = 1e9
-"""Durations are in nanoseconds."""
+"""A second in Ollama's durations, which are in nanoseconds."""
 
 
 class OllamaMessage(ChatMessage):
@@ -80,7 +80,8 @@ class OllamaEmbed(OllamaFields):
 
 
 class OllamaPlan(ChatPlan):
-    """The lines of a reply in Ollama's form: its thought and text as they come, then its calls, then numbers."""
+    """The lines of a reply in Ollama's format: its thought and text as they come, then its calls, then
+    statistics."""
 
     path = "/api/"
     media_type = "application/x-ndjson"
@@ -188,7 +189,7 @@ async def _answer(
 
 
 async def _load(services: ApiServices, asked: OllamaFields, empty: Json) -> Response:
-    """Load the model, which Ollama does when it is asked for nothing."""
+    """Load the model, as Ollama does for a request without a prompt."""
     model = await services.chosen(asked.id)
     services.engine.load(model.choice)
     return JSONResponse({**_head(model.id), **empty, "done": True, "done_reason": "load"})

@@ -1,4 +1,4 @@
-"""Finds tool calls in a model's reply while it is written, in the model's own form; here in the Hermes form.
+"""Finds tool calls in a model's reply while it is written, in the model's own format; here in the Hermes format.
 
     Let me look.<tool_call>
     {"name": "weather", "arguments": {"city": "Rome"}}
@@ -157,7 +157,7 @@ class ToolCallParser:
     """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
 
     def __init__(self, form: CallFormat = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
-        """Take the form of calls, and the JSON schemas of the functions' arguments by function name."""
+        """Take the format of calls, and the JSON schemas of the functions' arguments by function name."""
         self._patterns = call_patterns(form)
         self._form = form
         self._schemas = schemas

@@ -1,4 +1,5 @@
-"""The form that a client wants its answer in, and the grammar of that form: a JSON Schema, a pattern or rules."""
+"""The format that a client wants its answer in, and the grammar of that format: a JSON Schema, a pattern or
+rules."""
 
 import json
 from typing import Any, Literal
@@ -14,7 +15,7 @@ OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True
 
 
 class ResponseFormat(BaseModel):
-    """The form of the answer. The types `regex` and `grammar` (in Lark's syntax) are Foresight's own."""
+    """The format of the answer. The types `regex` and `grammar` (in Lark's syntax) are Foresight's own."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -27,7 +28,7 @@ class ResponseFormat(BaseModel):
 
 
 def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") -> Grammar | None:
-    """Return the grammar of an answer's form; None for free text. Raises ApiError."""
+    """Return the grammar of an answer's format; None for free text. Raises ApiError."""
     match wanted.type if wanted else "text":
         case "json_object" | "json_schema" as kind:
             default = ANYTHING if kind == "json_object" else None

@@ -38,7 +38,7 @@ MESSAGE_PART = {"type": "output_text", "text": "", "annotations": [], "logprobs"
 
 
 class TextFields(BaseModel):
-    """The request's field `text`, which gives the form of the text."""
+    """The request's field `text`, which gives the format of the text."""
 
     format: ResponseFormat | None = None
 

@@ -89,7 +89,7 @@ class ToolUse:
 
     @property
     def calls(self) -> CallFormat:
-        """The form of calls: the model's own, or the one that is explained to it."""
+        """The format of calls: the model's own, or the Hermes format, which the prompt then explains."""
         return calls_of(self.chat_format)
 
     def parser(self) -> ReplyParser:
@@ -130,7 +130,7 @@ class ToolUse:
 
     @property
     def _shown(self) -> list[dict[str, Any]]:
-        """The tools in the form that chat templates expect."""
+        """The tools as chat templates expect them."""
         shown = [one.model_dump(exclude_none=True, exclude={"strict"}) for one in self.offered]
         return [
             {"type": "function", "function": {"description": "", "parameters": NOTHING, **one}}
@@ -139,7 +139,7 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the answer: forced calls, or the answer's form; calls may replace an answer in JSON."""
+        """The grammar of the answer: forced calls, or the answer's format; calls may replace an answer in JSON."""
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
         if self.forced:
@@ -152,7 +152,7 @@ class ToolUse:
 
 
 def calls_of(chat_format: ChatFormat) -> CallFormat:
-    """Return the form of calls of a model, or the form that is explained to one that knows none."""
+    """Return the format in which a model writes calls; HERMES if its template shows no tools."""
     calls = chat_format.reply.calls
     return calls if calls.kind and calls.shows_tools else HERMES
 
@@ -267,5 +267,5 @@ def _quoted(text: str) -> str:
 
 
 def result_text(content: str) -> str:
-    """Write a call's result in the Hermes form."""
+    """Write a call's result in the Hermes format."""
     return f"<tool_response>\n{content}\n</tool_response>"

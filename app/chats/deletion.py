@@ -100,7 +100,7 @@ def erase_some(connection: sqlite3.Connection) -> bool:
 
 def _erase_some_removed(connection: sqlite3.Connection) -> bool:
     """Deletes some of the messages that were taken out of their chats. Returns whether there is more to do."""
-    # The oldest first, because messages that were taken out later may stand above them: see `_delete_newest`.
+    # The oldest first, because messages that were taken out later may be their ancestors: see `_delete_newest`.
     holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
     if holder and not _delete_newest(connection, holder["id"]):
         connection.execute("UPDATE chat SET deleted = -1 WHERE id = ?", (holder["id"],))

@@ -79,7 +79,7 @@ def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
 def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
     """Returns the messages that the model reads down to a message, by default the shown leaf; no system prompt.
 
-    If messages were summarised, the request for the summary and the summary stand in their place.
+    Summarised messages are replaced by the request for the summary and the summary.
 
     Replies that failed or stayed empty are left out with their questions. If the last reply is empty, it is about
     to be written, so only the reply is left out, and its question stays."""

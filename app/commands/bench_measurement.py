@@ -50,8 +50,7 @@ class Contestant:
     is_plain: bool = False
 
     def key(self, place: str, prompt: Prompt, options: Options) -> str:
-        """Return the key of a run: its place, this contestant's name, and a hash of settings, prompt and
-        options."""
+        """Return the key of a run: `place`, this contestant's name, and a hash of settings, prompt and options."""
         asked = sha256(repr((self.settings, prompt, options)).encode("utf-8", "surrogatepass")).hexdigest()
         return f"{place}, {self.name}, {asked[:16]}"
 

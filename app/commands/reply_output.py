@@ -26,7 +26,7 @@ from app.values.messages import (
 LONG_PROMPT = 2_000
 """Number of tokens from which reading a prompt shows a progress bar."""
 LOOK_SECONDS = 0.1
-"""Seconds between two looks at what is being loaded."""
+"""Seconds between two checks of what is being loaded."""
 
 
 @dataclass(frozen=True, slots=True)

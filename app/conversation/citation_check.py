@@ -129,7 +129,7 @@ def support(claim: Claim, sources: Sequence[str]) -> float:
 
 @lru_cache(maxsize=64)
 def _content(text: str) -> tuple[str, ...]:
-    """Returns the words of a text in the form of the full-text index, without stop words."""
+    """Returns the words of a text as the full-text index stores them, without stop words."""
     return tuple(term for term in terms(text) if term not in STOP_WORDS)
 
 

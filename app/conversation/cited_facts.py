@@ -3,8 +3,9 @@
     source    The gate opens at 7.30 on 5 May 2024, says Anna Berg.
     sentence  Anna Berg says that it opens at 7:15.                    missing: 7:15
 
-A number is compared without its separators' kind and leading zeros, a month by its name or its number. A name is a
-word with a capital within a sentence. In German each noun has one, so there only numbers and dates are compared.
+Numbers are compared without regard to leading zeros and to the kind of their separators, months by name or by
+number. A name is a capitalised word that does not begin the sentence. In German each noun has one, so there only
+numbers and dates are compared.
 """
 
 import re
@@ -25,7 +26,7 @@ MONTHS = (
 WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
 ORDINALS = "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()  # noqa: SIM905
 STEM = 4
-"""The letters at the beginning by which the forms of a name are the same: Berlin, Berliner."""
+"""Minimum number of first letters that two forms of a name have in common: Berlin, Berliner."""
 
 
 def missing_facts(sentence: str, source: str) -> tuple[str, ...]:

@@ -85,7 +85,7 @@ class MessageQueue:
                     if not self._send_first(chat, settings):
                         return
                 except StillWriting:
-                    return  # another page was faster, and the end of its reply comes here again
+                    return  # another page has sent a message; when its reply ends, this is called again
                 except AppError as error:
                     self.hold(chat, str(error))
 

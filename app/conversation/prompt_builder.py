@@ -41,7 +41,7 @@ DEFAULT_CONTEXT = 2048
 MOST_SUMMARY = 512
 """Maximum number of tokens of a summary of the oldest messages."""
 CHARACTERS_PER_TOKEN = 3
-"""The assumed context and length of a token while no loaded model can count tokens; both are cautious."""
+"""Cautious guesses of a model's context and of a token's length, for when no loaded model can count tokens."""
 
 
 @dataclass(frozen=True, slots=True)

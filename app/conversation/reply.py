@@ -114,7 +114,7 @@ class ReplyState:
 
 
 class ReplySoFar:
-    """Collects a reply's events: the text, the tokens and the statistics so far. For one thread only.
+    """Collects a reply's events: the text, the tokens and the statistics so far. It is not thread-safe.
 
     A continued reply starts with the text and the marks of `before`. `marks` has an entry for each token, `curve`
     has (seconds, tokens) after each step, and `drafted` counts the tokens of the draft trees. The text is joined

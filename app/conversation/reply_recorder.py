@@ -72,7 +72,7 @@ class ReplyRecorder:
 
 
 class ReplyDraft:
-    """A reply in the form in which it is stored. A continued reply starts with the text written before.
+    """A reply as it is stored. A continued reply starts with the text written before.
 
     A reply that is `compared` with another one says at its end how they compare."""
 

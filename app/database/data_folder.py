@@ -1,7 +1,7 @@
 """The data folder: finds it, checks that it is the app's own, and locks it for one process.
 
 A folder is the app's own if it has a marker file, which is written into a new or an empty folder before anything
-else. Earlier releases wrote no marker; their files are recognised by their form. No other folder is touched.
+else. Earlier releases wrote no marker; their files are recognised by their content. No other folder is touched.
 """
 
 import logging
@@ -156,7 +156,7 @@ def _candidates(folder: Path) -> Iterator[Path]:
 
 
 def _has_form_of_foresight(file: Path) -> bool:
-    """Returns whether a file has a form that only the app writes."""
+    """Returns whether a file has content that only the app writes."""
     try:
         content = file.read_bytes() if file.stat().st_size < LONGEST else b""
         if file.name == "api-key":

@@ -198,7 +198,7 @@ class Outline(ABC):
     """The headings, pages or definitions above each line of a text. Lines are entered in order.
 
     # Kitchen               "Kitchen"
-    ## Eggs                 "Kitchen > Eggs"            (with another sign between them)
+    ## Eggs                 "Kitchen > Eggs"            (joined by SEPARATOR)
     Boil them.              "Kitchen > Eggs"
 
     class Pool:             ""

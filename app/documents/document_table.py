@@ -238,7 +238,7 @@ def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
 def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
     """Adds a hidden document that will get the older text of this document. Returns its id.
 
-    Of such documents the newest KEPT_VERSIONS are kept; older ones are marked for deletion."""
+    The newest KEPT_VERSIONS of such documents are kept; older ones are marked for deletion."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, digest, characters, added, replaced_by)"
         f" SELECT collection, title, source, origin, '{REPLACED}', digest, characters, ?, id"
@@ -311,7 +311,7 @@ def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion:
 
 
 def language(connection: sqlite3.Connection, wanted: int) -> str:
-    """Returns the language whose stems are indexed of a document; "" before it is indexed."""
+    """Returns the language of a document's indexed stems; "" before it is indexed."""
     return str(connection.execute("SELECT language FROM document WHERE id = ?", (wanted,)).fetchone()[0])
 
 

@@ -227,8 +227,8 @@ class Documents(Store):
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the worker begin no long transaction while `has_to_wait()` is true, such as while a reply is
-        written."""
+        """Keeps the worker from beginning a long transaction while `has_to_wait()` is true, such as while a reply
+        is written."""
         self._worker.give_way(has_to_wait)
 
     # Its end

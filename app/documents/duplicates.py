@@ -3,7 +3,7 @@
 same text                             duplicate: the stored document stays, with a note; it is retried if it failed
 most of an older text is in it, and   new version: the document gets the new text, and unchanged passages keep their
 it has its title, file name or path   rows; the older text is kept as a hidden document, so that this can be undone
-anything else                         a new document; where the title is taken it becomes "Title (2)"
+anything else                         a new document; if the title is taken it becomes "Title (2)"
 
 A file is compared with what came from the same path, or, when it was uploaded, with uploads of the same name: every
 folder has its notes.txt. Texts are compared between transactions, because that takes long.

@@ -1,4 +1,5 @@
-"""The table of texts. Each is stored in parts of PART characters, so that a division gives the part of a character.
+"""The table of texts. Each is stored in parts of PART characters, so that dividing a position by PART gives its
+part.
 
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """

@@ -68,8 +68,8 @@ class DocumentWorker:
         return str(self._error or "")
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the thread begin no long transaction while `has_to_wait()` is true, such as while a reply is
-        written."""
+        """Keeps the thread from beginning a long transaction while `has_to_wait()` is true, such as while a reply
+        is written."""
         self._has_to_wait = has_to_wait
 
     def start(self) -> None:
@@ -140,14 +140,14 @@ class DocumentWorker:
 
     def _work(self) -> bool:
         """Deletes hidden documents, or processes the next document. Returns whether there was work."""
-        self._is_busy = True  # set first, so that `wait` sees either this or work
+        self._is_busy = True  # set before the check, so that `wait` never misses work in between
         try:
             if not self._has_work():
                 return False
             with (
                 suppress(Timeout),
                 self._lock.acquire(POLL_SECONDS),
-            ):  # another process works on documents: look again
+            ):  # another process works on documents: try again
                 self._do_next()
                 self._on_change()
             return True

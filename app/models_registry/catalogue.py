@@ -20,7 +20,7 @@ from app.values.model import CatalogueEntry, Fit, Memory, Precision, Use, Verdic
 FILE = "catalogue.toml"
 SIZES = ("layers", "key_heads", "head_size", "hidden", "vocabulary", "is_tied")
 WNG_SIZES: tuple[tuple[Preset, int], ...] = (("7b", 10_000_000_000), ("13b", 20_000_000_000))
-"""The presets of lookahead's authors, and the largest number of parameters that each is for; 33b is for more."""
+"""The presets of lookahead's authors, and the largest number of parameters for each; larger models use 33b."""
 
 
 @dataclass(frozen=True, slots=True)

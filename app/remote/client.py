@@ -79,7 +79,7 @@ async def chunks(server: Server, request: Request, limits: Limits) -> AsyncItera
 
 
 def body(request: Request) -> dict[str, Any]:
-    """Return the request in OpenAI's form, with the settings that every server knows."""
+    """Return the request in OpenAI's format, with the settings that every server knows."""
     options, sampling = request.options, request.options.sampling
     chat = request.prompt if isinstance(request.prompt, tuple) else ()
     messages = [{"role": one.role, "content": one.content} for one in chat]

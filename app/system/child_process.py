@@ -133,7 +133,7 @@ def message_in(line: bytes) -> bytes:
 
 @contextmanager
 def understanding(problem: AppError) -> Iterator[None]:
-    """Raise `problem` if the block fails because a message does not have the expected form."""
+    """Raise `problem` if the block fails because a message is malformed."""
     try:
         yield
     except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:

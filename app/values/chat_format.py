@@ -122,7 +122,7 @@ class CallFormat:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts of the form."""
+        """All texts that this format consists of."""
         around = (self.begin, self.before_name, self.after_name, self.after_arguments, self.between, self.end)
         return (*around, self.before_key, self.after_key, self.after_value, self.quote)
 
@@ -145,7 +145,7 @@ HERMES = CallFormat(
     name_key="name",
     arguments_key="arguments",
 )
-"""The form that models know best; it is explained to models whose template knows no tools."""
+"""The format that models know best; it is explained to models whose template knows no tools."""
 
 
 @dataclass(frozen=True, slots=True)

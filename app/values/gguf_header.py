@@ -2,7 +2,7 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-Of a long list, such as the vocabulary, only the number of entries is kept. A model in several files is read as one.
+A long list, such as the vocabulary, is replaced by its number of entries. A model in several files is read as one.
 """
 
 import re
@@ -25,7 +25,7 @@ MOST_ENTRIES = 4_000_000
 LONGEST_TEXT = 4_000_000
 """Maximum bytes of one string; chat templates have some thousands."""
 KEPT_ENTRIES = 1_024
-"""Of a longer list only the length is kept. Lists with an entry for each layer are shorter."""
+"""Lists with more entries are replaced by their length. Lists with an entry for each layer are shorter."""
 ALIGNMENT = 32
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """The names of the tensors of the embedding and of the head."""
@@ -152,8 +152,8 @@ def packing_of(name: str) -> str:
 def read_gguf_header(path: Path) -> GgufHeader:
     """Read the header of a model, with the tensors of all its files.
 
-    Raises ValueError if a header is invalid, OSError if a file cannot be read, ModelBroken for forms of GGUF that
-    this version does not know."""
+    Raises ValueError if a header is invalid, OSError if a file cannot be read, ModelBroken for variants of GGUF
+    that this version does not know."""
     first, *others = [read_gguf_part(part) for part in parts_of(path)]
     return replace(first, tensors=sum((one.tensors for one in others), first.tensors))
 

@@ -129,7 +129,7 @@ class _Translation:
 
 
 def _has_parts(schema: Any) -> bool:
-    """Return whether somewhere in the schema an object is the sum of several."""
+    """Return whether any part of the schema combines several schemas with allOf."""
     if isinstance(schema, list):
         return any(map(_has_parts, schema))
     if not isinstance(schema, dict):
@@ -138,7 +138,7 @@ def _has_parts(schema: Any) -> bool:
 
 
 def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an array's schema with at most as many items as there are different ones, if these are listed."""
+    """Return an array's schema; if its items are enumerated, it allows no more items than there are values."""
     items = schema.get("items")
     if not isinstance(items, dict) or not isinstance(items.get("enum"), list):
         return schema
@@ -146,7 +146,7 @@ def _limited(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _are_apart(schema: dict[str, Any]) -> bool:
-    """Return whether it is plain that no value fits two branches of a oneOf."""
+    """Return whether no value can fit two branches of a oneOf, judged by their types or a discriminator."""
     branches = schema["oneOf"] if isinstance(schema["oneOf"], list) else []
     kinds = [str(one.get("type")) for one in branches if isinstance(one, dict) and one.get("type")]
     return "discriminator" in schema or len(set(kinds)) == len(branches)

@@ -16,7 +16,7 @@ def beginning_at_end(text: str, markers: Collection[str]) -> int:
 
 
 def first_marker(text: str, markers: Collection[str]) -> tuple[int, str]:
-    """Return the position of the first marker, and the marker; of several that begin there, the longest.
+    """Return the position of the first marker, and the longest marker that begins there.
 
     If there is none, or if the text ends where an earlier or a longer marker may still follow, returns the length
     of the text that certainly contains no marker, and ""."""

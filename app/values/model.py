@@ -181,7 +181,7 @@ class Fit:
 
     @property
     def form(self) -> str:
-        """The form of the weights in memory, in words."""
+        """The type or quantisation of the weights in memory, in words."""
         return kept_words(self.kept_bits) if self.kept_bits else self.precision
 
     @property

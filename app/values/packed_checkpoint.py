@@ -23,10 +23,9 @@ PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25}
 
 @dataclass(frozen=True, slots=True)
 class CheckpointForm:
-    """A form of weights that can be read.
-
-    `is_offset`: zeros are stored less one, as GPTQ's first version does. `is_packed`: numbers are packed in words
-    of 32 bits; otherwise each has a byte of its own. `is_float`: the numbers are floats of 8 bits."""
+    """A format of quantised weights that can be read. `is_offset`: zeros are stored less one, as GPTQ's first
+    version does. `is_packed`: numbers are packed in words of 32 bits; otherwise each has a byte of its own.
+    `is_float`: the numbers are floats of 8 bits."""
 
     method: Method
     bits: int
@@ -51,11 +50,11 @@ IN_BYTES = (
     "float-quantized float 8",
     "naive-quantized float 8",
 )
-"""The forms of compressed-tensors that have a byte for each number."""
+"""The formats of compressed-tensors that have a byte for each number."""
 
 
 def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
-    """Return how the weights of a model with this config.json are quantised; None if not in a form that can be
+    """Return how the weights of a model with this config.json are quantised; None if their format cannot be
     read."""
     stated = config.get("quantization_config")
     if not isinstance(stated, Mapping):

@@ -54,7 +54,7 @@ def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
 
 
 class LaneReader:
-    """Follows one lane's reply from its start. For one thread.
+    """Follows one lane's reply from its start; not thread-safe.
 
     The clock is the engine's own. It starts at the first token, because reading the prompt is not the decoder's
     work."""

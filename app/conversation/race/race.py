@@ -14,7 +14,8 @@ may round differently, so its text cannot be the measure. So `auto` and `lookahe
     auto                    lane
     lookahead 5/4/5         lane
 
-In float32, or with same text off, both references are the same decoding; a lane that has it serves as both.
+In float32, or with same text off, both references are the same decoding; if it is also a lane, that lane serves as
+both.
 """
 
 import json

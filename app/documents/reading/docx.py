@@ -36,7 +36,7 @@ from app.values.display_text import counted
 TYPES = "[Content_Types].xml"
 WORDPROCESSING = b"wordprocessingml"
 MAX_BASED = 10
-"""Styles that are followed from one to the style on which it is based."""
+"""Maximum number of base styles that are followed."""
 LARGEST = 300 * 2**20
 """Maximum number of bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
 STEP = 100

@@ -1,6 +1,6 @@
-"""Decides how a file is read: finds its form by its first bytes or its name, and the encoding of a text file.
+"""Decides how a file is read: finds its format by its first bytes or its name, and the encoding of a text file.
 
-Text files are read here; files of other forms are read in a process of their own.
+Text files are read here; files of other formats are read in a process of their own.
 """
 
 import codecs
@@ -61,11 +61,11 @@ _BY_SUFFIX = {
 }
 _KINDS = {f".{suffix}": kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
 _FTYP = slice(4, 8)
-"""The position of the mark in files of the MP4 family."""
+"""The position of the magic bytes in files of the MP4 family."""
 _CONTROL = re.compile(rb"[\0-\x06\x0e-\x1a]")
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
-    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose mark is the beginning of UTF-32's
+    (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose byte order mark is the beginning of UTF-32's
     (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
@@ -81,7 +81,7 @@ USUAL_LIST = """
 """
 USUAL = USUAL_LIST.split()
 """Encodings that are guessed. Rare ones, which look much like these, would only be confused with them; UTF-16 and
-UTF-32, with which any bytes can be decoded, are recognised by marks or zeros."""
+UTF-32, with which any bytes can be decoded, are recognised by byte order marks or zeros."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
@@ -121,7 +121,8 @@ def _require_supported(beginning: bytes, name: str) -> None:
 
 def _kind_by_beginning(beginning: bytes) -> str:
     mark = next((mark for mark in _BY_BEGINNING if beginning.startswith(mark)), b"")
-    # A text may begin with "ID3 is a format", but a sound file has bytes after its mark that occur in no text.
+    # A text may begin with "ID3 is a format", but a sound file has bytes after its magic bytes that occur in no
+    # text.
     if mark and (not mark.isascii() or mark.startswith(b"{") or _CONTROL.search(beginning)):
         return _BY_BEGINNING[mark]
     return VIDEO if beginning[_FTYP] == b"ftyp" and _CONTROL.search(beginning) else ""
@@ -157,7 +158,7 @@ class TextFileReader:
                 f"{self._name} is not a text. Save it as one of these, and add that: {FORMATS}."
             )
         while encoding.name == "utf-8" and first.isascii() and (more := next(pieces, b"")):
-            # The piece with the first byte that is not ASCII decides; until then all encodings are alike.
+            # The first byte that is not ASCII decides the encoding; until then all encodings are alike.
             yield TextPiece(first.decode("ascii"))
             done += len(first)
             yield ReadProgress(done, total)
@@ -201,7 +202,8 @@ def is_binary(sample: bytes) -> bool:
 
 
 def encoding_of(sample: bytes) -> Encoding:
-    """Finds the encoding of a text by its beginning: by a mark or zeros, as UTF-8, or else by a guess."""
+    """Detects the encoding of a text from its beginning: byte order mark, zeros of UTF-16, UTF-8, or else a
+    guess."""
     marked = next((name for mark, name in MARKS if sample.startswith(mark)), "")
     name = marked or _wide(sample)
     if name or _is_utf8(sample):
@@ -227,8 +229,8 @@ def _guessed(sample: bytes) -> str:
 
 
 def _wide(sample: bytes) -> str:
-    """Recognises UTF-16 without a mark, because every other byte of a Western text is zero; "" if it is not
-    that."""
+    """Recognises UTF-16 without a byte order mark: every other byte of a Western text is zero. "" if it is not
+    UTF-16."""
     pairs = len(sample) // 2
     low, high = sample[1::2].count(0), sample[0::2].count(0)
     if low > 0.4 * pairs and high < 0.1 * pairs:

@@ -17,7 +17,7 @@ PAGE_BREAK = "\f"
 HYPHEN = "\ufffe"
 """PDFium's sign for a hyphen at the end of a line."""
 TYPED = (b"V", b"Contents")
-"""What a person has written into an annotation: the value of a form field, the text of a comment."""
+"""What users type into a PDF: the values of form fields and the texts of comments."""
 
 
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:

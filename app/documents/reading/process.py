@@ -17,7 +17,7 @@ from app.values.display_text import counted
 from app.values.validation import require
 
 LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
-"""Limits of a reader's processor time in seconds. To read a megabyte of any form takes less than ten."""
+"""Limits of a reader's processor time in seconds. A megabyte of any format takes less than ten."""
 WAITING = 4
 """A reader may take this many times its processor time in all, because other programs need the processor, too."""
 PIECE = 2**16
@@ -63,7 +63,7 @@ class FileReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A file to read, its name for the user, and its form, which names the module that reads it."""
+    """A file to read, its name for the user, and its format, which names the module that reads it."""
 
     path: str
     name: str

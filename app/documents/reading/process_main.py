@@ -62,7 +62,7 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
 
 
 def _reader(form: str) -> Read:
-    """Returns the function that reads files of this form. It is imported only now, because that takes a while."""
+    """Returns the function that reads files of this format. It is imported only now, because that takes a while."""
     read_form: Read = getattr(import_module(f"app.documents.reading.{form}"), f"read_{form}")
     return read_form
 

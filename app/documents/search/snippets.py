@@ -131,7 +131,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def _best(text: str, spans: Sequence[Span], question: str) -> int:
-    """Returns the index of the sentence that has most of the question's words; of several, the first."""
+    """Returns the index of the first sentence that has most of the question's words."""
     language = language_of(text)
     asked = terms(question, language)
     sentences_words = [f" {indexed(text[begin:end], language)} " for begin, end in spans]

@@ -1,14 +1,15 @@
 """The words of a passage that are indexed, and the words of a question that are searched.
 
 The index holds stems in the language of the text, without case and accents. Characters that are not shown, such as
-soft hyphens, are left out. Names keep the signs that tell them apart:
+soft hyphens, are left out. Names keep the signs that distinguish them:
 
     indexed     parseHTTPDate of app.dates  ->  "parsehttpdate pars http date of app date"
                 C++ and .NET                ->  "c++ and .net net"
                 会议记录                      ->  "会 议 记 录"
 
 A question searches for any of its words, and BM25 prefers the rare words. An identifier is searched whole, as a
-phrase, and by its parts. A script without spaces is searched by pairs of characters, Thai and its kin by threes:
+phrase, and by its parts. A script without spaces is searched by pairs of characters, Thai, Lao, Burmese and Khmer
+by threes:
 
     searched    What is os.path?            ->  "what", "is", "os path", "os", "path"
                 会议记录                      ->  "会 议", "议 记", "记 录"
@@ -44,7 +45,7 @@ SYLLABLES = regex.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 CONTRACTED = regex.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", regex.IGNORECASE)
 """Contracted endings, as in isn't, what's and they're; without its ending the word is a stop word."""
 MAX_TERMS = 128
-"""Maximum number of terms of a question that are searched; of a longer text, only the first terms are."""
+"""Maximum number of terms of a question that are searched; only the first terms of a longer text are."""
 
 ENGLISH_LIST = """
     a an and are as at be been by can could do does did for from has have how i if in into is it its me my of on or
@@ -63,7 +64,8 @@ STOP_WORDS = frozenset(ENGLISH_LIST.split())
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of a question as FTS5 phrases, one for each language of the texts; `is_common` if it says little."""
+    """A word of a question as FTS5 phrases, one for each language of the texts; `is_common` if it says little about
+    what is asked."""
 
     phrases: tuple[str, ...]
     is_common: bool = False

@@ -1,6 +1,6 @@
 """Computes the checksum of a file while it is written.
 
-To read a large file again after its download would take long. So a thread reads the growing file at its own pace,
+Reading a large file again after its download would take long. So a thread reads the growing file at its own pace,
 and at the end only the last bytes are left to read:
 
     writer   |==========>

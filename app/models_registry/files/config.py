@@ -177,7 +177,7 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
 def _size(values: Mapping[str, Any], key: str, name: str) -> int:
     """Return the size of this key, the largest if layers differ; 0 if there is none. Raises ModelBroken.
 
-    A list of the layers' kinds has their number."""
+    For a list that names each layer's kind, the size is its length."""
     found = _first(values, key)
     if isinstance(found, list):
         found = max((one for one in found if isinstance(one, int)), default=len(found))
@@ -223,7 +223,7 @@ def own_temperature(folder: Path) -> float:
 
 
 def chat_template(path: Path) -> str:
-    """Return the chat template of the model in this folder or GGUF file; of several, the one for tools.
+    """Return the chat template of the model in this folder or GGUF file; if there are several, the one for tools.
 
     Returns "" if there is none, or if the files cannot be read."""
     try:

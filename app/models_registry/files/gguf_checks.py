@@ -1,6 +1,6 @@
 """Models in a single GGUF file, as LM Studio, Ollama and llama.cpp keep them: checks and sizes.
 
-A model may be in several files, which lie in one folder: its first file stands for all.
+A model may be in several files, which are in one folder; the model is listed by the first.
 """
 
 from collections.abc import Iterator

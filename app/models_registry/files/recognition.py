@@ -161,7 +161,7 @@ def refuse_tensors(names: Iterable[str], name: str) -> None:
 
 
 def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
-    """Return the name of a quantised form that cannot be read; "" if the weights can be read."""
+    """Return the name of a quantisation that cannot be read; "" if the weights can be read."""
     if isinstance(values.get("quantization"), dict):
         return "MLX"
     stated = values.get("quantization_config")

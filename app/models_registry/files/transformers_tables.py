@@ -17,7 +17,7 @@ SPEAKING, TRANSCRIBING = (
     "MODEL_FOR_TEXT_TO_WAVEFORM_MAPPING_NAMES",
     "MODEL_FOR_SPEECH_SEQ_2_SEQ_MAPPING_NAMES",
 )
-"""The names of transformers' tables: of model types, of the folders that define them, and of what they do."""
+"""The names of transformers' tables of model types, of the folders that define them, and of their tasks."""
 
 
 def is_known(model_type: str) -> bool:

@@ -205,7 +205,7 @@ def _required(listed: ListedFile, repo: str) -> RemoteFile:
 
 
 def gguf_names(names: Collection[str]) -> list[str]:
-    """Return the GGUF models, without image parts; of a model in several files the first, if all are there."""
+    """Return the first file of each complete GGUF model; image parts (mmproj) are left out."""
     found = (name for name in names if GGUF_FILE.fullmatch(name))
     texts = (name for name in found if not name.rpartition("/")[2].lower().startswith(PROJECTORS))
     return sorted(

@@ -54,7 +54,8 @@ def collection_picker_html(
 
 
 def _name(collection: Collection, unread: Sequence[Document]) -> str:
-    """Name a collection; an attached one by its first document, without the number that makes its name unique."""
+    """Return the label of a collection; for attached files, the first document's title and how many more there
+    are."""
     if not collection.is_attached:
         return collection.name
     more = collection.documents - sum(one.collection == collection.id for one in unread) - 1

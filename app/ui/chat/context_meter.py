@@ -100,7 +100,7 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: 
 
 
 def growing_fit(fit: ContextFit | None, statistics: Statistics) -> ContextFit | None:
-    """Return how much of the context a reply takes that is being written: its whole prompt, and what is written."""
+    """Return how much of the context a running reply takes: its prompt and the tokens written so far."""
     if fit is None or not statistics.prompt_tokens:
         return fit
     return ContextFit(statistics.prompt_tokens + statistics.tokens, fit.context, reserve=0)
@@ -120,7 +120,7 @@ def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = Fa
 
 
 def overflow_html(fit: ContextFit, pending: Press) -> str:
-    """Return the question before anything is left out.
+    """Return the question about what to leave out of a chat that is too long.
 
     Its buttons hold the pending action, which continues after the answer."""
     return render(

@@ -47,7 +47,7 @@ def _is_markdown(info: str) -> bool:
 
 
 def add_fences(markdown: MarkdownIt) -> None:
-    """Make a parser read fenced blocks of Markdown with the blocks that they hold."""
+    """Make a parser accept fenced blocks inside a fenced block of Markdown."""
     options = {"alt": ["paragraph", "reference", "blockquote", "list"]}
     markdown.block.ruler.at("fence", _rule, options)  # type: ignore[arg-type]
 

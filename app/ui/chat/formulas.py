@@ -90,7 +90,7 @@ def _is_whole(tree: Element) -> bool:
 
 
 def _written(element: Element) -> str:
-    """Return an element as HTML; of an unknown element only its texts and children."""
+    """Return an element as HTML; an unknown element is reduced to its texts and children."""
     inside = _text(element.text) + "".join(_written(child) + _text(child.tail) for child in element)
     if element.tag not in TAGS:
         return inside

@@ -36,9 +36,9 @@ CUT_NOT_ALLOWED = "The chat is longer than the model's context. You are asked be
 class ThreadOptions:
     """How messages are rendered.
 
-    `coloured` are the replies with coloured tokens; `is_busy` is whether one is written. `first_read` is the first
-    message that the model still reads if the chat is longer than its context, else 0; `is_cut_allowed` is whether
-    the user allowed leaving out the messages before it."""
+    `coloured` are the replies with coloured tokens; `is_busy` is whether a reply is being written. `first_read` is
+    the first message that the model still reads if the chat is longer than its context, else 0; `is_cut_allowed` is
+    whether the user allowed leaving out the messages before it."""
 
     coloured: frozenset[int] = frozenset()
     is_busy: bool = False

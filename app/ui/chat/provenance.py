@@ -84,7 +84,7 @@ def sampling_in_words(sampling: Sampling) -> str:
 
 
 def thinking_in_words(thinking: Thinking) -> str:
-    """Describe a choice of thinking: "high, at most 500 tokens"; "" if none was made."""
+    """Describe the chosen level and budget of thinking: "high, at most 500 tokens"; "" for the defaults."""
     level = "" if thinking.level == "default" else thinking.level
     budget = f"at most {thinking.budget:,} tokens" if thinking.budget else ""
     return ", ".join(filter(None, (level, budget)))

@@ -136,9 +136,7 @@ class ChatRenderer:
             self._state.reply.read()
 
     def _render_messages(self) -> None:
-        """Render the messages except the running reply, which stands below them.
-
-        This takes long in a long chat."""
+        """Render the messages above the running reply. This takes long in a long chat."""
         thread, unstored = self._thread, self._unstored()
         if unstored:
             others = (message for message in thread.messages if message.id != unstored.writing.message)

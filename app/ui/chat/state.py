@@ -91,7 +91,7 @@ class ChatState:
         self.is_private = is_private
 
     def change_box(self, taken: str = "", given: str = "") -> None:
-        """Change what stands in the message box, without touching what is typed meanwhile."""
+        """Change the text of the message box, without touching what is typed meanwhile."""
         number = self.box_changes[-1].number + 1 if self.box_changes else 1
         self.box_changes = (*self.box_changes, BoxChange(number, taken, given))[-MOST_CHANGES:]
 

@@ -87,7 +87,7 @@ class ChatActions:
             self._services.chat = 0
 
     def turn_to(self, state: ChatState, left: str, typed: str) -> None:
-        """Save the draft of the chat that the page left, now that the box has the draft of the chat that it shows.
+        """Save what was typed in the chat that the page has left, and read the draft of the chat that it shows now.
 
         `left` is "" for a new page, which keeps what was typed before it was drawn."""
         drafts, chat = self._services.conversations.drafts, state.version.chat
@@ -138,7 +138,8 @@ class ChatActions:
         return question or NO_QUESTION
 
     def _change_queue(self, state: ChatState, press: Press) -> None:
-        """Change a waiting message. One that is edited changes places with what stands in the message box."""
+        """Change a waiting message. An edited one moves into the message box, and the box's text takes its
+        place."""
         chat, message = state.version.chat, int(press.name)
         store = self._services.conversations.stores.of(chat)
         if press.do == "queue-earlier":

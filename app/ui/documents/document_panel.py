@@ -1,6 +1,6 @@
 """The document panel, beside every view: shows a document's text with a passage highlighted.
 
-Of a long text only the part around the passage is sent to the page:
+Only the part of a long text around the passage is sent to the page:
 
     text      ....[first .......[start … end].......... last]....
     sent          shown             highlighted

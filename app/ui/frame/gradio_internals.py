@@ -20,11 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.errors import AppError
 
 BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
-"""Seconds between two looks of Gradio's queue for events, while a page is used and while no page is."""
+"""Seconds between two polls of Gradio's queue for events, while a page is used and while no page is."""
 BUSY_FOR = 10.0
 """Seconds for which pages count as used after a request or an input."""
 PROGRESS_SECONDS = 60.0
-"""Seconds between two looks of Gradio for progress bars, which this page does not have."""
+"""Seconds between two polls of Gradio for progress bars, which this page does not have."""
 SESSIONS = 32
 """How many pages' sessions Gradio keeps. Its default is 10,000, each with a copy of the page's configuration."""
 UPLOAD = "/gradio_api/upload"
@@ -71,7 +71,7 @@ class PageBlocks(gr.Blocks):
 
 
 class QueuePace:
-    """Makes Gradio's queue look for events often while a page is used, and seldom while no page is.
+    """Makes Gradio's queue poll for events often while a page is used, and seldom while no page is.
 
     The queue can only poll, by default a thousand times a second, which takes 6% of a core. A page announces a
     pressed button or key before its event arrives: see page_connections.py."""
@@ -80,13 +80,13 @@ class QueuePace:
         self._queue: Any = blocks._queue
         self._timer: asyncio.TimerHandle | None = None
         self._queue.progress_update_sleep_when_free = PROGRESS_SECONDS
-        # Gradio would sum up all events in a pandas table after each event, for a page of its own that is not
+        # After each event Gradio would sum up all events in a pandas table, for a monitoring page that is not
         # served.
         self._queue.ANALYTICS_MAX_EVENTS, self._queue.ANAYLTICS_CACHE_FREQUENCY = 1, 2**31
         self._slow_down()
 
     def speed_up(self) -> None:
-        """Look often for a while, because a page is used. Call this on the event loop."""
+        """Poll often for a while, because a page is used. Call this on the event loop."""
         self._queue.sleep_when_free = BUSY_SECONDS
         if self._timer:
             self._timer.cancel()
@@ -116,7 +116,7 @@ class NeededRoutes:
 
 
 def mount(app: fastapi.FastAPI, blocks: gr.Blocks, pace: QueuePace, **options: Any) -> None:
-    """Serve the page at the app's root, with every feature of Gradio's turned off that would open more."""
+    """Serve the page at the app's root, with all features of Gradio turned off that would open further routes."""
     # Newer releases keep a history of every run by default; not all releases from 6.22 on have this option.
     if "run_history" in signature(gr.mount_gradio_app).parameters:
         options["run_history"] = False

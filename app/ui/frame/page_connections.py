@@ -57,7 +57,7 @@ class PageSession:
     """One page's values.
 
     `connections` counts its WebSockets: a page may reconnect before its lost socket is noticed. `typed` is called
-    with what stands in its message box."""
+    with the text of its message box."""
 
     def __init__(self, session: str) -> None:
         self.session = session

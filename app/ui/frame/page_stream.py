@@ -111,7 +111,7 @@ def _poll_each(views: "Sequence[_PolledView]") -> None:
 
 
 def _sent(before: Part | None, now: Part) -> Any:
-    """Return a part as it is sent: of a list of blocks, only those from the first changed one on."""
+    """Return a part as it is sent; a list of blocks is sent from its first changed block on."""
     if not isinstance(now, ReplyHtmlBlocks):
         return now
     same = 0

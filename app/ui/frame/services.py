@@ -137,9 +137,9 @@ class Services:
     def asked_anew(self, chat: int, message: int, settings: ReplySettings) -> ReplySettings:
         """Return the settings for another answer to the same question.
 
-        The same options would write the same text, because the seed determines what is sampled. So the next seed
-        that no version of the answer has is used. If another option was changed (lookahead, for example), the seed
-        stays, so that the texts can be compared."""
+        The same options would write the same text, because the seed determines what is sampled. So this uses the
+        next seed that no version of the answer has. If another option was changed (lookahead, for example), the
+        seed stays, so that the texts can be compared."""
         options = settings.options
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
@@ -147,7 +147,7 @@ class Services:
         return replace(settings, options=options)
 
     def asked_switched(self, chat: int, message: int) -> ReplySettings:
-        """Return the settings of this answer with lookahead switched over.
+        """Return the settings of this answer with lookahead on instead of off, or off instead of on.
 
         Raises BadOption if another model is loaded, or the same one in another precision."""
         made = self.conversations.stores.of(chat).message(message).content.provenance
@@ -262,7 +262,8 @@ def with_next_seed(options: Options) -> Options:
 
 
 def with_drawn_seed(options: Options) -> Options:
-    """Return the options with a random seed if they ask for a new one. At temperature 0 it is 0: no seed counts."""
+    """Return the options with a random seed if they ask for a new one. At temperature 0 the seed has no effect and
+    becomes 0."""
     sampling = options.sampling
     if sampling.seed != NEW_SEED:
         return options

@@ -14,7 +14,7 @@ from app.values.messages import EngineStatus, ModelInfo
 from app.values.model import parameters_label
 
 MOSTLY_QUANTISED = 0.8
-"""Share of quantised weights from which on the status line calls a model quantised without naming the share."""
+"""If at least this share of the weights is quantised, the status line does not show the share."""
 
 TOGGLE_SIDE = (
     '<button type="button" id="toggle-side" aria-controls="side" title="Show or hide the panel (Ctrl+.)"'

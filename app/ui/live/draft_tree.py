@@ -61,7 +61,7 @@ def placed(step: TracedStep) -> list[Placed]:
     for node in nodes(step):
         below.setdefault(node.parent, []).append(node)
     found: list[Placed] = []
-    # Depth first without recursion, because a chain may be deeper than Python's stack. Each entry of the pile is a
+    # Depth first without recursion, because a chain may be deeper than Python's stack. Each entry of the stack is a
     # node, the index of its parent in `found`, and whether it continues the parent's line.
     pile = [(node, -1, True) for node in below.get(-1, [])]
     line = 0

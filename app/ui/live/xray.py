@@ -77,7 +77,7 @@ def _step(step: TracedStep, number: int, history: StepHistory, read_texts: ReadT
 
 
 def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: ReadTexts) -> dict[int, str]:
-    """Return the text of every token of these steps and of `others`, read in one call."""
+    """Return the text of every token of these steps and of `others`; all are decoded in one call."""
     ids = set(others)
     for step in steps:
         ids.update(step.trace.tokens, step.trace.predicted, step.token_ids, *step.trace.window)

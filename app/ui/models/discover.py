@@ -56,7 +56,7 @@ than people read."""
 
 @dataclass(slots=True)
 class Filters:
-    """Which models of the catalogue a page shows."""
+    """The filters by which a page shows models of the catalogue."""
 
     size: Size = "any"
     task: Task = "any"
@@ -112,7 +112,8 @@ def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit, one per line; those measured in papers last."""
+    """Render the models of the catalogue that the filters admit; last those that are listed for comparison with
+    papers."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     current = [one for one in shown if one.entry.use != "comparison"]
     return render_macro(

@@ -61,7 +61,7 @@ class Inventory:
         return next((one.model for one in self.installed if str(one.model.path) == path), None)
 
     def fit_of(self, model: InstalledModel) -> Fit | None:
-        """Return the estimate whether an installed model fits; None if there is none."""
+        """Return the estimate of whether an installed model fits; None if it could not be estimated."""
         return next((one.fit for one in self.installed if one.model == model), None)
 
 
@@ -76,7 +76,7 @@ class InventoryCache:
 
     @property
     def precision(self) -> Precision:
-        """The precision that "auto" stands for, by the loaded model if there is one."""
+        """The precision of activations for the chosen dtype "auto": the loaded model's, if there is one."""
         is_auto = self._services.settings.model.dtype == "auto"
         return precision_of(self._services.engine.status().model if is_auto else None)
 
@@ -109,7 +109,7 @@ class InventoryCache:
                 with self._lock:
                     if self._version != self._current_version():  # no other page has renewed it
                         self._renew()
-            except (AppError, OSError):  # the old inventory stays until the user requests a new one
+            except (AppError, OSError):  # the old inventory stays until a later renewal succeeds
                 log.warning("the list of models could not be renewed", exc_info=True)
         return self._inventory
 

@@ -76,7 +76,8 @@ class SidebarActions:
         return NO_FILE
 
     def _open(self, state: ChatState, chat: int, message: int = 0) -> None:
-        """Open a chat, with at least the messages from `message` on. A version that is not shown is shown then."""
+        """Open a chat, with at least the messages from `message` on. If the message belongs to a version that is
+        not shown, that version is shown."""
         store = self._stores.of(chat)
         if message and not store.count_shown_from(chat, message):
             store.show(store.thread(chat, 1).version, message)
