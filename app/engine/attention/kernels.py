@@ -60,7 +60,7 @@ def _scores(states, key, inner, HAS_SOFTCAP: tl.constexpr):
 
 @triton.jit
 def _with_tile(peak, total, mixed, scores, value, outer):
-    """Add keys to a sum: their scores [M, N], -inf where a row does not see a key, and values [N, D]."""
+    """Add keys to a sum: their scores [M, N], -inf if a row does not see a key, and values [N, D]."""
     new_peak = tl.maximum(peak, tl.max(scores, 1) * outer)
     base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
     weights = tl.exp2(tl.fma(scores, outer, -base[:, None]))

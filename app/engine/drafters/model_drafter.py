@@ -80,7 +80,7 @@ class _Drafted:
     text: int  # tokens up to the current one
     joint: DraftTree
     alone: DraftTree
-    fed: DraftTree  # the tree that the model checked; of the other tree, as many rows are counted
+    fed: DraftTree  # the tree that the model checked; as many rows of the other tree are counted
     reach: float = 0.0  # the sum over all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 

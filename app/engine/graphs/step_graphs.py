@@ -150,7 +150,7 @@ class GraphSteps(EagerSteps):
         self._version = self._capacity = 0  # the cache's version when `_cache` was last checked
         self._logits = self._best = torch.empty(0)
         self._most_best = most_best
-        self._num_best = 0  # best tokens a row that the newest graph found
+        self._num_best = 0  # number of best tokens that the newest graph found in each row
 
     @property
     def num_graphs(self) -> int:

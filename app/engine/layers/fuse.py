@@ -43,8 +43,8 @@ Find = Callable[[Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers use our kernels if they can. `note` tells which do, or why none does; "" if the device
-    has no such kernels."""
+    """A model whose layers use our kernels if they can. `note` names these layers, or the reason why there are
+    none; "" if the device has no such kernels."""
 
     model: PreTrainedModel
     note: str = ""
@@ -92,7 +92,8 @@ def fuse_by(
 ) -> FusedModel:
     """Replace every module whose trial succeeds, and compare the whole models in blocks of these row counts.
 
-    Also joins products. Raises ArithmeticError if the logits of the models differ."""
+    Products that read the same rows are joined into one. Raises ArithmeticError if the logits of the models
+    differ."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
         "gated activations": lambda _found: find_mlps(model, kernels),

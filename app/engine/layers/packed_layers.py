@@ -75,7 +75,7 @@ class PackedInt8Linear(PackedLinear):
 
 
 class PackedInt4Linear(PackedInt8Linear):
-    """A Linear quantised to 4 bits, likewise."""
+    """A Linear quantised to 4 bits whose weight is packed for a GPU with Triton."""
 
     bits = 4
 

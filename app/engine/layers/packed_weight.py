@@ -22,7 +22,7 @@ from app.engine.cpu_kernels import packed_kernels
 OUTS, GROUP = 16, 32
 """Rows of a tile, and columns of a group, as in packed.h."""
 PLANES = {2: (2, 0), 3: (2, 1), 4: (4, 0), 5: (4, 1), 6: (4, 2), 8: (8, 0)}
-"""Bits of a number -> its low bits and its high bits, which are stored apart."""
+"""Bits of a number -> its low bits and its high bits, which are stored separately."""
 SLICE = 32
 """The rows of a slice are a multiple of this, so that each slice has whole tiles on a CPU and on a GPU."""
 NONE = torch.empty(0)
@@ -65,7 +65,8 @@ class PackedWeight(Protocol):
         """Dequantise the rows with these ids [...]: [..., in] in float32."""
 
     def joined(self, others: "Sequence[PackedWeight]") -> "list[PackedWeight]":
-        """Join the weight with others of the same form; return the joined weight, and each weight as a view of it.
+        """Join the weight with others of the same layout; return the joined weight, and each weight as a view of
+        it.
 
         The list is empty if they cannot be joined."""
 

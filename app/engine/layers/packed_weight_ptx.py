@@ -63,7 +63,8 @@ def _bytes_to_bfloat16(zero: int) -> str:
 
 
 def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Look four numbers of 4 bits up in a table of 16 values, whose lower and higher bytes are looked up apart."""
+    """Look four numbers of 4 bits up in a table of 16 values, whose lower and higher bytes are looked up
+    separately."""
     values = torch.tensor(table, dtype=dtype).view(torch.uint8).view(16, 2).t().contiguous().view(torch.int32)
 
     def found(target: str, words: list[int]) -> str:

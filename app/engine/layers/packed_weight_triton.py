@@ -358,7 +358,8 @@ class GpuPackedWeight:
         return out
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
-        """Join the weight with others of the same form; return the joined weight, and each weight as a view of it.
+        """Join the weight with others of the same layout; return the joined weight, and each weight as a view of
+        it.
 
         The list is empty if they cannot be joined."""
         weights = [self, *cast(Sequence[GpuPackedWeight], others)]  # one device has one class of weights

@@ -105,8 +105,8 @@ def stored_weights(
     header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, keeps: bool = False
 ) -> dict[str, Any]:
     """Return a lazy weight for each weight that the file holds. `model` gives the shapes and may be on the meta
-    device. Biases that the file leaves out are zero. If the model `keeps` packed weights, those that can be kept
-    are KeptWeights."""
+    device. Biases that the file leaves out are zero. If the model `keeps` packed weights, those that can stay
+    packed are returned as KeptWeights."""
     finder, used = _Finder(header), set[str]()
     shapes = packable(model) if keeps else {}
     found = _activations(header)
@@ -201,7 +201,8 @@ def _mapped(tensor: GgufTensor) -> Tensor:
 
 
 def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:
-    """Return whether a weight of these tensors can stay packed: of one type, and changes only move whole rows."""
+    """Return whether these tensors can stay packed: if all have one packable type, and only whole rows are
+    moved."""
     one_type = len({(part.stored, part.shape[1:]) for part in parts}) == 1
     return one_type and bool(kept_bits(parts[0].stored, parts[0].shape)) and set(changes) <= ROW_CHANGES
 

@@ -205,8 +205,8 @@ def _settled_weights(
 ) -> tuple[Quantisation, bool, str]:
     """Return the quantisation, whether a file's quantised matrices stay packed, and a note.
 
-    They stay packed if they are most of the model, the device has kernels for them, and no other form is chosen.
-    The model may be on the meta device."""
+    They stay packed if they are most of the model, the device has kernels for them, no quantisation is chosen, and
+    on a CPU no half precision. The model may be on the meta device."""
     is_quantised = _is_quantised(folder, model)
     if is_quantised and _keeps_packed(model, choice, device):
         return "none", True, ""

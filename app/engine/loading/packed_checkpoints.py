@@ -5,7 +5,7 @@
 
     weight = (number - zero) * scale        a group of neighbours in a row shares scale and zero
 
-transformers gets lazy weights, as for a GGUF file. Matrices stay packed where the device has kernels for them
+transformers gets lazy weights, as for a GGUF file. Matrices stay packed if the device has kernels for them
 (`kept_layers.py`); otherwise each is dequantised when transformers asks for it.
 """
 
@@ -77,8 +77,7 @@ class QuantisedTensor:
         return is_whole and self._columns(groups) is None
 
     def slices(self, shape: tuple[int, int]) -> list[Numbers]:
-        """Read the weight in the form in which it stays in memory, as one slice. Raises ValueError if its numbers
-        do not have this shape."""
+        """Read the packed weight as one slice. Raises ValueError if its numbers do not have this shape."""
         (values, scale, zero), bits = self._parts(), self.form.bits
         if values.shape != shape:
             raise self._misfit("numbers", values, shape)
@@ -164,7 +163,8 @@ def checkpoint_weights(
 ) -> dict[str, Any]:
     """Return a lazy weight for each weight in the folder's files, by its name there.
 
-    `model` may be on the meta device. If it `keeps` packed weights, those that can be kept are KeptWeights."""
+    `model` may be on the meta device. If it `keeps` packed weights, those that can stay packed are returned as
+    KeptWeights."""
     files, shapes = dict(_names(folder)), packable(model) if keeps else {}
 
     def read(name: str) -> Tensor:

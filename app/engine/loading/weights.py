@@ -211,7 +211,7 @@ def _lazy_weights(
 
 
 def form_of(config: PreTrainedConfig) -> CheckpointForm | None:
-    """Return the quantised form of a model's stored weights, if its config names one that we read ourselves."""
+    """Return how a model's stored weights are quantised, if its config names a format that we read ourselves."""
     parts = (config, config.get_text_config(decoder=True))
     stated = (getattr(one, "quantization_config", None) for one in parts)
     return next(filter(None, (checkpoint_form({"quantization_config": one}) for one in stated)), None)

@@ -66,7 +66,7 @@ def measure_first_successors(
 
 
 def likely_anywhere(successors: Packed) -> Packed:
-    """Average the measured successors; the result [8] stands in for tokens that were not measured yet."""
+    """Average the measured successors; the result [8] is used for tokens that were not measured yet."""
     asked = successors[successors[:, 0] != 0]
     tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
     gaps[:, 0] = 0  # for the likeliest token, the packed gap is its lead

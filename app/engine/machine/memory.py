@@ -53,7 +53,7 @@ def release_memory(cuda: Any = None) -> None:
 
     `cuda` is torch.cuda by default. In a process that has not used CUDA yet, no context is created, because a
     context takes memory."""
-    import torch  # here, because code that only recognises errors must work where torch cannot be imported
+    import torch  # here, because code that only recognises errors must work even if torch cannot be imported
 
     gc.collect()
     if torch.backends.mps.is_available():
@@ -72,7 +72,7 @@ def clear_workspaces() -> None:
     needed."""
     import torch
 
-    if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):  # only where torch has CUDA
+    if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):  # only if torch has CUDA
         clear()
 
 

@@ -83,7 +83,7 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
 
 
 def _multiplies(module: nn.Module) -> bool:
-    """Return whether the module has a matrix of its own, as a parameter or in a form that a kernel reads."""
+    """Return whether the module has a matrix of its own, as a parameter or in a layout that a kernel reads."""
     tensors = (*module.parameters(recurse=False), *module.buffers(recurse=False))
     return hasattr(module, "out_features") or any(tensor.dim() > 1 for tensor in tensors)
 

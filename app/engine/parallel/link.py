@@ -180,7 +180,7 @@ class Link:
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
-    """Return the bytes of a contiguous tensor, without copying; of another tensor, the bytes of a copy."""
+    """Return the bytes of a tensor; only a tensor that is not contiguous is copied."""
     return tensor.flatten().view(torch.uint8).numpy().data
 
 

@@ -57,8 +57,7 @@ class ModelRunner(Protocol):
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
         """Return a sampler for what `prefill` and `forward` return from now on.
 
-        `from_logits` demands that they are logits; otherwise they may have any form that the sampler
-        understands."""
+        `from_logits` demands that they are logits; otherwise they may be anything that the sampler understands."""
 
     def best_tokens(self, logits: Tensor, count: int) -> Tensor:
         """Return `sampling.best_tokens` of at least `count` tokens a row; stored ones if a graph found them."""

@@ -169,7 +169,7 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
 def _source(
     grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat = NO_THOUGHT, is_open: bool = False
 ) -> str:
-    """Return the grammar in llguidance's own form, preceded by a thought if the reply's format has one.
+    """Return the grammar in llguidance's own format, preceded by a thought if the reply's format has one.
 
     Raises ValueError."""
     is_lark = grammar.kind == "lark"

@@ -285,7 +285,7 @@ def _largest(scores: Tensor, count: int) -> Tensor:
     if len(scores) == 1 and scores.is_cpu:  # the integer way below takes a CPU up to 80 times as long
         row = scores[0]
         values, ids = row.topk(count + 1)
-        if values[count] == values[count - 1]:  # of equal scores at the border, topk may take any
+        if values[count] == values[count - 1]:  # topk may take any of equal scores at the border
             ids = (row >= values[count]).nonzero()[:, 0]
         else:
             ids = ids[:count].sort().values

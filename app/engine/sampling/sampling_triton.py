@@ -25,7 +25,7 @@ def _noise_bits(keyed):
 
 @triton.jit
 def _rough_noise(bits):
-    """Compute the Gumbel noise in float32: of a number close to 1, what it lacks to 1 is exact."""
+    """Compute the Gumbel noise in float32; for numbers close to 1 from their exact difference to 1."""
     lacking = (4503599627370495 - bits).to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
     series = lacking * (1 + lacking * (0.5 + lacking * (0.33333334 + lacking * 0.25)))
     uniform = bits.to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16

@@ -94,7 +94,7 @@ class Session:
         self._ranks = Ranks(plan)
         self._sentences = sentences or SentenceModels(sandbox)
         self._device: Device = "cpu" if "cpu" in plan.devices else device
-        self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model, and of its draft model
+        self._folders: tuple[ModelFolder, ...] = ()  # the names of the loaded model and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
         self._idle_measurement: IdleMeasurement | None = None
@@ -111,7 +111,7 @@ class Session:
         """Load the chosen model unless it is loaded already.
 
         If the model is not found, the old one stays; if it cannot be loaded, the old one is loaded again. After
-        LoadCancelled no model is loaded if the new one was begun to be read."""
+        LoadCancelled no model is loaded if reading the new one had begun."""
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)

@@ -50,7 +50,7 @@ NAMED = (
     ("functools[", replace(_ARRAY, begin="functools[")),
     ("<tool_call>", HERMES),
 )
-"""The forms of calls for templates that show no earlier call, by words that a prompt with tools contains."""
+"""The formats of calls for templates that show no earlier call, by words that a prompt with tools contains."""
 
 
 def find_reply(render: Render) -> ReplyFormat:
@@ -60,7 +60,7 @@ def find_reply(render: Render) -> ReplyFormat:
 
 
 def find_calls(render: Render, thought_closing: str) -> CallFormat:
-    """Return the form of calls; its kind is "" if the template shows none."""
+    """Return the format of calls; its kind is "" if the template shows none."""
     prompt = render([ASKED], {"tools": TOOLS})
     shows_tools = all(name in prompt for name in NAMES)
     tried = (_shown(render, prompt, thought_closing, one) for one in (ARGUMENTS, json.dumps(ARGUMENTS)))
@@ -75,7 +75,7 @@ def find_calls(render: Render, thought_closing: str) -> CallFormat:
 
 
 def _shown(render: Render, prompt: str, thought_closing: str, arguments: object) -> CallFormat | None:
-    """Return the form in which the template shows calls with these arguments; None if it shows none."""
+    """Return the format in which the template shows calls with these arguments; None if it shows none."""
     calls = _calls(arguments)
 
     def reply(**message: object) -> str:
@@ -112,7 +112,7 @@ def _calls(arguments: object) -> list[dict[str, Any]]:
 
 
 def _arguments(text: str, start: int) -> tuple[CallFormat, int] | None:
-    """Return the form of the arguments that follow a name, and where they end; None if there are none."""
+    """Return the format of the arguments that follow a name, and their end; None if there are none."""
     places = [text.find(part, start) for part in (KEYS[0], VALUES[0], KEYS[1], str(VALUES[1]))]
     if -1 in places or places != sorted(places):
         return None
@@ -149,7 +149,7 @@ def _joint(first: str, second: str) -> str:
 
 
 def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
-    """Return the form with the keys of the JSON object if a call is one; otherwise return the form itself."""
+    """Return the format with the keys of the JSON object if a call is one; otherwise return it unchanged."""
     if form.kind != "json":
         return form
     for brace in (found.start() for found in re.finditer(r"\{", text[:name])):
@@ -165,7 +165,7 @@ def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
 
 
 def _divided(form: CallFormat, first: str, second: str, after: str) -> CallFormat:
-    """Return the form, with the texts before the first name, before the second name and after the last arguments
+    """Return the format, with the texts before the first name, before the second name and after the last arguments
     divided between each call and all calls together."""
     first, second = (re.sub(r"(?<!\w)\d+(?!\w)", ANY, _anonymous(text)) for text in (first, second))
     form = replace(form, after_name=re.sub(r"(?<!\w)\d+(?!\w)", ANY, form.after_name))

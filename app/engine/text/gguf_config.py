@@ -138,7 +138,7 @@ def _model_type(header: GgufHeader, usual: str) -> str:
 
 
 def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    """Return the values that are only renamed; of values that differ by layer, the largest."""
+    """Return the values that are only renamed; the largest one if a value differs by layer."""
     values: dict[str, Any] = {}
     for key, names in KEYS.items():
         found = header.value(key)

@@ -1,4 +1,4 @@
-"""Builds a tokenizer from the vocabulary of a GGUF file, and writes it in the form of a model's folder.
+"""Builds a tokenizer from the vocabulary of a GGUF file, and writes it into a model's folder.
 
 As a program, this is the process that also writes the config. The file is not trusted, so the process limits its
 memory, and the app its time.

@@ -94,7 +94,7 @@ class ReplyText:
         form: ReplyFormat = PLAIN,
         opens_thought: bool = False,
     ) -> None:
-        """Continue a reply of this form that begins with the ids `before`, if any.
+        """Continue a reply of this format that begins with the ids `before`, if any.
 
         With `opens_thought` the prompt has opened its thought."""
         self._detokenizer = Detokenizer(decode, before)

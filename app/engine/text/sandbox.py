@@ -270,7 +270,7 @@ def chat_format_here(template: str, tokens: Mapping[str, Any], controls: Sequenc
 
 
 def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, Any]]:
-    """Return messages in the form that templates expect, without keys that would be empty."""
+    """Return messages as templates expect them, without keys that would be empty."""
     turns = [
         {"role": message.role, "content": message.content}
         | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})

@@ -90,7 +90,7 @@ def _try_tokenizer(folder: str) -> str:
     _require_few(Path(folder))
     file = Path(folder) / "tokenizer.json"
     if not file.is_file():
-        return ""  # a tokenizer of another form, which transformers reads
+        return ""  # a tokenizer in another format, which transformers reads
     tokenizer = Tokenizer.from_file(str(file))
     if len(tokenizer.get_added_tokens_decoder()) > MOST_ADDED:
         raise ValueError(f"more than {MOST_ADDED:,} tokens are added to its vocabulary")
@@ -156,7 +156,7 @@ def chat_format(template: str, tokens: dict[str, Any], controls: list[str]) -> s
 
 
 def grammar_source(kind: GrammarKind, source: str) -> str:
-    """Translate a grammar to llguidance's own form. Raises ValueError if it is wrong."""
+    """Translate a grammar to llguidance's own format. Raises ValueError if it is wrong."""
     from llguidance import LLMatcher
 
     match kind:

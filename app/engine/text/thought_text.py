@@ -3,7 +3,7 @@
     <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.
     <think>Hm.</think>Yes.
 
-So pages, stored chats and clients read one form. Marks around an answer are left out. A thought whose own markers
+So pages, stored chats and clients read one format. Marks around an answer are left out. A thought whose own markers
 are these tags stays as it is.
 """
 
@@ -14,7 +14,7 @@ from app.values.chat_format import ReplyFormat
 from app.values.markers import CLOSING, OPENING, first_marker
 
 PLAIN = ReplyFormat()
-"""The form of a raw text, which is not rewritten."""
+"""The format of a raw text, which is not rewritten."""
 _TOKEN = re.compile(r"<\|?[^<>]+>")
 BEGUN = f"{OPENING}\n"
 """The beginning of a rewritten reply if the prompt has opened the thought."""
@@ -24,7 +24,7 @@ class ThoughtText:
     """Rewrites one reply, piece by piece."""
 
     def __init__(self, form: ReplyFormat, is_opened: bool = False) -> None:
-        """Rewrite replies of this form. With `is_opened` the prompt has opened the thought."""
+        """Rewrite replies of this format. With `is_opened` the prompt has opened the thought."""
         opening, closing, calls = form.thought_opening, form.thought_closing, form.calls
         self._inside = {closing: CLOSING} if closing else {}
         self._outside = dict.fromkeys(form.marks, "")
