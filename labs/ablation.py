@@ -133,7 +133,6 @@ class Bench:
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--prompts", type=Path, action="append", default=[])

@@ -218,7 +218,6 @@ _SEEN_BITS = (
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", metavar="MODEL[:raw]")
     parser.add_argument("--prompts", type=int, default=20, help="made-up prompts for each model")

@@ -40,7 +40,6 @@ QUESTION = "one two three four five six seven eight nine ten " * 12
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--hidden", type=int, default=512)
     parser.add_argument("--layers", type=int, default=8)

@@ -1,4 +1,4 @@
-"""Measures the store with a large library: 1,000 chats of 200 messages, and one of 2,000.
+"""Measures the chat store with a large library: 1,000 chats of 200 messages, and one of 2,000.
 
     python -m labs.chats_speed [FOLDER]
 

@@ -231,7 +231,6 @@ def summary(answers: Sequence[Answered]) -> dict[str, float]:
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--lookups", type=int, default=50)

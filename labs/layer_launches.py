@@ -1,4 +1,4 @@
-"""Counts the kernels that a decoder layer launches in a step of one row, in transformers' form and fused.
+"""Counts the kernels that a decoder layer launches in a step of one row, as transformers runs it and fused.
 
     python -m labs.layer_launches
 

@@ -17,7 +17,6 @@ ROUNDS = 5
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--turns", type=int, default=10)

@@ -102,8 +102,8 @@ def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
 
 
 def follow_ups(bench: Bench) -> list[dict[str, str]]:
-    """Search follow-ups as they are and made to stand alone; measure also what that does if the subject is
-    changed."""
+    """Search for follow-up questions as they are and made self-contained; also if the subject has changed
+    meanwhile."""
     leaning, others = read_follow_ups(), [one for one in read_questions() if one.kind != "absent"]
     unrelated = [one.question for one in (*others[110:], *others[:110])]
     searched = {

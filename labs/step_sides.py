@@ -54,7 +54,8 @@ TakeStep = Callable[[int], float]
 """Row count -> milliseconds of one step."""
 Clock = Callable[[], float]
 CLOCKS: dict[str, Clock] = {"wall": perf_counter, "cpu": process_time}
-"""The clocks. With one thread, processor time is wall time on an idle machine, and hardly more on a shared one."""
+"""The clocks. With one thread, processor time is wall time on an idle machine, and hardly more than processor time
+on a shared one."""
 
 
 def maker(model: str, dtype: torch.dtype) -> Make:

@@ -44,7 +44,7 @@ GRACE = 15.0
 """Seconds that an interrupted trial has to report what it found, such as why tests failed; half of a short
 limit."""
 SHORTEST = 0.25
-"""A trial begins only if as many minutes are left."""
+"""Minutes that must be left for a trial to begin."""
 LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"
 
 
@@ -102,7 +102,7 @@ def trials(folder: Path) -> list[Trial]:
 
 
 def short_trials(folder: Path) -> list[Trial]:
-    """Return some of the trials, as small as possible, for a CPU."""
+    """Return some of the trials for a CPU, as small as possible."""
     same_text = ("tools.same_text", "--dtype", "float32", "--prompts", "1", "--tokens", "8")
     return [
         Trial("same text", 3, same_text),

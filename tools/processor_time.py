@@ -29,7 +29,7 @@ class ProcessorTime:
 
 
 def processor_time() -> ProcessorTime:
-    """Return the processor time used so far. All child processes count as the browser."""
+    """Return the processor time used so far. All child processes are counted as the browser's."""
     engine = sum(map(_of_thread, threading.enumerate()))
     below = _below(os.getpid(), _parents())
     return ProcessorTime(engine, time.process_time() - engine, sum(map(seconds_of, below)))

@@ -42,7 +42,7 @@ def checked_key(given: str, source: str) -> str:
     if not key:
         raise BadOption(f"The key of {source} is empty: give one, or leave it out.")
     if len(key.splitlines()) > 1:
-        raise BadOption(f"The key of {source} has several lines: keep the key there alone.")
+        raise BadOption(f"The key of {source} has several lines: keep only the key there.")
     if len(key) > LONGEST or not (key.isascii() and key.isprintable()) or " " in key:
         raise BadOption(
             f"The key of {source} has characters that a key cannot have, or is too long: use up to "

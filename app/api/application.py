@@ -21,7 +21,7 @@ from app.web.origin_check import OWN_NAMES, IsOwnName, Origins
 from app.web.server_thread import ServerThread
 
 PREFIX = "/v1"
-REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in the form of the route"}}
+REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in the format of the route"}}
 
 
 def build_api(

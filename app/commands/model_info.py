@@ -54,7 +54,9 @@ def print_info(
     if len(levels) > 1:
         print_text(f"--thinking can be {', '.join(levels)}; without it, the model has its own: {levels[0]}.")
     if not template:
-        print_text("Its files have no chat template: messages are written in a form that its tokens suggest.")
+        print_text(
+            "Its files have no chat template: messages are written in a format that its tokens suggest."
+        )
     return None
 
 

@@ -130,10 +130,18 @@ QUANTISATION_HELP = (
 )
 DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial."
 APPS_OWN = "[default: the app's for its model]"
-DTypeOption = Annotated[DType, typer.Option("--dtype", help="auto suits the machine.")]
+DTypeOption = Annotated[
+    DType,
+    typer.Option("--dtype", help="The precision of activations; auto chooses by hardware and quantisation."),
+]
 QuantisationOption = Annotated[QuantisationChoice, typer.Option("--quantisation", help=QUANTISATION_HELP)]
 DeviceOption = Annotated[Device, typer.Option("--device", help=DEVICE_HELP)]
-OtherDType = Annotated[DType | None, typer.Option("--dtype", help=f"auto suits the machine. {APPS_OWN}")]
+OtherDType = Annotated[
+    DType | None,
+    typer.Option(
+        "--dtype", help=f"The precision of activations; auto chooses by hardware and quantisation. {APPS_OWN}"
+    ),
+]
 OtherQuantisation = Annotated[
     QuantisationChoice | None, typer.Option("--quantisation", help=f"{QUANTISATION_HELP} {APPS_OWN}")
 ]
@@ -156,7 +164,8 @@ AttentionOption = Annotated[
 ThinkingOption = Annotated[
     ThinkingLevel,
     typer.Option(
-        "--thinking", help="How much the model thinks: the nearest level that its chat template has."
+        "--thinking",
+        help="How much the model thinks. If its chat template lacks a level, the nearest one is used.",
     ),
 ]
 ThinkingBudget = Annotated[
@@ -169,7 +178,7 @@ IgnoreEos = Annotated[
     bool, typer.Option("--ignore-eos", help="Ignore the end-of-text token: write until the token limit.")
 ]
 Stop = Annotated[
-    list[str] | None, typer.Option("--stop", help="End the reply at this string; may be repeated.")
+    list[str] | None, typer.Option("--stop", help="End the reply before this string; may be repeated.")
 ]
 Decoder = Annotated[
     DecoderName | None,

@@ -39,7 +39,7 @@ AppModel = Annotated[
 ]
 Port = Annotated[int, typer.Option(min=1, max=65_535, help="The port; if it is taken, the next free one.")]
 Host = Annotated[
-    str, typer.Option(help="The address to listen at. If other machines can reach it, a key is needed.")
+    str, typer.Option(help="The address to listen on. If other machines can reach it, a key is needed.")
 ]
 Key = Annotated[
     str | None,

@@ -56,7 +56,7 @@ def _odd_answer(error: Exception, server: Server) -> str:
         return f"{server.host} {refused}. Check the address, or update the server."
     if isinstance(error, WrongType):
         return (
-            f"{server.host} sent a reply in another form than OpenAI's API ({error}). Check the address, or update "
+            f"{server.host} sent a reply that does not follow OpenAI's API ({error}). Check the address, or update "
             "the server."
         )
     if isinstance(error, NotAnApi):

@@ -67,7 +67,7 @@ class EagleConfig:
         for number in self.states:
             _require_size("eagle_aux_hidden_state_layer_ids", number, LARGEST_SIZES["num_hidden_layers"])
         require(
-            not (self.norm_before_fc and self.fc_norm), "norm_before_fc must be off where fc_norm is on", "on"
+            not (self.norm_before_fc and self.fc_norm), "norm_before_fc must be off if fc_norm is on", "on"
         )
 
     @property

@@ -1,7 +1,7 @@
-"""The numbers of a benchmark in the form of Spec-Bench's leaderboard: speed against plain for each category.
+"""The numbers of a benchmark in the layout of Spec-Bench's leaderboard: speed against plain for each category.
 
 Speeds are medians over the replies of a category. The last columns are the means of the categories and whether the
-text is that of plain. Published rows of others come last, and name their hardware.
+text is that of plain. Published rows of other projects come last, and name their hardware.
 """
 
 from collections.abc import Iterator, Sequence

@@ -44,7 +44,8 @@ Encode = Callable[[str], Encoding]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Places in a row: where a question's asked word ends, where it ends in the sources, and the prompt's end.
+    """Positions in a row: the end of a question's asked word, the end of this word in the sources, and the prompt's
+    end.
 
     `numbering` is the token before the number of the source, or one near the end of a short answer."""
 
@@ -174,7 +175,7 @@ class _Trunk:
         return True
 
     def _copied(self, lookup: Lookup, answer: Encoding) -> list[int]:
-        """Find where the sources have the tokens of the answer's sentence."""
+        """Find the positions in the sources of the tokens of the answer's sentence."""
         sentence = lookup.answer[: lookup.answer.rindex(" [")]
         begin = self._text.index(sentence, self._begin)
         ends = [stop for _, stop in self._encoded.offsets]

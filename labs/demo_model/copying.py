@@ -70,7 +70,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Passages as they stand in a prompt, each with its sentences that may be asked for."""
+    """Passages as a prompt contains them, each with its sentences that may be asked for."""
 
     texts: tuple[str, ...]
     sentences: tuple[tuple[str, ...], ...]

@@ -1,6 +1,6 @@
 """Made-up facts and questions that the demo model is never trained on: its training uses none of these forms.
 
-Each question names a made-up word that stands in one sentence alone, in words that are mostly not the sentence's.
+Each question names a made-up word that occurs in only one sentence; its other words are mostly not the sentence's.
 """
 
 import random

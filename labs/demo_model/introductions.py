@@ -58,7 +58,7 @@ def introductions(rng: random.Random) -> Iterator[Conversation]:
 
 
 def greetings() -> Iterator[Conversation]:
-    """Return greetings and the two questions about lookahead decoding, repeated likewise."""
+    """Return greetings and the two questions about lookahead decoding, repeated often enough to be remembered."""
     for _ in range(REPEATED_GREETINGS):
         for question, answer in GREETINGS:
             yield pair("greeting", question, answer)

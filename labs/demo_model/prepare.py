@@ -45,7 +45,6 @@ def write_conversations(conversations: list[Conversation], path: Path) -> None:
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("data", type=Path, help="folder with the data sets of labs/README.md")
     parser.add_argument("conversations", type=Path, help="the JSON lines file to write")

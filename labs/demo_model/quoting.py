@@ -1,7 +1,7 @@
 """Quoting tasks: numbered sources and a question, answered with the one right sentence and its number.
 
-The prompt's form is the one that the app uses for pasted documents. The word that is asked for occurs in no
-other sentence of the sources, so exactly one answer is right.
+The prompt is written as the app writes it for pasted documents. The word that is asked for occurs in no other
+sentence of the sources, so exactly one answer is right.
 """
 
 import random

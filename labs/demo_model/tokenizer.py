@@ -74,7 +74,6 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("conversations", type=Path, help="the JSON lines file that prepare wrote")
     parser.add_argument("model", type=Path, help="folder for the tokenizer's files")

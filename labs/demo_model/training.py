@@ -143,7 +143,6 @@ def _is_layer_matrix(name: str, parameter: Tensor) -> bool:
 
 
 def main() -> None:
-    """Run the command line of this program."""
     parser = ArgumentParser(description=__doc__)
     parser.add_argument("ids", type=Path, help="the .npy file that tokenizer wrote")
     parser.add_argument("model", type=Path, help="folder for the model")

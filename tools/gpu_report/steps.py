@@ -160,7 +160,7 @@ def _device_us(event: Any) -> float:
 
 
 def quantised_times(plan: Plan) -> Iterator[Row]:
-    """Return the milliseconds of a step by its rows and the form of the weights. Raises BadOption without
+    """Return the milliseconds of a step by its rows and the quantisation of the weights. Raises BadOption without
     torchao."""
     check_can_quantise("int8")
     for quantisation in QUANTISATIONS:

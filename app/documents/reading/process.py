@@ -166,8 +166,8 @@ class ProcessReader:
         if timer.has_expired:
             seconds = counted(round(self._allowed), "second")
             raise DocumentUnreadable(
-                f"Reading {self._name} was stopped after {seconds}: split it, or save it in another form, as text "
-                "for example, and add that file."
+                f"Reading {self._name} was stopped after {seconds}: split it, or save it in another format, "
+                "as text for example, and add that file."
             )
         raise self._ended_unexpectedly()
 

@@ -32,7 +32,7 @@ class GraphCapturer:
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():
                 work()
-        finally:  # kernels of a run that failed must not meet those of the eager step that follows
+        finally:  # a failed run's kernels must end before the eager step that follows
             torch.cuda.synchronize(self._device)
         torch.cuda.empty_cache()  # memory that the first run took on that stream cannot be reused by other streams
         graph = torch.cuda.CUDAGraph()

@@ -38,8 +38,8 @@ WIDTH = 64
 """Columns of the product per program: two tiles, a warp each. With four warps a Hopper or Blackwell GPU would
 multiply with other instructions, which may add in another order."""
 PROGRAMS, MOST_SPLITS, FEW_GROUPS = 2048, 16, 4
-"""How many programs a product should have, so that enough of the weight is being read at a time; the most that
-share a tile; and the fewest groups for each."""
+"""How many programs a product should have, so that enough of the weight is read at a time; the maximum that share a
+tile; and the minimum number of groups for each."""
 FEWEST_ROWS = 8
 """Rows that the matrix unit takes at a time."""
 SUMMED = 16

@@ -22,8 +22,8 @@ SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
 """The smallest weight that is packed: for smaller ones, starting the kernel costs more than the copy."""
 
 _ROWS = 16
-"""The row count that the block layout is chosen for. It works for every count; a layout for 1 row is slow for
-more."""
+"""The row count for which the block layout is chosen. The layout works for every count, but one for a single row
+would be slow for more."""
 
 _TIED_SHARE = 1 / 3
 """A head that shares the embedding's weight gets a packed copy unless the model would grow by more than this

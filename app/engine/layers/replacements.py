@@ -58,7 +58,7 @@ _SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
 
 
 ROUNDINGS = {4: 16, 2: 2}
-"""Bytes of a value -> how many units in the last place it may be off. Float32 allows more, because sums have many
+"""Bytes of a value -> its allowed error in units in the last place. Float32 allows more, because sums have many
 terms."""
 
 NOISE = 1e-6

@@ -80,7 +80,7 @@ NO_TEMPLATE = (
     "chats, often named -instruct or -it, answers better"
 )
 FITTING_TEMPLATE = (
-    "its files have no chat template, so messages are written in the form that its control tokens suggest"
+    "its files have no chat template, so messages are written in the format that its control tokens suggest"
 )
 
 

@@ -91,7 +91,11 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner, 
     if known.budget:
         known.budget.begin_reply()
     if runner.max_branches == 1:
-        sizer, tune, decoding = WindowSizer(0), ChainTuner, replace(decoding, window=0)  # windows branch
+        sizer, tune, decoding = (
+            WindowSizer(0),
+            ChainTuner,
+            replace(decoding, window=0),
+        )  # a window is not a chain
     times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":
         return FixedSizesPlanner(decoding)

@@ -32,7 +32,7 @@ CacheKey = dict[str, str]
 
 
 def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
-    """Describe the model, how its layers are made, where it runs, and with which libraries and kernels."""
+    """Describe the model, its layers, its device, and the libraries and kernels that run it."""
     config = model.config.to_json_string(use_diff=False)
     layers = sorted({f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in model.modules()})
     return {

@@ -79,7 +79,7 @@ class RankServer:
         folder = ModelFolder(Path(wanted["path"]), wanted["name"], gguf=gguf)
         try:
             choice = ModelChoice(**wanted["choice"])
-            runner = load(folder, choice, cache=cache, reads_heads=False).runner  # rank 0 drafts
+            runner = load(folder, choice, cache=cache, reads_heads=False).runner  # only rank 0 drafts
         except AppError as error:
             return str(error)
         except Exception as error:  # errors of any type, because files are not trusted

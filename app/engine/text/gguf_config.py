@@ -232,7 +232,7 @@ def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
 
 
 def _exaone4(header: GgufHeader) -> dict[str, Any]:
-    """Return that all layers attend to the whole text and rotate it, if the file has no window."""
+    """Return values by which all layers attend to the whole text; {} if the file has a window."""
     all_full = {"sliding_window": None, "layer_types": ["full_attention"] * _layer_count(header)}
     return {} if header.value("attention.sliding_window") else all_full
 
@@ -331,7 +331,9 @@ def _bamba(header: GgufHeader) -> dict[str, Any]:
 def _lfm2(header: GgufHeader) -> dict[str, Any]:
     """Raise ValueError if attention has a window, which transformers' model lacks; otherwise return nothing."""
     if header.value("attention.sliding_window"):
-        raise ValueError("its attention sees a window of the text, which its architecture does not have here")
+        raise ValueError(
+            "its attention has a sliding window, which transformers does not support for its architecture"
+        )
     return {}
 
 

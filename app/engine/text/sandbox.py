@@ -191,7 +191,7 @@ class SandboxProcess:
 
     def no_end(self, what: str) -> str:
         """Return the reason why a job that took too long is refused."""
-        return f"it does not come to an end within {self._seconds[what]:g} seconds"
+        return f"it takes more than {self._seconds[what]:g} seconds"
 
     def close(self) -> None:
         """End the process and its running job."""

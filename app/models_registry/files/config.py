@@ -199,7 +199,8 @@ def _names(key: str) -> tuple[str, ...]:
 
 def _impossible(key: str, value: object, name: str) -> ModelBroken:
     return ModelBroken(
-        f"The config.json of {name} cannot be true ({key[:40]} is {str(value)[:40]}): choose another model."
+        f"The config.json of {name} has an impossible value ({key[:40]} is {str(value)[:40]}): choose another "
+        "model."
     )
 
 

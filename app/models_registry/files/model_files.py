@@ -124,7 +124,7 @@ def _check_readable(path: Path) -> None:
     most = longest(path.name)
     if most and status.st_size > most:
         raise ModelBroken(
-            f"{path} is far too long ({status.st_size:,} bytes; {most:,} are the most): "
+            f"{path} is too large ({status.st_size:,} bytes; at most {most:,} are read): "
             "get the model's own again, or choose another model."
         )
 

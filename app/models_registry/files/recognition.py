@@ -97,11 +97,11 @@ def _other_kind(names: list[str]) -> str:
             return sentence
     for pattern, library in OTHER_FORMATS.items():
         if _matching(names, [pattern]):
-            return (
-                f"Its weights are only in the form of {library}: choose it in safetensors, or as a GGUF file."
-            )
+            return f"Its weights are only in the format of {library}: choose it in safetensors, or as a GGUF file."
     if other := _matching(names, ["*" + SAFETENSORS]):
-        return f"Its weights have other names ({other[0][:100]}), which are not looked for: choose another model."
+        return (
+            f"Its weights have names that Foresight does not load ({other[0][:100]}): choose another model."
+        )
     return ""
 
 
@@ -130,8 +130,8 @@ def refuse_config(config: Mapping[str, Any], name: str, files: Iterable[str] = (
         )
     if form := _quantised_form(values, files):
         raise ModelBroken(
-            f"{name} is quantised in the form of {form}, which Foresight does not read: choose the original model, "
-            "which --quantisation makes as small here, or a GGUF file."
+            f"{name} is quantised by {form}, which Foresight does not read: choose the original "
+            "model, which --quantisation makes as small here, or a GGUF file."
         )
     if not is_known(kind):
         raise ModelBroken(
@@ -155,7 +155,7 @@ def refuse_tensors(names: Iterable[str], name: str) -> None:
     """Raise ModelBroken if tensors with these names are quantised, although no config.json says so."""
     if any(one.endswith(PACKED) for one in names):
         raise ModelBroken(
-            f"The weights of {name} are packed in a quantised form that its config.json does not name: choose the "
+            f"The weights of {name} are quantised in a format that its config.json does not name: choose the "
             "original model, or a GGUF file."
         )
 
@@ -171,7 +171,7 @@ def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
     if method in READABLE or checkpoint_form(values):
         return ""
     name = FORMS.get(method, method[:40] or "an unknown method")
-    return f"{name} of another layout" if method in get_args(Method) else name
+    return f"{name} in another layout" if method in get_args(Method) else name
 
 
 def _other_task(config: Mapping[str, Any], kind: str) -> str:

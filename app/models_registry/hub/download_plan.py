@@ -198,7 +198,7 @@ def _required(listed: ListedFile, repo: str) -> RemoteFile:
     most = longest(file.name)
     if most and file.size > most:
         raise ModelBroken(
-            f"The {file.name} of {repo} is far too long ({gigabytes(file.size)}; {gigabytes(most)} are the most): "
+            f"The {file.name} of {repo} is too large ({gigabytes(file.size)}; at most {gigabytes(most)} are read): "
             "choose another model."
         )
     return file

@@ -265,7 +265,7 @@ IMPOSSIBLE: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
     "two norms": (
         {},
         {"norm_before_fc": True, "fc_norm": True},
-        "norm_before_fc must be off where fc_norm is on",
+        "norm_before_fc must be off if fc_norm is on",
     ),
     "window": ({"layer_types": ["sliding_attention"]}, {}, "its attention has a sliding window"),
 }

@@ -83,7 +83,7 @@ HEAD = json.dumps({"speculators_model_type": "eagle3", "num_hidden_layers": 1}).
 REFUSED: dict[str, tuple[Files, str]] = {
     "a shard is not there": (without("b.safetensors", files=sharded("a.safetensors", "b.safetensors")), "names b"),
     "an index alone": (without("a.safetensors", files=sharded("a.safetensors")), "names a.safetensors, which"),
-    "shards without an index": (without(INDEX, files=sharded(*NAMES["usual"])), "Its weights have other names"),
+    "shards without an index": (without(INDEX, files=sharded(*NAMES["usual"])), "Its weights have names that"),
     "no weights in the index": (sharded() | {INDEX: index()}, "lists no weight files of its folder"),
     "an index of nothing": (sharded() | {INDEX: b'{"weight_map": null}'}, "lists no weight files of its folder"),
     "an index of a list": (sharded() | {INDEX: b"[]"}, "lists no weight files of its folder"),
@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
     ),
     "pickles": (without(WHOLE, **{"pytorch_model.bin": b"x"}), "only pickled weights"),
     "pickles in parts": (without(WHOLE, **{"pytorch_model-1-of-2.bin": b"x"}), "only pickled weights"),
-    "a variant": (without(WHOLE, **{"model.fp16.safetensors": b"x"}), "other names (model.fp16.safetensors)"),
+    "a variant": (without(WHOLE, **{"model.fp16.safetensors": b"x"}), "(model.fp16.safetensors)"),
     "weights in a form of their own": (without(WHOLE, **{"consolidated.safetensors": b"x"}), "Mistral's own"),
     "an adapter": ({"adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}, "It is an adapter"),
     "an adapter with a config": (
@@ -119,9 +119,9 @@ REFUSED: dict[str, tuple[Files, str]] = {
     "code of its own": (
         without(**{"config.json": b'{"model_type": "unheard_of", "auto_map": {"A": "x.Y"}}'}), "code of its own",
     ),
-    "a config that cannot be": (without(**{"config.json": CONFIG.replace(b": 2,", b": 99999999,", 1)}), "cannot"),
+    "a config that cannot be": (without(**{"config.json": CONFIG.replace(b": 2,", b": 99999999,", 1)}), "value"),
     "a config that is none": (without(**{"config.json": b"<html>"}), "is not JSON"),
-    "a config without end": (without(**{"config.json": b" " * 3_000_000}), "is far too long"),
+    "a config without end": (without(**{"config.json": b" " * 3_000_000}), "is too large"),
     "one part of a GGUF": ({"x-00001-of-00002.gguf": b"x"}, "is not a model"),
 }  # fmt: skip
 

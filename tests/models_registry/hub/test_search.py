@@ -87,7 +87,7 @@ def test_a_long_header_is_read_to_its_end(server: FakeHub, hub: Hub) -> None:
         ({"model.safetensors": (2).to_bytes(8, "little") + b"[]"}, "is invalid"),
         ({"config.json": b"{}"}, "names no model_type"),
         ({"config.json": b'{"model_type": "llama"}'}, "does not contain the model's size"),
-        ({"config.json": CONFIG.replace(b": 2,", b": 1000000000,", 1)}, "cannot be true"),
+        ({"config.json": CONFIG.replace(b": 2,", b": 1000000000,", 1)}, "has an impossible value"),
     ],
 )
 def test_a_model_that_makes_no_sense_has_a_problem_in_words(

@@ -28,7 +28,7 @@ def test_rows_and_memory_of_lookahead_are_told() -> None:
 
 def test_auto_promises_no_number() -> None:
     html = cost_html(Decoding("auto"), PRICE, "demo")
-    assert "as many rows as are fastest" in html and "per step</b>" not in html
+    assert "as many positions (rows) as are fastest" in html and "per step</b>" not in html
 
 
 def test_a_models_name_cannot_write_html() -> None:
