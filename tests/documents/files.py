@@ -19,6 +19,7 @@ from pypdf.generic import (
     DictionaryObject,
     FloatObject,
     NameObject,
+    NumberObject,
     TextStringObject,
 )
 
@@ -35,12 +36,19 @@ FONT = DictionaryObject(
 )
 
 
-def pdf(path: Path, *pages: str, password: str = "") -> Path:
+NUMBERS = ArrayObject([NumberObject(65), *(NameObject(f"/g{number}") for number in range(60))])
+UNNAMED = DictionaryObject(
+    {**FONT, NameObject("/Encoding"): DictionaryObject({NameObject("/Differences"): NUMBERS})}
+)
+"""A font whose letters have numbers for names."""
+
+
+def pdf(path: Path, *pages: str, password: str = "", font: DictionaryObject = FONT) -> Path:
     """A PDF with these lines on its pages."""
     writer = PdfWriter()
     for text in pages:
         page = writer.add_blank_page(300, 300)
-        fonts = DictionaryObject({NameObject("/F1"): writer._add_object(FONT)})
+        fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
         page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
         content = DecodedStreamObject()
         lines = "".join(f"({line}) Tj 0 -14 Td " for line in text.splitlines())

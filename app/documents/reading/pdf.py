@@ -4,10 +4,11 @@ The values of a page's form fields and its comments follow its text.
 """
 
 import ctypes
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from pypdfium2 import PdfDocument, PdfiumError, PdfPage, raw
+from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
 from app.errors import DocumentUnreadable
@@ -18,30 +19,57 @@ HYPHEN = "\ufffe"
 """PDFium's sign for a hyphen at the end of a line."""
 TYPED = (b"V", b"Contents")
 """What users type into a PDF: the values of form fields and the texts of comments."""
+BULLET = re.compile(r"^[\uf000-\uf0ff](?=\s)", re.MULTILINE)
+"""A bullet of a list in a font of symbols."""
+CONTROLS = re.compile(r"[\0-\x08\x0e-\x1f\x7f-\x9f]")
+NOT_LETTERS = re.compile(
+    r"[\ue000-\uf8ff\ufff0-\ufffd\U000f0000-\U0010ffff]|\(cid:\d+\)|/(?:g|gid|cid|glyph|uni|[A-Z])\d{1,5}\b"
+)
+MOST_CONTROLS, MOST_OTHERS = 0.04, 0.2
+"""Largest shares of such characters on a page that counts as text."""
+TRIED = 200
+"""Maximum number of characters of a page whose meaning in their font is looked up."""
+LEAST_COMMON = 0.1
+"""The smallest share of stop words with which a text of unknown letters counts as text; half is usual."""
+LISTED = 20
+EMPTY = "without text, pictures perhaps: left out."
+BROKEN = "could not be read: left out."
+GARBLED = "without readable letters: left out; have them recognised (OCR)."
 
 
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a PDF. Raises DocumentUnreadable if it is encrypted or has only pictures."""
+    """Yields the text of a PDF. Raises DocumentUnreadable if it is encrypted or no page has text."""
     with _opened(path, name) as document:
         total = len(document)
-        empty = broken = 0
-        for number in range(total):
-            text = _page_text(document, number)
-            empty += text == ""
-            broken += text is None
-            yield TextPiece((PAGE_BREAK if number else "") + _tidied(text or "") + "\n\n")
-            yield ReadProgress(number + 1, total)
+        left_out: dict[str, list[int]] = {EMPTY: [], BROKEN: [], GARBLED: []}
+        for number in range(1, total + 1):
+            text, reason = _page_text(document, number - 1)
+            if reason:
+                left_out[reason].append(number)
+            yield TextPiece((PAGE_BREAK if number > 1 else "") + _tidied(text) + "\n\n")
+            yield ReadProgress(number, total)
         if document.get_formtype() in (raw.FORMTYPE_XFA_FULL, raw.FORMTYPE_XFA_FOREGROUND):
             yield ReadNote("It has an XFA form, whose values may be missing.")
-    if empty + broken == total:
+    if sum(map(len, left_out.values())) == total:
+        without = "letters that can be read" if left_out[GARBLED] else "text"
         raise DocumentUnreadable(
-            f"{name} has no text in its {counted(total, 'page')}, only pictures: have the text recognised (OCR) "
-            "first, and add what comes out."
+            f"{name} has no {without} in its {counted(total, 'page')}, only pictures"
+            f"{' or unnamed letters' if left_out[GARBLED] else ''}: have the text recognised (OCR) first, and add "
+            "what comes out."
         )
-    if empty:
-        yield ReadNote(f"{counted(empty, 'page')} of {total:,} without text, pictures perhaps: left out.")
-    if broken:
-        yield ReadNote(f"{counted(broken, 'page')} of {total:,} could not be read: left out.")
+    yield from (
+        ReadNote(f"{_listed(some)} of {total:,} {reason}") for reason, some in left_out.items() if some
+    )
+
+
+def _listed(pages: Sequence[int]) -> str:
+    """Lists the numbers of pages: "Pages 2, 5-7"."""
+    known = frozenset(pages)
+    begins = [one for one in pages if one - 1 not in known]
+    ends = [one for one in pages if one + 1 not in known]
+    runs = [str(begin) if begin == end else f"{begin}-{end}" for begin, end in zip(begins, ends, strict=True)]
+    more = f" and {len(runs) - LISTED} more places" if len(runs) > LISTED else ""
+    return f"Page{'s' if len(pages) > 1 else ''} {', '.join(runs[:LISTED])}{more}"
 
 
 def _opened(path: Path, name: str) -> PdfDocument:
@@ -55,14 +83,49 @@ def _opened(path: Path, name: str) -> PdfDocument:
         ) from error
 
 
-def _page_text(document: PdfDocument, number: int) -> str | None:
-    """Returns the text of a page and what was typed on it; None if the page is damaged."""
+def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
+    """Returns the text of a page and what was typed on it, and why its text was left out, if it was."""
     try:
         page = document[number]
-        text = page.get_textpage().get_text_range()
-        return "\n".join(filter(None, (text.strip(), *_typed(page))))
+        written = page.get_textpage()
+        text = BULLET.sub("\u2022", written.get_text_range().strip())
+        typed = "\n".join(_typed(page))
+        if _is_garbled(text.replace(HYPHEN, "")) or (_is_unnamed(written) and not _has_stop_words(text)):
+            return typed, GARBLED
+        return "\n".join(filter(None, (text, typed))), "" if text or typed else EMPTY
     except PdfiumError:
-        return None
+        return "", BROKEN
+
+
+def _is_garbled(text: str) -> bool:
+    """Returns whether a text has many control characters, private or replaced ones, names of glyphs, or twice each
+    letter, as in "DDeeppoossiitt"."""
+    size = len(text)
+    words = re.findall(r"\w{4,}", text)
+    doubled = sum(len(word) % 2 == 0 and word[::2] == word[1::2] for word in words)
+    return (
+        len(CONTROLS.findall(text.replace("\x02", ""))) > MOST_CONTROLS * size
+        or sum(map(len, NOT_LETTERS.findall(text))) > MOST_OTHERS * size
+        or doubled > max(1, len(words) / 2)
+    )
+
+
+def _is_unnamed(page: PdfTextPage) -> bool:
+    """Returns whether the font of most characters of a page does not say which letters they are."""
+    size: int = page.count_chars()
+    tried = range(0, size, size // TRIED + 1)
+    unnamed = [one for one in tried if raw.FPDFText_HasUnicodeMapError(page, one) == 1]
+    return len(unnamed) > len(tried) / 2
+
+
+def _has_stop_words(text: str) -> bool:
+    """Returns whether a text has words of a language: a font may leave its letters unnamed and yet have them in
+    the usual places."""
+    from app.documents.search.languages import language_of  # takes a second, and few files need it
+    from app.documents.search.terms import asked
+
+    words = asked(text, [language_of(text)])
+    return sum(word.is_common for word in words) > LEAST_COMMON * len(words)
 
 
 def _typed(page: PdfPage) -> Iterator[str]:

@@ -46,9 +46,29 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     path = files.pdf(tmp_path / "eggs.pdf", "Eggs boil for infor-\nmation of cooks.", "Six minutes.", "")
     text, notes = read(path)
     assert text == "Eggs boil for information of cooks.\n\n\fSix minutes.\n\n\f\n\n"
-    assert notes == ["1 page of 3 without text, pictures perhaps: left out."]
+    assert notes == ["Page 3 of 3 without text, pictures perhaps: left out."]
     moved = [one for one in open_reader(path, "eggs.pdf").messages() if isinstance(one, ReadProgress)]
     assert moved[-1] == ReadProgress(3, 3)
+
+
+@pytest.mark.parametrize("page", ["/g12/g34/g5 /g7/g8", "(cid:12)(cid:9) (cid:3)", "\x0f\x10\x11 \x12\x0f",
+                                  "DDeeppoossiitt:: 990000 eeuurrooss"])  # fmt: skip
+def test_a_page_without_letters_is_left_out_and_told(tmp_path: Path, page: str) -> None:
+    pages = ["The rent is 740 euros.", page, page, "It is due in May.", page]
+    text, notes = read(files.pdf(tmp_path / "lease.pdf", *pages))
+    assert " ".join(text.split()) == "The rent is 740 euros. It is due in May."
+    assert notes == ["Pages 2-3, 5 of 5 without readable letters: left out; have them recognised (OCR)."]
+
+
+def test_letters_that_a_font_does_not_name_count_if_they_are_words(tmp_path: Path) -> None:
+    words = files.pdf(
+        tmp_path / "lease.pdf", "The rent is 740 euros and it is due in May.", font=files.UNNAMED
+    )
+    assert read(words)[0].startswith("The rent is 740 euros")
+    with pytest.raises(
+        DocumentUnreadable, match="no letters that can be read in its 1 page, only pictures or un"
+    ):
+        read(files.pdf(tmp_path / "shifted.pdf", "GUR ERAG VF QHR VA ZNL", font=files.UNNAMED))
 
 
 def test_a_pdf_that_anybody_may_open_is_read_though_it_is_encrypted(tmp_path: Path) -> None:
