@@ -24,7 +24,7 @@ from pypdf.generic import (
 )
 
 SPACES = (
-    f"{nsdecls('w')} xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006'"
+    f"{nsdecls('w', 'wp')} xmlns:mc='http://schemas.openxmlformats.org/markup-compatibility/2006'"
     " xmlns:m='http://schemas.openxmlformats.org/officeDocument/2006/math'"
 )
 FONT = DictionaryObject(
@@ -92,9 +92,11 @@ def docx(path: Path) -> Path:
     return path
 
 
-def marked_docx(path: Path, body: str, footnotes: str = "", header: str = "") -> Path:
+def marked_docx(path: Path, body: str, footnotes: str = "", header: str = "", lists: str = "") -> Path:
     """A Word document with this markup in it; runs are written as [words]."""
     document = Document()
+    if lists:
+        document.part.numbering_part.element[:] = _elements(lists)
     for element in _elements(body):
         document.element.body.insert_element_before(element, "w:sectPr")
     if footnotes:

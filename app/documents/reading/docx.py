@@ -29,14 +29,13 @@ from docx.oxml.parser import parse_xml
 from docx.oxml.xmlchemy import BaseOxmlElement as Element
 from docx.styles.style import BaseStyle
 
+from app.documents.reading.numbering import BULLET, MAX_BASED, WORD, Numbering, value
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
 from app.errors import DocumentUnreadable
 from app.values.display_text import counted
 
 TYPES = "[Content_Types].xml"
 WORDPROCESSING = b"wordprocessingml"
-MAX_BASED = 10
-"""Maximum number of base styles that are followed."""
 LARGEST = 300 * 2**20
 """Maximum number of bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
 STEP = 100
@@ -46,18 +45,19 @@ NOTE_PARTS = (
 MARGINS = (RELATION.HEADER, RELATION.FOOTER)
 HEADING = re.compile(r"heading (\d)", re.IGNORECASE)
 TITLE = "Title"
+OUTLINE = frozenset("012345678")
 
 
 def _named(names: str, prefix: str = "w") -> frozenset[str]:
     return frozenset(f"{{{nsmap[prefix]}}}{name}" for name in names.split())
 
 
-WORD = f"{{{nsmap['w']}}}"
 MARKUP = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 MATHS = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 
 TEXTS = frozenset((f"{WORD}t", f"{MATHS}t"))
 SIGNS = {f"{WORD}tab": "\t", f"{WORD}br": "\n", f"{WORD}cr": "\n", f"{WORD}noBreakHyphen": "-"}
+PICTURE = f"{{{nsmap['wp']}}}docPr"
 BOX = f"{WORD}txbxContent"
 NOTES = _named("footnoteReference endnoteReference commentReference")
 COMMENT = f"{WORD}commentReference"
@@ -86,6 +86,9 @@ class Markup:
 
     styles: Mapping[str, str]
     notes: dict[tuple[str, str], Element]
+    numbering: Numbering
+    capitals: list[str] = field(default_factory=list)
+    """Drop caps, which are paragraphs of their own before the paragraph that they begin."""
 
     def markdown(self, block: Element) -> str:
         """Writes a part of a document's body: a paragraph, a table, or an element around some of them."""
@@ -96,26 +99,33 @@ class Markup:
     def _paragraph(self, element: Element) -> str:
         found = _contents(element)
         text = "".join(found.words).strip()
+        if (frame := _child(element, "pPr", "framePr")) is not None and frame.get(
+            f"{WORD}dropCap", "none"
+        ) != "none":
+            self.capitals.append(text)
+            return ""
+        while self.capitals:
+            text = self.capitals.pop() + text
+        label = self.numbering.label(element)
         boxes = "".join(map(self._children, found.boxes))
         notes = "".join(
             ("Comment: " if note[0] == COMMENT else "") + self._children(self.notes.pop(note))
             for note in found.notes
             if note in self.notes
         )
-        return (self._as_styled(element, text) if text else "") + boxes + notes
+        return (self._as_styled(element, text, label) if text else "") + boxes + notes
 
     def _children(self, element: Element) -> str:
         return "".join(map(self.markdown, element))
 
-    def _as_styled(self, element: Element, text: str) -> str:
-        named = _child(element, "pPr", "pStyle")
-        style = self.styles.get(named.get(f"{WORD}val", ""), "") if named is not None else ""
-        heading = HEADING.match(style)
+    def _as_styled(self, element: Element, text: str, label: str) -> str:
+        style = self.styles.get(value(element, "pPr/pStyle"), "")
+        heading = HEADING.match(_outlined(element) or style)
+        numbered = f"{label} {text}" if label else text
         if heading or style == TITLE:
             level = int(heading[1]) if heading else 1
-            return f"{'#' * min(level or 1, 6)} {_on_a_line(text)}\n\n"
-        is_item = style.startswith("List") or _child(element, "pPr", "numPr") is not None
-        return f"- {text}\n" if is_item else f"{text}\n\n"
+            return f"{'#' * min(level or 1, 6)} {_on_a_line(numbered.removeprefix(f'{BULLET} '))}\n\n"
+        return f"{numbered}\n" if label else f"- {text}\n" if style.startswith("List") else f"{text}\n\n"
 
     def _table(self, table: Element) -> str:
         rows = (row for row in _within_children(table, {ROW}) if _child(row, "trPr", "del") is None)
@@ -146,6 +156,8 @@ def _collect(element: Element, found: _Paragraph) -> None:
             found.boxes.append(one)
         elif one.tag in NOTES:
             found.notes.append((one.tag, one.get(f"{WORD}id", "")))
+        elif one.tag == PICTURE and (words := one.get("descr") or one.get("title")):
+            found.words.append(f" [Picture: {_on_a_line(words)}] ")
         elif one.tag not in UNSEEN:
             _collect(one, found)
 
@@ -180,7 +192,11 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
     document = Document(package)
     body = document.element.body
     styles = {style.style_id: _style_name(style) for style in document.styles}
-    blocks, total, done = map(Markup(styles, dict(_notes(document))).markdown, body), len(body), 0
+    lists = next(_parts(document, RELATION.NUMBERING), None)
+    elements = {style.style_id: style.element for style in document.styles}
+    numbering = Numbering(parse_xml(lists.blob) if lists else None, elements)
+    markup = Markup(styles, dict(_notes(document)), numbering)
+    blocks, total, done = map(markup.markdown, body), len(body), 0
     while some := list(islice(blocks, STEP)):
         done += len(some)
         yield TextPiece("".join(some))
@@ -208,13 +224,19 @@ def _parts(document: Opened, relation: str) -> Iterator[Part]:
 
 
 def _style_name(style: BaseStyle) -> str:
-    """Returns the name of a style, or of the heading's style on which it is based."""
+    """Returns the name of a style, or of the heading that it is or on which it is based."""
     based: BaseStyle | None = style
     for _ in range(MAX_BASED):
-        if based is None or HEADING.match(based.name or ""):
+        if based is None or HEADING.match(name := _outlined(based.element) or based.name or ""):
             break
         based = getattr(based, "base_style", None)  # only styles of paragraphs and letters have one
-    return (based.name if based else style.name) or ""
+    return (name if based else style.name) or ""
+
+
+def _outlined(element: Element) -> str:
+    """Returns the name of the heading that a paragraph or style is by its level in the document's outline."""
+    level = value(element, "pPr/outlineLvl")
+    return f"heading {int(level) + 1}" if level in OUTLINE else ""
 
 
 def _package(path: Path, name: str) -> tuple[str | IO[bytes], int]:

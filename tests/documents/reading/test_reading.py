@@ -109,8 +109,14 @@ def test_a_word_document_keeps_its_structure(tmp_path: Path) -> None:
         ("<w:tbl><w:tr><w:tc><w:p>[outer]</w:p><w:tbl><w:tr><w:tc><w:p>[inner]</w:p></w:tc></w:tr></w:tbl></w:tc>"
          "</w:tr><w:tr><w:trPr><w:del/></w:trPr><w:tc><w:p>[deleted]</w:p></w:tc></w:tr></w:tbl>",
          "| outer | inner | |\n\n"),
+        ("<w:p><w:pPr><w:framePr w:dropCap='drop'/></w:pPr>[T]</w:p><w:p>[he rent is 740 euros.]</w:p>",
+         "The rent is 740 euros.\n\n"),
+        ("<w:p>[Plan:]<w:r><w:drawing><wp:inline><wp:docPr id='1' name='i' descr='The exit is left.'/></wp:inline>"
+         "</w:drawing></w:r></w:p>", "Plan: [Picture: The exit is left.]\n\n"),
+        ("<w:p><w:pPr><w:outlineLvl w:val='1'/></w:pPr>[Delivery]</w:p>", "## Delivery\n\n"),
     ],
-    ids=["inserted", "control", "control around", "moved", "formula", "box", "across", "down", "nested"],
+    ids=["inserted", "control", "control around", "moved", "formula", "box", "across", "down", "nested",
+         "drop cap", "picture", "outline"],
 )  # fmt: skip
 def test_a_word_document_loses_no_words(tmp_path: Path, markup: str, text: str) -> None:
     assert read(files.marked_docx(tmp_path / "lease.docx", markup)) == (text, [])

@@ -1,0 +1,152 @@
+"""Finds the automatic numbers of a Word document's paragraphs, which are not in their text.
+
+level 1 of list 3, whose text is "%1.%2", below the second paragraph of level 0    ->  "2.1"
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from docx.oxml.ns import nsmap
+from docx.oxml.xmlchemy import BaseOxmlElement as Element
+
+WORD = f"{{{nsmap['w']}}}"
+MAX_BASED = 10
+"""Styles that are followed from one to the style on which it is based."""
+BULLET = "-"
+ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
+         (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+PLACE = re.compile(r"%([1-9])")
+
+
+def value(element: Element, path: str) -> str:
+    """Returns the value of the element at this path, such as "pPr/pStyle"; "" without it."""
+    found = element.find("/".join(WORD + name for name in path.split("/")))
+    return "" if found is None else str(found.get(f"{WORD}val", ""))
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """How a level counts. It begins anew after a level above `restart`. `text` is its number's form: "%1.%2"."""
+
+    start: int
+    kind: str
+    text: str
+    restart: int
+    is_legal: bool
+
+
+@dataclass(slots=True)
+class _List:
+    """A list: its levels, its numbers so far, which all lists of a kind share, and where it begins anew."""
+
+    levels: dict[int, _Level]
+    counts: dict[int, int]
+    begins: dict[int, int] = field(default_factory=dict)
+
+
+class Numbering:
+    """Counts the paragraphs of a document's lists."""
+
+    def __init__(self, root: Element | None, styles: Mapping[str, Element]) -> None:
+        """Prepares the lists of a document; `styles` are its styles by id."""
+        found = () if root is None else root
+        self._styles = styles
+        self._defined = {one.get(f"{WORD}numId"): one for one in found if one.tag == f"{WORD}num"}
+        self._kinds = {
+            one.get(f"{WORD}abstractNumId"): one for one in found if one.tag == f"{WORD}abstractNum"
+        }
+        self._counts: dict[str, dict[int, int]] = {}
+        self._lists: dict[str, _List] = {}
+
+    def label(self, paragraph: Element) -> str:
+        """Returns the number of the next paragraph, BULLET, or "" if it is in no list."""
+        number, place = self._place(paragraph)
+        if number not in self._defined:
+            return ""
+        one = self._lists.get(number) or self._lists.setdefault(number, self._read(number))
+        level, counts = one.levels.get(place), one.counts
+        if level is None:
+            return ""
+        counts[place] = one.begins.pop(place, counts.get(place, level.start - 1) + 1)
+        for deeper in [lower for lower in counts if place < lower and place < one.levels[lower].restart]:
+            del counts[deeper]
+        return (
+            BULLET
+            if level.kind == "bullet"
+            else PLACE.sub(lambda at: _part(int(at[1]) - 1, level, one), level.text)
+        )
+
+    def _place(self, paragraph: Element) -> tuple[str, int]:
+        """Returns the id of a paragraph's list and its level, by the paragraph or by its style."""
+        level = ""
+        for style, element in self._with_styles(paragraph):
+            level = level or value(element, "pPr/numPr/ilvl")
+            if number := value(element, "pPr/numPr/numId"):
+                return number, _whole(level) if level else self._level_of(number, style)
+        return "", 0
+
+    def _with_styles(self, paragraph: Element) -> Iterator[tuple[str, Element]]:
+        yield "", paragraph
+        style = value(paragraph, "pPr/pStyle")
+        for _ in range(MAX_BASED):
+            if style not in self._styles:
+                break
+            yield style, self._styles[style]
+            style = value(self._styles[style], "basedOn")
+
+    def _level_of(self, number: str, style: str) -> int:
+        """Returns the level of a list that belongs to this style."""
+        levels = self._kind(number).findall(f"{WORD}lvl") if style and number in self._defined else []
+        return next((_whole(one.get(f"{WORD}ilvl")) for one in levels if value(one, "pStyle") == style), 0)
+
+    def _kind(self, number: str) -> Element:
+        """Returns the definition of a list, which may be that of a style."""
+        kind: Element = self._kinds.get(value(self._defined[number], "abstractNumId"), self._defined[number])
+        style = self._styles.get(value(kind, "numStyleLink"))
+        other = "" if style is None else value(style, "pPr/numPr/numId")
+        if other in self._defined:
+            kind = self._kinds.get(value(self._defined[other], "abstractNumId"), kind)
+        return kind
+
+    def _read(self, number: str) -> _List:
+        kind, changed = self._kind(number), self._defined[number].findall(f"{WORD}lvlOverride")
+        levels = [
+            *kind.findall(f"{WORD}lvl"),
+            *(one for each in changed for one in each.findall(f"{WORD}lvl")),
+        ]
+        begins = {
+            _whole(one.get(f"{WORD}ilvl")): _whole(begin)
+            for one in changed
+            if (begin := value(one, "startOverride"))
+        }
+        counts = self._counts.setdefault(kind.get(f"{WORD}abstractNumId", ""), {})
+        return _List({_whole(one.get(f"{WORD}ilvl")): _level(one) for one in levels}, counts, begins)
+
+
+def _level(element: Element) -> _Level:
+    kind, restart = value(element, "numFmt"), value(element, "lvlRestart") or element.get(f"{WORD}ilvl")
+    text = "" if kind == "none" else value(element, "lvlText").strip()
+    is_legal = element.find(f"{WORD}isLgl") is not None
+    return _Level(_whole(value(element, "start")), kind, text, _whole(restart), is_legal)
+
+
+def _part(place: int, wanted: _Level, one: _List) -> str:
+    level = one.levels.get(place, wanted)
+    return written(one.counts.get(place, level.start), "decimal" if wanted.is_legal else level.kind)
+
+
+def written(number: int, kind: str) -> str:
+    """Writes a number as a list of this kind does: 4, 04, d, iv."""
+    found = f"{number:02}" if kind == "decimalZero" else str(number)
+    if kind.endswith("Letter") and number > 0:
+        found = chr(ord("a") + (number - 1) % 26) * min((number + 25) // 26, 9)
+    elif kind.endswith("Roman") and 0 < number < 4000:
+        found = ""
+        for size, sign in ROMAN:
+            found, number = found + sign * (number // size), number % size
+    return found.upper() if kind.startswith("upper") else found
+
+
+def _whole(text: str | None) -> int:
+    return int(text) if text and text.isdecimal() else 0
