@@ -54,8 +54,7 @@ Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
 Some = Annotated[list[T], Field(fail_fast=True)]
-"""A list of which only the first wrong entry is reported: to describe a million wrong entries would take
-seconds."""
+"""A list of which only the first wrong entry is reported, because describing a million would take seconds."""
 
 
 class Body(BaseModel):

@@ -140,7 +140,7 @@ class ResponsePlan(ChatPlan):
         return newest
 
     def _write(self, item: Json, part: Json, text: str) -> Iterator[Json]:
-        """Add text to the item that is being written; to a new one if that is of another type."""
+        """Add text to the item that is being written, or to a new item if the current one has another type."""
         if not self._is_open or self._newest["type"] != item["type"]:
             yield from self._begin(item, part)
         self._newest["content"][0]["text"] += text

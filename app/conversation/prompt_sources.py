@@ -209,8 +209,8 @@ def _citation(number: int, hit: PassageHit, starts: Mapping[int, int]) -> Citati
 
 def _spent(before: tuple[Message, ...], message: Message, sources: int, room: PromptRoom) -> TokenBudget:
     head = before[:1] if before and before[0].role == "system" else ()
-    # The system prompt is counted with a question after it, because some templates refuse a system prompt alone,
-    # and some add one of their own if there is none.
+    # The system prompt is counted with a question after it, because some templates refuse a lone system prompt, and
+    # some add a default one if there is none.
     asked = room.count((*head, message))
     question = asked - room.count((*head, Message("user", ""))) if head else asked
     system = asked - question

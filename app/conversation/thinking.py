@@ -1,8 +1,8 @@
 """A model's thought before it answers: <think>…</think> at the start of a reply, and how long it took.
 
-The engine writes the thoughts of all models in this form. Older versions stored a reply without the opening tag if
-the prompt had ended with it; in such a reply, an end tag alone on its line ends the thought. A tag that a reply
-merely mentions does not count.
+The engine writes the thoughts of all models between these tags. Older versions stored a reply without the opening
+tag if the prompt had ended with it; in such a reply, an end tag alone on its line ends the thought. A tag that a
+reply merely mentions does not count.
 
     "<think>\\nhm\\n</think>\\n\\nYes."  ->  thought "hm", answer "Yes."
     "`</think>` ends a thought."         ->  answer alone

@@ -6,8 +6,8 @@ uvicorn closes idle keep-alive connections only. `TimeoutProtocol` checks every 
     less than a kilobyte of a body since the last check  closed, unless the app itself does not read more
     a response that is not read                          closed after some checks: a laptop may have been asleep
 
-Streams without new data, and WebSockets, are left alone. Of the connections without a request only the newest
-MOST_WAITING are kept, so that file descriptors are left for browsers, which send their request at once.
+Streams without new data, and WebSockets, are left alone. Only the newest MOST_WAITING connections without a request
+are kept, so that file descriptors are left for browsers, which send their request at once.
 """
 
 import asyncio

@@ -8,7 +8,7 @@ product. Here the copy is made once, at load, and replaces the weight:
     the same, packed                           240 us, reading 3.5 MB at 15 GB/s
 
 In bfloat16 the product stays bitwise identical. In float32 torch would use another library, in which rounding
-depends on the number of rows; with packed weights it does so less.
+depends on the number of rows; with packed weights it depends on that less.
 """
 
 import platform

@@ -1,5 +1,5 @@
-"""Changes a row's logits before a token is drawn: penalties and biases. Grammars (`grammar.py`) do so, too; their
-types are here, because drafters need them on machines without llguidance.
+"""Changes a row's logits before a token is drawn: penalties and biases. Grammars (`grammar_mask.py`) change logits,
+too; their types are here, because drafters need them on machines without llguidance.
 
 The change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
 tokens of its own path. Each drafted branch is thus checked with its own penalties and its own state of the
@@ -77,7 +77,7 @@ class TokenCounts:
         """Count the tokens from index `start` of a history on."""
         self._start = start
         self._counted: list[int] = []
-        self._places: dict[int, int] = {}  # of tokens in the two tensors
+        self._places: dict[int, int] = {}  # each token's index in the two tensors
         self._ids, self._times = torch.empty(0, dtype=torch.long), torch.empty(0)
 
     @torch.inference_mode()

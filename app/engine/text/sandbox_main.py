@@ -134,7 +134,7 @@ def _filled(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any
 
 @lru_cache(8)
 def _compiled(template: str) -> Any:
-    """Compile a template as transformers does, but let it append to lists: Kimi K2's template does so."""
+    """Compile a template as transformers does, but let it append to lists, as Kimi K2's template does."""
     from jinja2.sandbox import SandboxedEnvironment
     from transformers.utils.chat_template_utils import _compile_jinja_template
 

@@ -16,7 +16,7 @@ process dies, the system closes the connection; if the browser does not answer p
 
     page -> server    {"drawn": true}     the page shows the last frame
                       {"active": true}    the user uses the page
-                      {"typed": text}     what stands in the message box
+                      {"typed": text}      the text of the message box
     server -> page    {part: value, ...}  see page_stream.py
 """
 

@@ -46,7 +46,7 @@ class AppContext:
 class Endpoint:
     """The address at which the page is served.
 
-    `token` gives access ("" if none is needed); each code does so once. `quit_requested` ends the app;
+    `token` gives access ("" if none is needed); each of `one_time_codes` does once. `quit_requested` ends the app;
     `raise_requested` brings its own window, if it has one, to the front."""
 
     host: str
