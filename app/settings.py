@@ -107,8 +107,8 @@ class Settings:
         return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
 
     def choice_of(self, name: str) -> ModelChoice:
-        """Return how this model was loaded last, in any revision. The default is the current device and attention
-        backend."""
+        """Return how this model was loaded last, in any revision; by default with the current device and
+        attention."""
         automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
         return replace([*self._loads_of(name), automatic][0], name=name)
 

@@ -1,5 +1,4 @@
-"""Builds the app (log, database, engine, models, documents, conversations and page), and closes its parts in
-order."""
+"""Builds the app (log, database, engine, models, documents, conversations, page), and closes its parts in order."""
 
 import logging
 from collections.abc import Iterator

@@ -102,8 +102,7 @@ def _key_in(headers: Headers) -> str:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Report the client as disconnected once a body has more than LARGEST_BODY bytes; its header may give no
-    length."""
+    """Report the client as disconnected once a body exceeds LARGEST_BODY bytes; its header may give no length."""
     received = 0
 
     async def receive_some() -> Message:

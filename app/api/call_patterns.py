@@ -178,8 +178,7 @@ def _literal(text: str) -> Any:
 
 
 def _kinds(schema: Any) -> set[str]:
-    """Return the types that a schema allows: its own, those of its alternatives, and those of its enumerated
-    values."""
+    """Return the types that a schema allows: its own, its alternatives', and those of its enumerated values."""
     kinds = set[str]()
     for one in _alternatives(schema):
         kind = one.get("type")
@@ -204,8 +203,7 @@ def member_schema(schema: Any, key: str) -> Any:
 
 
 def loose_json(text: str, quote: str) -> str:
-    """Translate a value to JSON: strings in other quotes, keys without quotes, and Python's True, False and
-    None."""
+    """Translate a value to JSON: other quotes, keys without quotes, and Python's True, False and None."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
     pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
 

@@ -119,8 +119,7 @@ def _call(call: CalledTool, number: int, form: CallFormat) -> ToolCall:
 
 
 def _answers(text: str, calls: Sequence[ToolCall], form: CallFormat, thought: str) -> list[Message]:
-    """Return the assistant's text and calls as one message, or a message per call if the template takes only
-    one."""
+    """Return the assistant's text and calls as one message, or one per call if the template needs that."""
     if form.can_repeat or not calls:
         return [Message("assistant", text, tuple(calls), thought=thought)]
     first, *others = calls

@@ -80,8 +80,7 @@ class OllamaEmbed(OllamaFields):
 
 
 class OllamaPlan(ChatPlan):
-    """The lines of a reply in Ollama's format: its thought and text as they come, then its calls, then
-    statistics."""
+    """The lines of a reply in Ollama's format: thought and text as they come, then calls, then statistics."""
 
     path = "/api/"
     media_type = "application/x-ndjson"

@@ -204,8 +204,7 @@ class ToolCallParser:
         return [*found, TextDelta(text)] if text else found
 
     def _first(self) -> list[Delta] | None:
-        """Decide from the reply's beginning whether it starts with text or with a call; None if more text is
-        needed."""
+        """Decide from the reply's beginning whether it is text or a call; None if more text is needed."""
         start = self._held.lstrip()
         if not start:
             return None

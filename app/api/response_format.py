@@ -1,5 +1,4 @@
-"""The format that a client wants its answer in, and the grammar of that format: a JSON Schema, a pattern or
-rules."""
+"""The format that a client requests for the answer, and its grammar: a JSON Schema, a pattern or rules."""
 
 import json
 from typing import Any, Literal

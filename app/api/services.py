@@ -1,5 +1,4 @@
-"""What the API uses of the app: the engine, the models that clients may name, and the lock by which they take
-turns."""
+"""What the API uses of the app: the engine, the models that clients may name, and the lock for taking turns."""
 
 import asyncio
 import threading

@@ -99,8 +99,7 @@ class ToolUse:
 
     @property
     def prompt(self) -> str:
-        """The part of the system prompt that explains the tools; "" if there are none or the template writes
-        them."""
+        """The part of the system prompt that explains the tools; "" without tools, or if the template does it."""
         if not self.offered or self.calls.shows_tools:
             return ""
         return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in self._shown))

@@ -101,7 +101,6 @@ def summary_or_none(connection: sqlite3.Connection, chat: int) -> ChatSummary | 
 
 
 def summary_of(row: sqlite3.Row) -> ChatSummary:
-    """Reads the summary from a chat's row."""
     return ChatSummary(row["id"], row["title"], row["folder"], bool(row["is_pinned"]), row["updated"])
 
 
@@ -288,7 +287,6 @@ def used_collections(connection: sqlite3.Connection) -> frozenset[int]:
 
 
 def settings_of(row: sqlite3.Row) -> ChatSettings:
-    """Reads the settings from a chat's row."""
     return ChatSettings(
         row["system"],
         value_from_json(Sampling, row["sampling"]),

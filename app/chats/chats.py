@@ -193,7 +193,6 @@ class ChatStores:
         return self.stored.changes, self.private.changes
 
     def of(self, chat: int) -> Chats:
-        """Returns the store that has this chat."""
         return self.private if is_private(chat) else self.stored
 
     def delete_all(self) -> None:

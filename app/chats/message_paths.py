@@ -92,8 +92,7 @@ def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int,
 
 
 def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """Returns the messages that the model reads before a new question below a message, by default the shown
-    leaf."""
+    """Returns what the model reads before a new question below a message, by default the shown leaf."""
     return _texts(_without_unanswered(_without_failed_turns(_path(connection, chat, upto)), "user"))
 
 

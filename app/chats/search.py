@@ -47,8 +47,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tuple[ChatSearchResult, ...]:
     """Finds all chats with all of these words in their title or in one message, the last used chats first.
 
-    The last word matches as a prefix. The first `excerpts` results have an excerpt of the newest matching
-    message."""
+    The last word matches as a prefix. The first `excerpts` results quote the newest matching message."""
     query = fts_query(words)
     if not query:
         return ()

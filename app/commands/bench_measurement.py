@@ -1,5 +1,4 @@
-"""The runs of `bench`: contestants answer the same prompts in turn, so that changes of the machine's speed cancel
-out."""
+"""The runs of `bench`: contestants answer prompts in turn, so that changes of the machine's speed cancel out."""
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -21,8 +20,7 @@ from app.values.messages import ModelChoice, Options, Prompt
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One reply: all its tokens; its counts of tokens, steps, seconds, rows and hits exclude the first forward
-    pass."""
+    """One reply: all tokens; the counts of tokens, steps, seconds, rows and hits exclude the prefill."""
 
     token_ids: tuple[int, ...]
     tokens: int

@@ -98,8 +98,7 @@ def _json_lines() -> Show:
 
 
 def _into(bars: Progress) -> Show:
-    """Return a function that shows a bar for the whole download, and a bar for each file that is being
-    downloaded."""
+    """Return a function that shows a bar for the whole download, and one for each running file."""
     tasks: dict[str, TaskID] = {}
 
     def show(download: Download) -> None:

@@ -40,8 +40,7 @@ SECONDS_TO_REPORT = 2
 def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
     """Return the plan of the devices that this command uses. Raises BadOption.
 
-    In a process that torchrun started with a rank above 0, this does not return: the process serves rank 0, then
-    exits."""
+    In a process that torchrun started with a rank above 0, this never returns: the process serves rank 0."""
     torchrun = torchrun_rank(os.environ)
     if torchrun and torchrun.rank:
         quiet_imports()
@@ -137,7 +136,7 @@ def embedded_documents(
 ) -> Iterator[tuple[Documents, Engine]]:
     """Open documents together with an engine on this device, by default the app's own.
 
-    For a search it loads the embedding model. If that fails, it prints a note at the end that only words were
+    For a search it loads the embedding model. If that fails, a note at the end reports that only words were
     searched."""
     from app.models_registry import folder_here
 

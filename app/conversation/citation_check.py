@@ -36,8 +36,7 @@ FEWEST_JUDGED = 2
 SUPPORTED = 0.25
 """A source supports a claim if it has at least this share of the claim's words."""
 SIMILAR = 0.2
-"""A source with at least this cosine supports a claim that is worded differently, if no other source is
-nearer."""
+"""A source with this cosine or more supports a claim in other words, if no other source is nearer."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
 """Computes the cosines of each claim with each source; returns an empty list if there is no embedding model."""
 

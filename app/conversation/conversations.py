@@ -275,7 +275,7 @@ class Conversations:
         return False
 
     def _require_ready(self, chat: int) -> None:
-        """Raises StillWriting while a reply is written. Stores a reply that could not be stored before, or raises
+        """Raises StillWriting while a reply is written. Stores a reply that is not stored yet, or raises
         StoreError."""
         if self.is_writing(chat):
             raise StillWriting

@@ -123,8 +123,7 @@ class PromptBuilder:
     def retrieve(self, context: TurnContext, options: Options) -> RetrievedContext:
         """Searches the chat's collections and returns the question with what was found. May wait for the vector.
 
-        A continuation and a comparison get the earlier passages again. Raises DocumentNotFound if a passage's
-        document is gone."""
+        A continuation and a comparison get the earlier passages again. Raises DocumentNotFound."""
         if earlier_reply := context.written or context.compared:
             sources = earlier_reply.sources
             return (

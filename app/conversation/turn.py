@@ -16,8 +16,7 @@ from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import Message, ModelChoice, Options
 
 Overflow = Literal["ask", "oldest", "summarise", "shorter"]
-"""What to do when the chat is too long: ask the user, leave out or summarise the oldest turns, or write a shorter
-reply."""
+"""What to do if the chat is too long: ask the user, leave out or summarise old turns, or write a shorter reply."""
 Messages = tuple[Message, ...]
 
 

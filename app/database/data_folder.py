@@ -130,8 +130,7 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path counts as content that could be lost: not litter, our marker or an empty folder of
-    ours."""
+    """Returns whether a path is content that could be lost: not litter, our marker or our empty folder."""
     if path.is_symlink():
         return True
     if path.is_dir():

@@ -198,8 +198,7 @@ class Database:
 
     @contextmanager
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
-        """Opens a connection for long reads, so that the app is not blocked; if that is impossible, locks the
-        shared one."""
+        """Opens a connection for long reads, so that the app is not blocked; else locks the shared one."""
         if self._is_memory or self._file_id() != self._inode:  # only the shared one reaches a moved file
             with self._lock:
                 yield self._connection

@@ -31,8 +31,7 @@ def is_there(database: Path) -> bool:
 
 
 def require_target(target: Path, source: Path) -> None:
-    """Raises StoreNotUsable if a copy of the source cannot be written to this path: a folder, or the source
-    itself."""
+    """Raises StoreNotUsable if the target of a copy is a folder, or the source itself."""
     if target.is_dir():
         raise StoreNotUsable(f"{target} is a folder. Choose a file in it.")
     if target.exists() and source.exists() and target.samefile(source):

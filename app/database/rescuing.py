@@ -59,8 +59,7 @@ LISTED = {
 }
 """Queries that list the ids of a table from an index, which may be whole although the table is not."""
 LONG_TEXTS = {"message": 5, "document_text": 3}
-"""Tables with long texts, and the number of columns up to the text. If such a row is cut, its beginning is
-saved."""
+"""Tables with long texts, and the number of columns up to the text. The beginning of a cut row is saved."""
 TYPES: dict[str, tuple[type, ...]] = {
     "INTEGER": (int,),
     "REAL": (float, int),

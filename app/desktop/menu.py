@@ -134,7 +134,6 @@ def windows_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> Men
 
 
 def shortcut_script(command: tuple[str, ...], shortcut: Path, icon: Path) -> str:
-    """Return the PowerShell script that makes the shortcut."""
     program, *arguments = command
     return "; ".join(
         (

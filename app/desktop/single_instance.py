@@ -9,8 +9,7 @@ from app.database.data_folder import DataFolder
 from app.errors import DataFolderInUse
 
 RAISE_ROUTE = "/foresight/raise"
-"""The route that raises the native window. It answers 204, or without a window 200 with an address for a
-browser."""
+"""The route that raises the native window. It answers 204; without a window, 200 with an address to open."""
 STARTING_SECONDS = 30.0
 """How long the first instance may take to publish its address."""
 ANSWER_SECONDS = 5.0

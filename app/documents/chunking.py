@@ -73,8 +73,7 @@ TAB = 4
 MAX_DEPTH = 16
 """Maximum number of nested definitions in a path."""
 MAX_LINE = 4_096
-"""The usual length of the parts into which a very long line is divided, because some texts have no line ends
-at all."""
+"""The usual length of the parts into which a very long line is divided; some texts have no line ends."""
 JOINERS = "\u200d\ufe0e\ufe0f"
 
 
@@ -143,8 +142,7 @@ def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
 
 
 def _whole_characters(text: str) -> int:
-    """Returns the length of a part that separates no letter from its combining marks: MAX_LINE, or a little
-    less."""
+    """Returns the length of a part that separates no letter from its combining marks: about MAX_LINE."""
     end = MAX_LINE
     while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
         end -= 1

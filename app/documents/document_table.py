@@ -254,7 +254,6 @@ def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
 
 
 def update(connection: sqlite3.Connection, wanted: int, **columns: object) -> None:
-    """Changes these columns of a document."""
     changes = ", ".join(f"{name} = ?" for name in columns)
     connection.execute(f"UPDATE document SET {changes} WHERE id = ?", (*columns.values(), wanted))
 

@@ -178,8 +178,7 @@ class Documents(Store):
     def imported_into(self, document: int) -> int:
         """Returns the document that has the text of an added document, once `wait` has returned.
 
-        It is another document if the text was a duplicate or a new version. Only imports of this process are
-        known."""
+        It is another document if the text was a duplicate or a new version. Only this process's imports count."""
         return self._worker.imported_into(document)
 
     # What is in them
@@ -222,13 +221,12 @@ class Documents(Store):
         )
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in
-        time."""
+        """Returns the cosine of each text with each other text; () if no embedding model answers in time."""
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Keeps the worker from beginning a long transaction while `has_to_wait()` is true, such as while a reply
-        is written."""
+        """Keeps the worker from long transactions while `has_to_wait()` is true, such as while a reply is
+        written."""
         self._worker.give_way(has_to_wait)
 
     # Its end
@@ -244,8 +242,7 @@ class Documents(Store):
         self._embedding_worker.close()
 
     def _paste_long(self, collection: int, pasted: PastedText) -> int:
-        """Adds a text as a file, which is imported in parts, because storing it at once would block the
-        database."""
+        """Adds a text as a file, which is imported in parts, so that the database is not blocked."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / PASTED
             file.write_text(pasted.text, encoding="utf-8-sig", newline="")

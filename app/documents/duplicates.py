@@ -176,8 +176,7 @@ def _keep_version(connection: sqlite3.Connection, document: int, now: float) -> 
 
 
 def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) -> None:
-    """Adds a note that a document's text was added again, and retries the document if it failed or was
-    cancelled."""
+    """Notes that a document's text was added again, and retries a failed or cancelled document."""
     about = document_table.document(connection, document)
     if about.state in ("failed", "cancelled"):
         document_table.set_state(connection, document, "waiting")

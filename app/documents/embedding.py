@@ -147,8 +147,7 @@ class VectorIndex:
     def nearest(
         self, model: str, vector: Vectors, documents: Sequence[int], limit: int
     ) -> list[tuple[int, float]]:
-        """Returns the passages of these documents nearest to a vector of this model, with their cosines, best
-        first."""
+        """Returns these documents' passages nearest to a vector of this model, with cosines, best first."""
         asked = np.asarray(documents, np.int64)
         found = [
             _cosines(block, np.isin(block.documents, asked), vector) for block in self._now(model, vector)

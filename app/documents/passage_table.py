@@ -58,7 +58,6 @@ def new_passage(title: str, language: str, chunk: Chunk) -> NewPassage:
 
 
 def stored_passages(connection: sqlite3.Connection, document: int) -> StoredPassages:
-    """Reads the stored passages of a document."""
     found: StoredPassages = defaultdict(deque)
     rows = connection.execute(
         "SELECT digest, id, start, end FROM passage WHERE document = ? ORDER BY start, id", (document,)

@@ -86,8 +86,7 @@ class Searcher:
         return with_similarity(fuse(by_words, by_meaning), known), True
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each of the other texts; () if no embedding model answers in
-        time."""
+        """Returns the cosine of each text with each other text; () if no embedding model answers in time."""
         if not self._embedder.model:
             return ()
         vectors = _in_time(self._embedder.embed([*texts, *others]), self._max_wait)

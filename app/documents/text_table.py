@@ -1,5 +1,4 @@
-"""The table of texts. Each is stored in parts of PART characters, so that dividing a position by PART gives its
-part.
+"""The table of texts. Each is stored in parts of PART characters, so that position // PART is a part's number.
 
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """
@@ -76,8 +75,7 @@ def parts(connection: sqlite3.Connection, document: int) -> Iterator[str]:
 
 
 def each_part(database: Database, document: int) -> Iterator[str]:
-    """Yields the parts of a document's text, each in a transaction of its own, so that others can use the
-    database."""
+    """Yields the parts of a document's text, each in its own transaction, so that others get the database."""
     number = 0
     while True:
         with database.reading() as connection:

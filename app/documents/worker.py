@@ -68,8 +68,8 @@ class DocumentWorker:
         return str(self._error or "")
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Keeps the thread from beginning a long transaction while `has_to_wait()` is true, such as while a reply
-        is written."""
+        """Keeps the thread from long transactions while `has_to_wait()` is true, such as while a reply is
+        written."""
         self._has_to_wait = has_to_wait
 
     def start(self) -> None:
@@ -88,7 +88,7 @@ class DocumentWorker:
             task.stop()
 
     def imported_into(self, document: int) -> int:
-        """Returns the document that now has the text of an added document: another one if it was a duplicate or a
+        """Returns the document that now has an added document's text: another if it was a duplicate or a
         version."""
         return self._imported_into.get(document, document)
 
@@ -164,8 +164,7 @@ class DocumentWorker:
             self._import_and_index(document)
 
     def _delete(self, gone: Sequence[int]) -> None:
-        """Deletes the rows of all hidden documents, merges the index, and then deletes these documents
-        themselves."""
+        """Deletes the rows of all hidden documents, merges the index, and deletes these documents."""
         is_more = True
         while is_more and not self._is_closing:
             with self._database.writing() as connection:

@@ -19,8 +19,7 @@ KNOWN_PAIRS = (
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
-    """Return the installed models that can draft for this model, heads first, then the smallest; and a known
-    one."""
+    """Return the installed models that can draft for this one, heads first, then the smallest."""
     installed, digest = list(installed), vocabulary_digest(model.path)
     heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
     ready = [one for one in installed if one.state == "ready" and digest]
@@ -43,8 +42,7 @@ def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
 
 
 def _parameters(model: InstalledModel) -> int:
-    """Return the number of weights in a model's files; 0 if they are invalid. (File sizes depend on the
-    precision.)"""
+    """Count the weights in a model's files; 0 if they are invalid. (File sizes depend on the precision.)"""
     try:
         return read_weights(model.path, model.name).numbers
     except (ModelError, OSError):

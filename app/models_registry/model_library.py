@@ -74,15 +74,13 @@ class ModelLibrary:
         return disk_use(self.hub.root)
 
     def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
-        """Return the catalogue's models, small models first, each with whether it fits as it is loaded
-        automatically."""
+        """Return the catalogue's models, smallest first, each with whether it fits with automatic options."""
         fits = (
             (one.entry, one.fit(memory, precision, context, is_automatic=True)) for one in read_catalogue()
         )
         return [Recommendation(entry, fit) for entry, fit in fits]
 
     def installed(self) -> list[InstalledModel]:
-        """Return all models on this machine."""
         return installed_models.installed(self.hub, self._chosen.paths)
 
     def open_path(self, path: str) -> InstalledModel:
@@ -135,8 +133,7 @@ class ModelLibrary:
         return search(self.hub, words)
 
     def hub_id(self, text: str) -> str:
-        """Return the hub id in this string, which may be an id or the address of a hub page; "" if it is
-        neither."""
+        """Return the hub id in this string, an id or the address of a hub page; "" if it is neither."""
         return str(parse_hub_id(text, self.hub.endpoint) or "")
 
     def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:

@@ -19,8 +19,7 @@ DEVICES = Path("/dev")
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file of the app that only this user can read. Makes its folder. Raises OSError; the old file is kept
-    then."""
+    """Write a file that only this user can read. Makes its folder. Raises OSError and keeps the old file."""
     make_folder(path.parent)
     with replacing(path) as draft:
         draft.write_bytes(_bytes(content))

@@ -26,8 +26,7 @@ from app.values.validation import require, require_one_of
 SUMMARY_REQUEST = (
     "Summarise our conversation so far in a few sentences. Keep names, numbers, decisions and open questions."
 )
-"""The request for a summary. Later prompts contain it, with the summary as its answer, in place of the summarised
-messages."""
+"""The request for a summary. Later prompts contain it and the summary in place of the summarised messages."""
 WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
 """The state of a message. It is "interrupted" if it was being written when the app ended."""
 

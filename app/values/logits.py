@@ -38,8 +38,7 @@ def control_rule(token: str) -> str:
 
 
 def lark_text(text: str) -> str:
-    """Quote a text for a Lark grammar. Control tokens in it are named, because spelt out they would be other
-    tokens."""
+    """Quote a text for a Lark grammar. Control tokens are named, because spelt out they would be other tokens."""
     return " ".join(map(_lark_part, filter(None, _CONTROL.split(text))))
 
 

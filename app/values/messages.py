@@ -62,8 +62,7 @@ PromptRole = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool. `arguments` is JSON; with `arguments_as_text` the chat template gets it as a string, not
-    parsed."""
+    """A call of a tool. `arguments` is JSON; with `arguments_as_text` the chat template gets it unparsed."""
 
     id: str
     name: str

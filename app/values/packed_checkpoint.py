@@ -54,8 +54,7 @@ IN_BYTES = (
 
 
 def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
-    """Return how the weights of a model with this config.json are quantised; None if their format cannot be
-    read."""
+    """Return how the weights of a config.json's model are quantised; None if that cannot be read."""
     stated = config.get("quantization_config")
     if not isinstance(stated, Mapping):
         return None

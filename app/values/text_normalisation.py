@@ -19,8 +19,7 @@ UNSPACED = re.compile(
 )
 """A character of a script without spaces, which is indexed as a word of its own."""
 MOST_MARKS = 30
-"""Maximum number of combining marks that a letter keeps. No script needs more; Unicode's stream-safe format has
-this limit, too."""
+"""Maximum number of combining marks that a letter keeps: Unicode's stream-safe limit. No script needs more."""
 _MANY_MARKS = re.compile(rb"[^\x00]{%d,}" % (MOST_MARKS + 1))
 
 _SURROGATES = re.compile("[\ud800-\udfff]")

@@ -42,8 +42,7 @@ def digest_of(vocabulary: dict[str, int]) -> str:
 
 
 def _read(tokenizer: dict[str, Any]) -> dict[str, int]:
-    """Return the map from tokens to ids, with added tokens. Unigram models list their tokens, other models map
-    them."""
+    """Return the map from tokens to ids, with added tokens. Unigram models list their tokens instead."""
     tokens = tokenizer["model"]["vocab"]
     if isinstance(tokens, list):
         known = {str(token): number for number, (token, _) in enumerate(tokens)}

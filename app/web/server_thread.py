@@ -138,8 +138,7 @@ class TimeoutProtocol(H11Protocol):
         return (is_same and self.is_waiting) or self._unread >= self.unread_checks
 
     def _now(self) -> tuple[Any, int, int]:
-        """Return the newest request, the number of received bytes, and the number of bytes the client has yet to
-        read."""
+        """Return the newest request, and how many bytes were received and are still to be read by the client."""
         return self.scope, self._received, self.transport.get_write_buffer_size()
 
     def _make_room(self) -> None:

@@ -56,8 +56,7 @@ def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
 class LaneReader:
     """Follows one lane's reply from its start; not thread-safe.
 
-    The clock is the engine's own. It starts at the first token, because reading the prompt is not the decoder's
-    work."""
+    The engine's clock starts at the first token, because reading the prompt is not the decoder's work."""
 
     def __init__(self, decoding: Decoding, reply: Reply) -> None:
         self.run = LaneRun(decoding, decoding.decoder)
@@ -104,7 +103,6 @@ def speed(run: LaneRun) -> float:
 
 
 def median_run(column: Sequence[LaneRun]) -> LaneRun:
-    """Return the run of median speed."""
     return sorted(column, key=speed)[len(column) // 2]
 
 

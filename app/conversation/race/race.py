@@ -204,8 +204,8 @@ class Race:
         return LaneResult(median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
-        """Returns the model's two likeliest tokens at the difference and their margin; None if the model cannot
-        compute it."""
+        """Returns the model's two likeliest tokens at the difference and their margin; None if that is
+        impossible."""
         written = run.token_ids[: difference.index]
         try:
             return self._engine.margin(race_request(plan, run.decoding), written).result(MARGIN_SECONDS)

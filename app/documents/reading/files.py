@@ -202,8 +202,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def encoding_of(sample: bytes) -> Encoding:
-    """Detects the encoding of a text from its beginning: byte order mark, zeros of UTF-16, UTF-8, or else a
-    guess."""
+    """Detects the encoding from a text's beginning: byte order mark, UTF-16's zeros, UTF-8, or a guess."""
     marked = next((name for mark, name in MARKS if sample.startswith(mark)), "")
     name = marked or _wide(sample)
     if name or _is_utf8(sample):
@@ -229,8 +228,7 @@ def _guessed(sample: bytes) -> str:
 
 
 def _wide(sample: bytes) -> str:
-    """Recognises UTF-16 without a byte order mark: every other byte of a Western text is zero. "" if it is not
-    UTF-16."""
+    """Recognises UTF-16 without a byte order mark by the zeros of Western texts; "" for other encodings."""
     pairs = len(sample) // 2
     low, high = sample[1::2].count(0), sample[0::2].count(0)
     if low > 0.4 * pairs and high < 0.1 * pairs:

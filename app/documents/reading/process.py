@@ -101,7 +101,6 @@ def to_line(value: ProcessMessage | ReadRequest) -> bytes:
 
 
 def request_from_line(line: bytes) -> ReadRequest:
-    """Reads a request that `to_line` has written."""
     values: dict[str, Any] = json.loads(line)
     values.pop("is")
     return ReadRequest(**values)

@@ -23,8 +23,7 @@ from math import log
 from app.documents.search.terms import MAX_TERMS, Term, any_of, asked
 
 MIN_TOTAL = 1_000
-"""Minimum number of passages that is assumed, because rarity means nothing among few: a word is in at least a third
-of three passages."""
+"""Minimum number of passages that is assumed, because a word's rarity means nothing among three passages."""
 COMMON = 0.2
 """A word that is in a larger share of the passages is common; its passages are not counted further."""
 MIN_WEIGHT = 0.1

@@ -54,8 +54,7 @@ def sentences(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
-    """Returns whether a sentence ends here: no small letter follows, and the word is not an abbreviation or a
-    letter."""
+    """Returns whether a sentence ends here: no small letter follows, and no abbreviation or letter precedes."""
     stop = found.start()
     if line[stop] != ".":
         return True

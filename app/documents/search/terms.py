@@ -64,8 +64,7 @@ STOP_WORDS = frozenset(ENGLISH_LIST.split())
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of a question as FTS5 phrases, one for each language of the texts; `is_common` if it says little about
-    what is asked."""
+    """A word of a question as FTS5 phrases, one for each language; `is_common` words say little about the topic."""
 
     phrases: tuple[str, ...]
     is_common: bool = False

@@ -65,8 +65,7 @@ class Tiles:
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
     """Choose tiles for heads of these sizes, with values of `itemsize` bytes.
 
-    `shared_memory` is what the device has for one program, in bytes; `major` is its major compute
-    capability."""
+    `shared_memory` is the device's for one program, in bytes; `major` is its major compute capability."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # Tensor cores would round float32 first, so they are not used. Tiles have few rows, so that a single

@@ -71,8 +71,7 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
     """Return (token, index of its source as seen from this reply, whether it was seen only once).
 
-    A follower from the prompt or output of an earlier reply counts as history; documents and predictions do
-    not."""
+    Followers from the prompt or output of an earlier reply count as history, unlike documents and predictions."""
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY

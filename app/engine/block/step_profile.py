@@ -132,8 +132,7 @@ def modest(rows: int) -> float:
 
 
 EVEN = 1.5
-"""A set's speed must be better by this factor to count, so that noisy times do not change the choice from one load
-to the next."""
+"""A set must be faster by this factor, so that noisy times do not change the choice from load to load."""
 
 
 def choose_buckets(profile: StepProfile, tokens: TokensPerStep = modest) -> Buckets:

@@ -30,8 +30,7 @@ DEPTHS = (1, 3)
 GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
 """Log odds of a named token with a good draft model, by gap class: distances, then leads of the expected token."""
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
-"""The share of GAP_ODDS that is believed at first, and the factor that makes the confidence learn as fast as other
-weights."""
+"""The first share of GAP_ODDS that is believed, and the factor by which it learns as fast as other weights."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
 """The first weights of the gap classes. They restore the full odds of distances, so that only leads are doubted at
 first: a token that is not the expected one is rare in any case."""

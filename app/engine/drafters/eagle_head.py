@@ -75,8 +75,7 @@ class _FirstLayer(nn.Module):
 
 
 class EagleHead(nn.Module):
-    """A head on the meta device until it gets weights and `tie` completes it. Its parts are named as in
-    checkpoints."""
+    """A head, on the meta device until `tie` completes it. Its parts are named as in checkpoints."""
 
     targets: Tensor
     """The target's token id for each id of the head's LM head [draft vocab]."""
@@ -129,8 +128,7 @@ class EagleHead(nn.Module):
         return self.forward(tokens, states, positions, attention_mask=None, block=view, **{CACHE_NAME: cache})
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
-        """Compute the outputs [1, n, width] of tokens [1, n] with joined states; `named` are attention's
-        arguments."""
+        """Compute outputs [1, n, width] of tokens [1, n] with joined states; `named` are attention's arguments."""
         embedded = self.embed_tokens(tokens)
         named["position_embeddings"] = self.rotary_emb(embedded, positions)
         first, *rest = self.layers

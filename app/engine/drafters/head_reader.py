@@ -103,8 +103,7 @@ class HeadReader:
         return output
 
     def _states(self, begin: int, rows: int) -> Tensor:
-        """Return `rows` joined states from `begin` on: the target's, or the head's own outputs if it has none
-        yet."""
+        """Return `rows` joined states from `begin` on: the target's, or else the head's own outputs."""
         if begin + rows <= len(self._target):
             return self._head.joined(self._target.rows(begin, begin + rows))
         return self._own.rows(begin - 1, begin - 1 + rows)

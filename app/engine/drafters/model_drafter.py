@@ -59,8 +59,7 @@ class DraftModelSource:
         self._chances = {kind: DraftModelChances(one) for kind, one in statistics.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
-        """Return the chances at this temperature, rounded to halves. New ones start from the nearest
-        temperature's."""
+        """Return the chances at this temperature (in halves). New ones start from the nearest temperature's."""
         kind = round(2 * temperature)
         if kind not in self._chances:
             known = min(self._chances, key=lambda other: abs(other - kind), default=kind)
@@ -85,8 +84,7 @@ class _Drafted:
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
     def learn(self, written: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:
-        """Learn from the tokens written since; return whether the text has left both trees, so that all is
-        learned."""
+        """Learn from the tokens written since; return whether the text has left both trees."""
         path, alone = _followed(self.joint, written), _followed(self.alone, written)
         for node, token in zip(path, written, strict=False):
             if judged := self.judged.pop(node, None):

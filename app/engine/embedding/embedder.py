@@ -91,8 +91,7 @@ class SentenceModel:
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """Raise ModelBroken for a token without weights, because on a GPU it would end all work, also that of
-        a chat."""
+        """Raise ModelBroken for a token without weights, because on a GPU it would end all work, chats included."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
@@ -129,8 +128,7 @@ class SentenceModels:
         on_tokens: OnTokens = ignore_tokens,
         device: Device = "auto",
     ) -> np.ndarray:
-        """Embed texts with this model on this device, after loading it if necessary. Raises ModelError,
-        BadOption."""
+        """Embed texts with this model, loaded if necessary, on this device. Raises ModelError, BadOption."""
         key = folder, device
         if self._model is None or key != self._key:
             self.close()
@@ -189,8 +187,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
 
 
 def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
-    """Move the model to a device. If a first text fails on a device that the user did not choose, move it back to
-    the CPU."""
+    """Move the model to a device; back to the CPU if a first text fails and the user did not choose the device."""
     if device.type == "cpu":
         return read
     try:

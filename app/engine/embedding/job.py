@@ -42,8 +42,7 @@ class EmbeddingJob:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job was not cancelled. Reading this as true starts the job, which can then not be
-        cancelled."""
+        """Whether the job was not cancelled. Once this was read as true, it can no longer be cancelled."""
         return bool(self._made) or self.answer.set_running_or_notify_cancel()
 
     @property

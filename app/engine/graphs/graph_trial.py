@@ -51,8 +51,7 @@ def tried_graphs(
 
 
 def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) -> str:
-    """Try these graphs; return why steps cannot be recorded, "" if they can. Tries only 1 row if memory is too
-    small for 8."""
+    """Try these graphs; return why steps cannot be recorded, or "". Tries 1 row if memory is too small for 8."""
     note = NO_MEMORY
     for rows in (8, 1):
         if not note.startswith(NO_MEMORY):

@@ -147,8 +147,7 @@ class NativeLayer(nn.Module):
     """A fused layer in one call. Steps that the call does not support run in the fused layer itself."""
 
     def __init__(self, layer: FusedLayer, library: CDLL, workspace: Workspace) -> None:
-        """Describe the layer for the call. Raises TypeError or ValueError for a layer with parts it does not
-        support."""
+        """Describe the layer for the call. Raises TypeError or ValueError for unsupported parts."""
         super().__init__()
         self.layer = layer
         self._workspace = workspace

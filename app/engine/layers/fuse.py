@@ -92,8 +92,7 @@ def fuse_by(
 ) -> FusedModel:
     """Replace every module whose trial succeeds, and compare the whole models in blocks of these row counts.
 
-    Products that read the same rows are joined into one. Raises ArithmeticError if the logits of the models
-    differ."""
+    Also joins products of the same rows. Raises ArithmeticError if the logits of the models differ."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
         "gated activations": lambda _found: find_mlps(model, kernels),

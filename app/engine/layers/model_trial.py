@@ -88,8 +88,7 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
 
 def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
-    """Compute logits [T, vocab] after the first `read` tokens and after each of the following tokens, fed
-    singly."""
+    """Compute logits [T, vocab] after the first `read` tokens and after each following token, fed singly."""
     rows = [runner.feed(text[:read], 0)]
     rows += [runner.feed(text[index : index + 1], index) for index in range(read, len(text))]
     return torch.cat(rows)
@@ -119,8 +118,7 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Return ordinary tokens, because after control tokens, which come first in many vocabularies, rounding
-    grows."""
+    """Return ordinary tokens: after control tokens, the first in many vocabularies, rounding grows."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 

@@ -111,8 +111,7 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError unless they are
-        float32."""
+        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]. Raises ValueError."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32; the states are {states.dtype}")

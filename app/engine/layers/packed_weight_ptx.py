@@ -63,8 +63,7 @@ def _bytes_to_bfloat16(zero: int) -> str:
 
 
 def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Look four numbers of 4 bits up in a table of 16 values, whose lower and higher bytes are looked up
-    separately."""
+    """Look four numbers of 4 bits up in a table of 16 values: first their lower, then their higher bytes."""
     values = torch.tensor(table, dtype=dtype).view(torch.uint8).view(16, 2).t().contiguous().view(torch.int32)
 
     def found(target: str, words: list[int]) -> str:

@@ -52,8 +52,7 @@ ROW_GROUPS = 16
 
 @triton.jit
 def _numbers(byte, ZERO: tl.constexpr, kind: tl.constexpr):
-    """Convert bytes to numbers less ZERO: the bits of 2**23 in float32 with a byte in the lowest bits are 2**23 +
-    the byte."""
+    """Convert bytes to numbers less ZERO: 2**23 in float32 with a byte in its lowest bits is 2**23 + the byte."""
     bits = byte.to(tl.int32) | 0x4B000000
     return (bits.to(tl.float32, bitcast=True) - (8388608.0 + ZERO)).to(kind)
 

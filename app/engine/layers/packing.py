@@ -26,8 +26,7 @@ _ROWS = 16
 would be slow for more."""
 
 _TIED_SHARE = 1 / 3
-"""A head that shares the embedding's weight gets a packed copy unless the model would grow by more than this
-share."""
+"""A head that shares the embedding's weight gets a packed copy if the model grows by at most this share."""
 
 
 class PackedLinear(nn.Module):

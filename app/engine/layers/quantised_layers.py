@@ -94,8 +94,7 @@ class QuantisedLinear(nn.Module):
         return product.view(*shape, self.out_features)
 
     def tied(self, table: "QuantisedEmbedding") -> "QuantisedEmbedding":
-        """Return the embedding tied to this head: `table` itself. Subclasses with packed weights make their
-        own."""
+        """Return the embedding tied to this head: `table`. Subclasses with packed weights make their own."""
         return table
 
 
@@ -250,8 +249,7 @@ class QuantisedEmbedding(nn.Module):
 
 
 def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
-    """Return whether the table's rows are those of the embedding, which in some models does more than look
-    rows up."""
+    """Return whether the table's rows are the embedding's, which in some models does more than look them up."""
     ids = torch.tensor(TRIED)
     expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.factor.device))
     if expected.shape != found.shape:

@@ -47,8 +47,7 @@ from app.values.quantisation import Quantisation, automatic, bits_of, group_of
 log = logging.getLogger(__name__)
 
 SLICE = 2**20
-"""Weights that are quantised at a time, few enough for the cache, because choosing the integers reads them
-often."""
+"""Weights that are quantised at a time: few enough for the cache, because they are read often."""
 
 Kernel = type[QuantisedLinear]
 
@@ -186,8 +185,7 @@ def quantise(
 def _linears(
     model: PreTrainedModel, quantisation: Quantisation
 ) -> Iterator[tuple[nn.Module, str, int, bool]]:
-    """Yield each Linear to be quantised: its parent, its name, its bits, and whether the embedding has its
-    weight."""
+    """Yield each Linear to quantise: its parent, name and bits, and whether the embedding has its weight."""
     if not layer_windows(model.config.get_text_config(decoder=True)):
         return  # recurrent layers also read the weights of their Linears directly
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -200,8 +198,7 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits and return the table; None if the embedding does more than look
-    rows up."""
+    """Replace the embedding by a table of 8 bits, and return it; None if the embedding does more than that."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
     factor = getattr(embedding, "embed_scale", 1.0)  # a factor, as in Gemma

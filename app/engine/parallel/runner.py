@@ -173,8 +173,7 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner as broken on any error, because answers still in flight would be read as the next
-        step's."""
+        """Mark the runner as broken on any error: answers still in flight would be read as the next step's."""
         try:
             yield
         except LinkBroken as broken:
@@ -189,8 +188,7 @@ class ParallelRunner:
 
 
 def rows_together(rows: int, ranks: int) -> int:
-    """Return the size of a block whose shares have `rows` rows: each has the current token; the others are
-    divided."""
+    """Return the size of a block whose shares have `rows` rows: the current token and a part of the others."""
     return (rows - 1) * ranks + 1
 
 

@@ -63,8 +63,8 @@ class PrefixCache:
         return best
 
     def keep(self, tokens: Sequence[int], states: Sequence[Tensor]) -> None:
-        """Copy a prefix. Drops kept prefixes that it continues, and the least recently used ones if all take too
-        much memory."""
+        """Copy a prefix. Drops kept prefixes that it continues, and the least recently used ones beyond the
+        limit."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

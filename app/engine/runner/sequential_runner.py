@@ -87,8 +87,7 @@ def _holders(state: State) -> Iterator[Any]:
 
 
 def _kept(holder: Any) -> dict[str, Any]:
-    """Copy the attributes of a cache or a layer; keys and values that only grow are represented by their number of
-    rows."""
+    """Copy the attributes of a cache or a layer, but only the number of rows of keys and values that only grow."""
     kept = {name: value for name, value in vars(holder).items() if name in ("keys", "values")}
     if not getattr(holder, "is_sliding", False):
         for name, value in kept.items():

@@ -83,7 +83,6 @@ class StatisticsMeter:
         return self.statistics
 
     def add(self, step: Step) -> Statistics:
-        """Add a step; returns the new statistics."""
         before = self.statistics
         self.statistics = replace(
             before,

@@ -29,8 +29,7 @@ Process = Callable[[Tensor, Sequence[int]], Tensor]
 """(logits [vocab] in float32, every token before them) -> logits [vocab]."""
 
 FEW = 16
-"""Up to this many differing tokens, counts are updated instead of uploaded: each token costs one or two
-kernels."""
+"""Up to this many differing tokens, counts are updated, not uploaded: each costs one or two kernels."""
 ROOM = 1024
 """Tokens that may be added after an upload before the next upload is needed."""
 
@@ -56,8 +55,7 @@ def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> 
 
 
 class Counts(NamedTuple):
-    """Each token once, and how often it occurs: ids [n] and times [n] (float32). Times may be 0 after an
-    update."""
+    """Each token once, and how often it occurs: ids [n], times [n] (float32). Times may be 0."""
 
     ids: Tensor
     times: Tensor

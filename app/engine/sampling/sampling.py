@@ -37,8 +37,7 @@ BestTokens = Callable[[Tensor, int], Tensor]
 computed it already."""
 
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
-"""Size of the blocks of logits whose maxima are taken first, and the number of blocks from which on this is
-faster."""
+"""Size of the blocks of logits whose maxima are taken first, and the fewest blocks with which this is faster."""
 VALUES = 1 << 22
 """Logits that are filtered and get noise at once, which takes some 100 MiB of intermediate values."""
 
@@ -195,8 +194,7 @@ def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
-    """Draw a token for each row of logits [R, vocab] at its position; at most `values` logits are handled at
-    once."""
+    """Draw a token for each row of logits [R, vocab] at its position, at most `values` logits at once."""
     noise_keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
     keys = uploaded(noise_keys, logits.device)
     if logits.is_cuda and not _sorts(sampling) and not drawing_fault(logits.device):
@@ -280,8 +278,7 @@ def _filter(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor 
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """Find the ids [R, count] of the largest scores, best first; unlike topk, the lowest ids among equal
-    scores."""
+    """Find the ids [R, count] of the largest scores, best first; unlike topk, lowest ids first among equals."""
     if len(scores) == 1 and scores.is_cpu:  # the integer way below takes a CPU up to 80 times as long
         row = scores[0]
         values, ids = row.topk(count + 1)

@@ -52,16 +52,12 @@ class TokenisedRequest:
 
 @dataclass(frozen=True, slots=True)
 class ReplyJob:
-    """The job to write a reply."""
-
     asked: TokenisedRequest
     reply: EventSink
 
 
 @dataclass(frozen=True, slots=True)
 class LoadJob:
-    """The job to load a model."""
-
     choice: ModelChoice
     ended: OnLoaded
 

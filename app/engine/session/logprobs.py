@@ -19,8 +19,7 @@ SCORED_ROWS = 64
 
 
 class LogprobsRecorder:
-    """A sampler that records the log probabilities of the tokens it chooses, by position, and adds them to
-    pieces."""
+    """A sampler that records the log probabilities of its tokens, by position, and adds them to pieces."""
 
     def __init__(self, sampler: Sampler, top: int, prompt_tokens: int, spell: Spell) -> None:
         """Record each chosen token and the `top` likeliest tokens at its position."""

@@ -108,8 +108,7 @@ def generate(
     stopper: StoppingCriteria,
     same_text_buckets: Buckets = (),
 ) -> Iterator[Prefilling | FirstToken | Step]:
-    """Yield the prompt's progress, the first token, then the decoder's steps. It may be closed early at any
-    time."""
+    """Yield the prompt's progress, the first token, then the decoder's steps. It may be closed at any time."""
     logits = yield from runner.prefill(prompt, same_text_buckets)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason

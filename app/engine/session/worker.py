@@ -87,8 +87,7 @@ def quiet_imports() -> None:
 
 
 class Engine:
-    """Owns the worker thread. All methods but `check_grammar` and `chat_format` return at once; any thread may call
-    them."""
+    """Owns the worker thread. Methods but `check_grammar` and `chat_format` return at once. Thread-safe."""
 
     def __init__(
         self,
@@ -116,8 +115,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, request: Request | TokenisedRequest, reply: EventSink) -> None:
-        """Queue a request once it is tokenised; its events go to `reply`, and the last of them is Finished or
-        Failed."""
+        """Queue a request once it is tokenised; its events go to `reply`, at last Finished or Failed."""
         if isinstance(request, TokenisedRequest):
             self._put(ReplyJob(request, reply))
             return

@@ -44,8 +44,7 @@ class ControlTokens:
         self._respelled = _Respelled(tokenizer, self._tokens)
 
     def anew(self) -> "ControlTokens":
-        """Return a copy with another mark for another request, because a template may have revealed the old
-        mark."""
+        """Return a copy with another mark for another request: a template may have revealed the old one."""
         other = copy(self)
         other._mark = _new_mark()
         return other
@@ -63,8 +62,7 @@ class ControlTokens:
         return re.sub(f"{self._mark}(\\d+){self._mark}", lambda found: self._names[int(found[1])], filled)
 
     def ids(self, filled: str) -> list[int]:
-        """Return the token ids of a filled template. Spellings that `hidden` replaced are read as ordinary
-        text."""
+        """Return a filled template's token ids. Spellings that `hidden` replaced are read as ordinary text."""
         if self._mark not in filled:
             return list(self._tokenizer(filled, add_special_tokens=False).input_ids)
 

@@ -48,8 +48,7 @@ ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 def unpacked(
     folder: ModelFolder, cache: Path | None, progress: Progress = lambda *_: None
 ) -> Iterator[ModelFolder]:
-    """Yield the model as a folder; for a GGUF file that folder is written first, into the cache if there is
-    one."""
+    """Yield the model as a folder; a GGUF file's is written first, into the cache if there is one."""
     if not folder.path.is_file():
         yield folder
     elif cache:

@@ -69,8 +69,7 @@ NO_VALUES = TemplateValues()
 
 @dataclass(frozen=True, slots=True)
 class RequestTokens:
-    """A request's tokens: the prompt, which ends with the `begun` reply, the texts to draft from, and their
-    maker."""
+    """A request's tokens: the prompt with the `begun` reply, the texts to draft from, and their maker."""
 
     made_by: "RequestTokenizer"
     prompt: list[int]
@@ -177,8 +176,7 @@ class RequestTokenizer:
         return spelled_token(str(name), _alone(self._tokenizer, token))
 
     def _drafted(self, text: str) -> tuple[int, ...]:
-        """Encode a text to draft from, without tokens that the model has no weights for, limited to the context's
-        length."""
+        """Encode a text to draft from, without tokens that lack weights, limited to the context's length."""
         if not text:
             return ()
         with panics_as_errors():

@@ -34,8 +34,7 @@ REMEMBERED = 256
 
 
 class CachedTokenReader:
-    """Counts and decodes tokens as the loaded model's tokenizer does. `context` is the model's length in
-    tokens."""
+    """Counts and decodes tokens as the loaded model's tokenizer does. `context` is in tokens."""
 
     def __init__(
         self,
@@ -113,8 +112,7 @@ def _trials(borders: Sequence[str]) -> list[str]:
 
 ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 BYTES_OF_NFC = 3
-"""Composing (NFC) keeps at least a third of a text's bytes: three Hangul letters of nine bytes become one letter
-of three."""
+"""Composing (NFC) keeps at least 1/3 of a text's bytes: three Hangul letters (9 bytes) become one (3 bytes)."""
 SHORT = 2**14
 """A text with at most this many characters is tokenised so fast that no estimate is needed."""
 SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts"})

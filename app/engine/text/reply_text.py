@@ -19,8 +19,7 @@ from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
-"""Tokens after which an incomplete character is returned as it is, because the model wrote bytes that are not a
-character."""
+"""Tokens after which an incomplete character is returned: the model wrote bytes that are not a character."""
 
 
 Decode = Callable[[list[int]], str]
@@ -157,8 +156,8 @@ class StoppingCriteria:
         return self._limit - self._count
 
     def cut(self, tokens: Sequence[int]) -> StopCut:
-        """Count a step's tokens up to and including the first one that ends the reply; return how many are
-        kept."""
+        """Count a step's tokens through the first that ends the reply; return how many are kept, and why it
+        ends."""
         for place, token in enumerate(tokens, start=1):
             self._count += 1
             if reason := self._reason(token):

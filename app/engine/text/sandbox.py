@@ -81,8 +81,7 @@ class Sandbox:
         self._passed.add(digest)
 
     def check_template(self, name: str, template: str, tokens: Mapping[str, Any]) -> None:
-        """Raise ModelBroken for a chat template that exceeds the limits. A template may refuse the trial's
-        chat."""
+        """Raise ModelBroken for a chat template that exceeds the limits. It may refuse the trial's chat."""
         digest = sha256(template.encode("utf-8", "replace")).hexdigest()
         if digest in self._passed:
             return
@@ -299,8 +298,7 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a panic of a Rust library as RuntimeError, because a PanicException is a BaseException and ends a
-    thread."""
+    """Raise a Rust library's panic as RuntimeError: a PanicException is a BaseException and ends a thread."""
     try:
         yield
     except Exception:

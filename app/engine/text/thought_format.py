@@ -91,8 +91,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
 
 
 def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str]]:
-    """Yield, for each way to give the template a thought, the markers around it, and the text between it and the
-    answer."""
+    """Yield, for each way to give the template a thought, its markers, and the text between it and the answer."""
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).partition(ANSWER)[0]
     for field in FIELDS:
         thinking = {"role": "assistant", "content": ANSWER, field: THOUGHT}

@@ -1,2 +1,1 @@
-"""Downloads: each runs in a process, can be resumed at any byte, and is checked before its model counts as
-installed."""
+"""Downloads: each runs in a process, resumes at any byte, and is checked before its model counts as installed."""

@@ -49,8 +49,7 @@ class RepoCache:
         return self.folder / "snapshots" / commit
 
     def lock(self) -> FileLock:
-        """Return the lock that a process must hold while it downloads this model. It is released when the
-        process ends."""
+        """Return the lock to hold while this model is downloaded. It is released when the process ends."""
         locks = self.root / ".locks" / self.folder.name
         locks.mkdir(parents=True, exist_ok=True)
         return FileLock(locks / "foresight.lock", timeout=0)
@@ -61,7 +60,6 @@ class RepoCache:
         return any(path.exists() and path.stat().st_size == file.size for path in paths)
 
     def stored_bytes(self, plan: DownloadPlan, file: RemoteFile) -> int:
-        """Return the number of bytes of the file that are downloaded."""
         if self.has(plan, file):
             return file.size
         partial = self.partial(file)

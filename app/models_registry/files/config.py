@@ -160,8 +160,7 @@ def config_values(config: bytes, name: str) -> dict[str, Any]:
 
 
 def _require_few(config: Mapping[str, Any], name: str) -> None:
-    """Raise ModelBroken if any part of the config counts more than MAX_COUNT layers, heads, experts and the
-    like."""
+    """Raise ModelBroken if any part of the config counts more than MAX_COUNT layers, heads or the like."""
     parts: list[Any] = [config]
     while parts:
         part = parts.pop()
@@ -205,8 +204,7 @@ def _impossible(key: str, value: object, name: str) -> ModelBroken:
 
 
 def own_temperature(folder: Path) -> float:
-    """Return the temperature in generation_config.json: 0 if it turns sampling off, the usual one if it names
-    none."""
+    """Return generation_config.json's temperature: 0 if it turns sampling off, the usual one if it has none."""
     file = folder / "generation_config.json"
     try:
         is_here = file.is_file() and file.stat().st_size <= LARGEST_GENERATION_CONFIG

@@ -87,8 +87,7 @@ class Estimator:
         return precision if found == "none" else found
 
     def kept_bits(self, precision: Precision) -> float:
-        """Return the bits of a weight that stays as in its file at this precision of activations; 0.0 if none
-        does."""
+        """Return the bits of a weight that stays packed at this precision of activations; 0.0 if none does."""
         is_on_gpu = self.device != RAM and self.has_triton and precision in NUMBER_BYTES
         if not (is_on_gpu or (self.device == RAM and self.keeps and precision == "float32")):
             return 0.0
@@ -200,7 +199,7 @@ class Estimator:
         return rows * row_price(self.shape, self._width(precision)).cache
 
     def _rows(self, precision: Precision, context: int) -> int:
-        """Count the bytes of intermediate results for reading the prompt or for a lookahead step, whichever is
+        """Count the bytes of intermediate results: for reading the prompt or a lookahead step, whichever is
         more."""
         shape, width = self.shape, self._width(precision)
         per_row = 4 * shape.hidden + 3 * shape.intermediate

@@ -70,8 +70,7 @@ class Weights:
 
     @property
     def quantisable(self) -> int:
-        """Number of parameters that quantised layers would hold: not those of stacked experts, none if any layer is
-        recurrent."""
+        """Number of parameters that can be quantised: no stacked experts, 0 if any layer is recurrent."""
         if any(RECURRENT.search(one.name) for one in self.tensors):
             return 0
         return sum(

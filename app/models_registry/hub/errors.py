@@ -30,8 +30,7 @@ OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQU
 
 @contextmanager
 def as_model_errors(repo: str, revision: str, page: str = "") -> Iterator[None]:
-    """Turn the hub client's exceptions about this model, and errors of the network and the disk, into
-    ModelErrors."""
+    """Turn the hub client's exceptions about this model, and network and disk errors, into ModelErrors."""
     try:
         yield
     except (

@@ -37,8 +37,7 @@ FIRST_BYTES = 100_000
 MAX_HEADERS = 50_000_000
 """Maximum bytes of all headers of a model. The largest known models have a fifth of this."""
 FIRST_GGUF_BYTES, MAX_GGUF_BYTES = 4_000_000, 64_000_000
-"""Bytes of a GGUF file's beginning that are read at first, and at most. A vocabulary alone has millions of
-bytes."""
+"""Bytes of a GGUF file that are read at first, and at most: a vocabulary alone has millions."""
 AT_ONCE = 8
 MAX_HITS = 50
 LONGEST_ID = 200
@@ -124,8 +123,7 @@ def inspect_model(
 
 
 def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
-    """Return the GGUF models of a repository by their first files, the smallest first; none if it has other
-    weights."""
+    """Return the first files of a repository's GGUF models, smallest first; none if it has other weights."""
     sizes = {name: count_of(file.size) for name, file in repository.files.items()}
     names = [] if has_weights(sizes) else gguf_names(sizes)
     files = (FileProgress(name, sum(sizes[part] for part in part_names(name))) for name in names)

@@ -54,8 +54,7 @@ def collection_picker_html(
 
 
 def _name(collection: Collection, unread: Sequence[Document]) -> str:
-    """Return the label of a collection; for attached files, the first document's title and how many more there
-    are."""
+    """Return a collection's label; for attached files, the first title and how many more there are."""
     if not collection.is_attached:
         return collection.name
     more = collection.documents - sum(one.collection == collection.id for one in unread) - 1

@@ -57,7 +57,6 @@ class ChatSettingsActions:
         self._store = services.conversations.stores.stored
 
     def change_system_prompt(self, state: ChatState, system: str) -> None:
-        """Save this system prompt for the chat."""
         self._change(state, lambda settings: replace(settings, system=system))
 
     def change_json(self, state: ChatState, is_on: bool, schema: str) -> str:
@@ -179,7 +178,6 @@ class ChatSettingsPanel:
         controls: list[gr.components.Component],
         events: PageEvents,
     ) -> None:
-        """Connect the components' events with their actions."""
         system, presets = self.system, self.presets
         events.on(system.input, actions.change_system_prompt, [state, system], trigger_mode="always_last")
         for listener in (self.is_json.input, self.schema.input):

@@ -20,8 +20,7 @@ TIME_LIMIT = 0.25
 """Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that, but a
 page of prose that is labelled as C# would take minutes."""
 _GAP = re.compile(r"\s{200}")
-"""Code with this much white space keeps one colour, because lexers for C scan all of it again from each position in
-it."""
+"""Code with this much white space keeps one colour, because lexers for C rescan it from each position in it."""
 
 KINDS: dict[_TokenType, str] = {
     Token.Keyword: "k",
@@ -42,8 +41,7 @@ KINDS: dict[_TokenType, str] = {
     Token.Generic.Deleted: "d",
     Token.Generic.Inserted: "i",
 }
-"""The kinds of words that have a colour, with their classes in assets/ui/chat.css; all others have the text's
-colour."""
+"""The kinds of words that have a colour, with their classes in assets/ui/chat.css."""
 
 
 def code_html(code: str, info: str) -> str:

@@ -185,8 +185,7 @@ def _cell(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> str
 
 
 def add_task_lists(markdown: MarkdownIt) -> None:
-    """Make a parser recognise "- [ ] to do" and "- [x] done". (mdit-py-plugins takes quadratic time in long
-    lists.)"""
+    """Make a parser recognise "- [ ] to do" and "- [x] done". (mdit-py-plugins takes quadratic time.)"""
     markdown.core.ruler.after("inline", "task_lists", _boxes)
     markdown.add_render_rule("task_box", _box_html)
 

@@ -19,8 +19,7 @@ from app.ui.chat.fences import add_fences
 RENDERED = 100_000
 """Maximum number of characters of a text that are rendered."""
 PLAIN_BLOCK = 20_000
-"""Maximum characters of a block of plain text, because the browser draws each block only when it comes into
-view."""
+"""Maximum characters of a block of plain text; the browser draws a block only when it comes into view."""
 TOO_LONG = '<p class="ending">This text is very long: from here on it is shown as it was written.</p>'
 
 

@@ -138,8 +138,7 @@ class ChatActions:
         return question or NO_QUESTION
 
     def _change_queue(self, state: ChatState, press: Press) -> None:
-        """Change a waiting message. An edited one moves into the message box, and the box's text takes its
-        place."""
+        """Change a waiting message. Editing swaps its text and the message box's."""
         chat, message = state.version.chat, int(press.name)
         store = self._services.conversations.stores.of(chat)
         if press.do == "queue-earlier":
@@ -330,8 +329,6 @@ class ChatActions:
 
 @dataclass(frozen=True, slots=True)
 class ChatView:
-    """The components of the chat."""
-
     thread: gr.HTML
     live: gr.HTML
     welcome: WelcomeView

@@ -60,8 +60,7 @@ def open_collection(collections: Sequence[Collection], state: DocumentsState) ->
 
 
 def listed_collections(documents: Documents, used: Callable[[], frozenset[int]]) -> tuple[Collection, ...]:
-    """Return all collections, but those attached to chats only if their ids are in `used` (their chat is not
-    deleted)."""
+    """Return all collections, but attached ones only if `used` returns their ids."""
     found = documents.collections()
     if not any(one.is_attached for one in found):
         return found

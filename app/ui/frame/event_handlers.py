@@ -29,8 +29,7 @@ UNCHECKED: dict[str, Any] = {"preprocess": False}
 """For events that read option controls: `judged` checks their values. Gradio would refuse the whole event for
 one number that is out of its slider's range, with a traceback in the terminal."""
 UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
-"""For events of uploads. Otherwise Gradio would drop an event, and the file with it, while the one before is
-handled."""
+"""For events of uploads. Otherwise Gradio would drop an event and its file while it handles the one before."""
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "concurrency_limit": None,  # the events of one page never wait for those of another page

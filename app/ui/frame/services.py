@@ -70,8 +70,7 @@ class Endpoint:
     def one_time_url(self) -> str:
         """Return the page's address with a new code that the browser can use once.
 
-        A browser gets the address as an argument, which every user of the machine can read. So the token is not in
-        it."""
+        Every user of the machine can read the browser's arguments, so the address must not contain the token."""
         if not self.token:
             return self.origin
         self.one_time_codes.add(code := secrets.token_urlsafe(32))
@@ -223,7 +222,6 @@ class Services:
         self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
 
     def new_chat_settings(self) -> ChatSettings:
-        """Return the settings that a new chat begins with."""
         return ChatSettings(self._settings.chats.system)
 
     def choose_library(self, library: ModelSettings) -> None:
@@ -262,8 +260,7 @@ def with_next_seed(options: Options) -> Options:
 
 
 def with_drawn_seed(options: Options) -> Options:
-    """Return the options with a random seed if they ask for a new one. At temperature 0 the seed has no effect and
-    becomes 0."""
+    """Return the options with a random seed if they ask for a new one; 0 at temperature 0, which needs none."""
     sampling = options.sampling
     if sampling.seed != NEW_SEED:
         return options

@@ -22,8 +22,7 @@ from app.errors import NotUploaded
 
 Used = TypeVar("Used")
 LARGEST_UPLOAD = 300 * 2**20
-"""Maximum bytes of an upload. More than a document may have, so that the app refuses long documents, not
-Gradio."""
+"""Maximum bytes of an upload; more than a document's, so that the app's own message refuses long ones."""
 FOLDER = "upload-"
 """The beginning of the names of the folders for uploads."""
 UPLOADED = re.compile(rf"[0-9a-f]{{64}}|(tmp|{FOLDER})[a-z0-9_]{{8}}")

@@ -82,8 +82,7 @@ BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 def step_bars(history: StepHistory) -> Markup:
     """Draw a bar for each of the newest steps and a box for each token, coloured by who proposed it.
 
-    All boxes of one colour are one path, in which each run of boxes is a dashed line, so the HTML is under 2
-    KB."""
+    All boxes of a colour are one path, in which each run of boxes is a dashed line: the HTML is under 2 KB."""
     longest = max(map(len, history.origins), default=1)
     token = min(TOKEN, BARS_HEIGHT / longest)
     runs: dict[str, list[str]] = {origin: [] for origin in ORIGINS}

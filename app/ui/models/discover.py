@@ -50,8 +50,7 @@ KINDS: dict[Kind, str] = {
 MOST = 3
 """Maximum number of models that are recommended."""
 CPU_PARAMETERS = 4_500_000_000
-"""Maximum number of parameters on a CPU, which reads every weight at every step. Larger models write more slowly
-than people read."""
+"""Maximum number of parameters on a CPU, where larger models write more slowly than people read."""
 
 
 @dataclass(slots=True)
@@ -112,8 +111,7 @@ def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit; last those that are listed for comparison with
-    papers."""
+    """Render the models of the catalogue that the filters admit; those for comparison with papers last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     current = [one for one in shown if one.entry.use != "comparison"]
     return render_macro(

@@ -1,5 +1,4 @@
-"""The installed and the recommended models, and whether they fit in memory. This is cached, because it takes a
-while."""
+"""The installed and the recommended models, and whether they fit in memory; cached, because finding out is slow."""
 
 import logging
 import threading
@@ -57,7 +56,6 @@ class Inventory:
     loaded_fit: Fit | None
 
     def find(self, path: str) -> InstalledModel | None:
-        """Return the installed model at this path."""
         return next((one.model for one in self.installed if str(one.model.path) == path), None)
 
     def fit_of(self, model: InstalledModel) -> Fit | None:

@@ -204,8 +204,7 @@ class LoadActions:
         dialog.form, dialog.folder = self._preselected(form) if is_new else form, None
 
     def browse(self, dialog: LoadDialog, typed: str) -> None:
-        """Let the user look for a model, in the folder typed in the box or, if there is none, in the home
-        folder."""
+        """Let the user look for a model: in the folder typed in the box, or else in the home folder."""
         path = Path(typed.strip() or "~").expanduser()
         folders = [one for one in (path, path.parent, Path.home()) if one.is_absolute() and one.is_dir()]
         self._look_into(dialog, "browse", str(folders[0]) if folders else path.anchor)

@@ -208,7 +208,6 @@ def token_html(inventory: Inventory | None) -> Markup:
 
 
 def servers_html(servers: Sequence[Server], choice: ModelChoice) -> Markup:
-    """Render the servers with their models."""
     return render_macro(TEMPLATE, "servers", servers=[(one, remote_rows((one,), choice)) for one in servers])
 
 

@@ -136,8 +136,6 @@ class LaneControls:
 
 @dataclass(frozen=True, slots=True)
 class RaceView:
-    """The components of the Race view."""
-
     state: PageValue[RaceViewState]
     kind: gr.Radio
     another: gr.Button
@@ -157,7 +155,6 @@ class RaceView:
         return [self.kind, self.text, self.tokens, *lanes]
 
     def connect(self, actions: RaceActions, events: PageEvents) -> None:
-        """Connect the components' events with actions."""
         for chosen in (self.kind.input, self.another.click):
             events.on(chosen, actions.choose_prompt, [self.state, self.kind, self.text], self.text)
         events.on(self.text.input, lambda: "own", None, self.kind, trigger_mode="always_last")

@@ -177,7 +177,6 @@ def import_summary(imported: ImportResult) -> str:
 
 
 def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
-    """Return the data folder's path and its parts."""
     total = sum(part.size for part in parts)
     return render_macro("settings.html", "data_folder", folder=folder, parts=parts, total=total)
 

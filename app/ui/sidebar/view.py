@@ -154,7 +154,6 @@ class SidebarActions:
         )
 
     def _delete_folder(self, state: ChatState, folder: str) -> None:
-        """Delete a folder with its chats."""
         chats = self._stores.stored.in_folder(folder)
         message = f"The folder “{folder}” and {counted(len(chats), 'chat')} were deleted."
         self._delete_all(state, message, chats, folder)

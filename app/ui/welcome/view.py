@@ -85,7 +85,6 @@ FOR_OTHERS = (
 
 
 def starters_for(model: str) -> tuple[Starter, ...]:
-    """Return the starters for the model of this name."""
     return FOR_DEMO if model == DEMO_MODEL else FOR_OTHERS
 
 
@@ -259,7 +258,6 @@ class WelcomeView:
     offers: gr.HTML
 
     def connect(self, blocks: gr.Blocks, actions: OfferActions, events: PageEvents) -> None:
-        """Connect the events of the offers with their actions."""
         events.on(blocks.load, actions.look)
         events.on(self.offers.click, actions.click)
 
