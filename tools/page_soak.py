@@ -98,7 +98,6 @@ def run(app: AppProcess, asked: argparse.Namespace) -> list[Rest]:
 
 
 def main() -> None:
-    """Run the command line of this tool."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -199,7 +199,8 @@ async def _run_to_the_end(events: AsyncIterator[Json]) -> None:
 
 
 async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, Logprobs]]:
-    """Yield the reply's deltas, each with the log probabilities of the tokens since the delta before it."""
+    """Yield the reply's deltas, added to the choice, with the log probabilities of the tokens since the last
+    one."""
     waiting: tuple[TokenLogprobs, ...] = ()
     async for text, logprobs in choice.reply.texts():
         waiting += logprobs

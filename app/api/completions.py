@@ -94,7 +94,7 @@ class CompletionPlan(Plan):
         return self._body(found, **self.numbers(choices))
 
     def _repeated(self, choice: Choice) -> Iterator[Json]:
-        """Return a chunk of the prompt before the choice's first text, if the client asked to repeat it."""
+        """Yield a chunk of the prompt, once before the choice's first text, if the client asked to repeat it."""
         if self._is_echo and not self._is_begun:
             yield self._chunk(choice, self._prompt(choice), choice.reply.count.prompt_logprobs)
         self._is_begun = True

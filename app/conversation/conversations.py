@@ -104,7 +104,7 @@ class Conversations:
             return version
 
     def stop(self, chat: int) -> None:
-        """Asks this chat's reply to stop, if there is one. The text written so far stays, and so does the queue."""
+        """Asks this chat's reply to stop, if there is one, and holds its queue. The text written so far stays."""
         self.queue.hold(chat, "Stopped.")
         if chat in self._recorders:
             self._started[chat].reply.stop()

@@ -344,7 +344,7 @@ class _Window:
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """Yields all chunks but the last one, with which the next window begins."""
+        """Yields all chunks but the last one, and begins the next window with that."""
         text = self._emptied()
         found = self._split(text)
         is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow it

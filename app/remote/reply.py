@@ -47,7 +47,7 @@ class RemoteReply:
         return self._first > 0
 
     def take(self, chunk: Any) -> Iterator[Piece]:
-        """Yields the text of a chunk as pieces.
+        """Yields the text of a chunk as pieces; keeps its statistics and the reason why the reply ended.
 
         Raises ServerError if a content filter ended the reply, AnswerRefused if it is too long, and WrongType."""
         chunk = of_type(chunk or {}, dict, "chunk")

@@ -108,7 +108,8 @@ class _Translation:
         return self.of(value)
 
     def _with_names(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return an object's schema with the names that it allows in place of propertyNames."""
+        """Return an object's schema with its propertyNames as properties; note them in `left_out` if that is
+        impossible."""
         names = self._referred(schema.pop("propertyNames"))
         known = names.get("enum", [names["const"]] if "const" in names else [])
         of_any = schema.get("additionalProperties", True)

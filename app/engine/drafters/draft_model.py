@@ -126,7 +126,7 @@ class DraftModel:
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
-        """Compute logits [vocab] after the line, which ends with these guesses.
+        """Feed what is new of the line, which ends with these guesses; return the logits [vocab] after it.
 
         Returns an empty tensor if it cannot be fed."""
         here = self._known

@@ -197,7 +197,7 @@ def _lazy_weights(
     keeps: bool,
 ) -> dict[str, Any]:
     """Return the weights of a GGUF file, or of quantised files that we read ourselves; {} if transformers reads
-    them."""
+    them. Removes the quantisation of the latter from `config`."""
     shapes = described if described is not None else empty_model(config, dtype)
     if folder.gguf:
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine

@@ -266,7 +266,7 @@ class Engine:
         return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """Return the error of an engine that cannot start, for example because torch is missing.
+        """Return the error of an engine that cannot start, for example because torch is missing; log and show it.
 
         The first error is kept, because a half-imported library raises a different one at the next attempt."""
         if self._startup_failure is None:
