@@ -36,7 +36,7 @@ PAGE = 4096
 LEAF = 0x0D
 """The first byte of a table's leaf page."""
 VALUES = tuple(f"c{number}" for number in range(20))
-"""The columns of a table that has at least as many columns as any of the app's."""
+"""The columns of the single table that stands for every table: as many as any table of the app has."""
 Row = list[Any]
 IN_LEAVES = (
     "chat", "message", "preset", "races",

@@ -1,8 +1,8 @@
 """Converts dataclasses to JSON and back. The JSON may come from an older app, a newer app, or a person's editor.
 
 Reading is tolerant: unknown fields are ignored; missing fields and fields of a wrong type get their defaults, or
-else the zero value of their type. A dataclass that refuses its values raises ValueError. If an optional field was
-read, the field becomes None; if an element of a list or a mapping was read, the element is left out.
+else the zero value of their type. A dataclass that refuses its values raises ValueError. An optional field with
+such a value becomes None, and such an element of a list or a mapping is left out.
 
     read(Sampling, {"temperature": 0.7, "top_k": None, "of_later": 1}) == Sampling(temperature=0.7)
 """

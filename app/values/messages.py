@@ -248,7 +248,7 @@ NoteName = Literal[
 
 
 UNSTORED = "chat_format"
-"""The field of ModelInfo that is not stored with replies: it describes the loaded model, and is found again."""
+"""The field of ModelInfo that is not stored with replies: it describes the loaded model, and is determined anew."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ NUM_FORMS = (1, 2, 3, 5, 8, 30, 30)
 SHARE_REAL_FORMS = 0.6
 SHARE_PHRASES = 0.2
 SHARE_PARAPHRASES, SHARE_OWN_WORDS = 0.35, 0.25
-"""Shares of the questions that use the sentence's words, and any words. The others have one of the forms."""
+"""Shares of the questions in the sentence's own words, and in any words. All others follow one of the forms."""
 SHARE_CAPITALS_CHANGED = 0.05
 
 

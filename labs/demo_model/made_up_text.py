@@ -76,7 +76,7 @@ SLOTS = ("{coined}", "{coined}", "{coined}", "{Name}", "{number}")
 
 
 class TextMaker:
-    """Makes words and sentences with one source of chance and a list of real words."""
+    """Makes words and sentences with one random generator and a list of real words."""
 
     def __init__(self, rng: random.Random, words: Sequence[str]) -> None:
         self.rng = rng

@@ -224,7 +224,7 @@ def _parts(document: Opened, relation: str) -> Iterator[Part]:
 
 
 def _style_name(style: BaseStyle) -> str:
-    """Returns the name of a style, or of the heading that it is or on which it is based."""
+    """Returns the name of a style; that of a heading if the style is one or is based on one."""
     based: BaseStyle | None = style
     for _ in range(MAX_BASED):
         if based is None or HEADING.match(name := _outlined(based.element) or based.name or ""):
@@ -234,7 +234,7 @@ def _style_name(style: BaseStyle) -> str:
 
 
 def _outlined(element: Element) -> str:
-    """Returns the name of the heading that a paragraph or style is by its level in the document's outline."""
+    """Returns the name of the heading of a paragraph's or style's outline level; "" if it has none."""
     level = value(element, "pPr/outlineLvl")
     return f"heading {int(level) + 1}" if level in OUTLINE else ""
 

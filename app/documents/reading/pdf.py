@@ -26,7 +26,7 @@ NOT_LETTERS = re.compile(
     r"[\ue000-\uf8ff\ufff0-\ufffd\U000f0000-\U0010ffff]|\(cid:\d+\)|/(?:g|gid|cid|glyph|uni|[A-Z])\d{1,5}\b"
 )
 MOST_CONTROLS, MOST_OTHERS = 0.04, 0.2
-"""Largest shares of such characters on a page that counts as text."""
+"""Largest shares of control characters, and of other characters that are not letters, on a page of text."""
 TRIED = 200
 """Maximum number of characters of a page whose meaning in their font is looked up."""
 LEAST_COMMON = 0.1
@@ -98,8 +98,8 @@ def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
 
 
 def _is_garbled(text: str) -> bool:
-    """Returns whether a text has many control characters, private or replaced ones, names of glyphs, or twice each
-    letter, as in "DDeeppoossiitt"."""
+    """Returns whether a text has many control characters, private or replacement characters or names of glyphs, or
+    has each letter twice: "DDeeppoossiitt"."""
     size = len(text)
     words = re.findall(r"\w{4,}", text)
     doubled = sum(len(word) % 2 == 0 and word[::2] == word[1::2] for word in words)
@@ -119,8 +119,8 @@ def _is_unnamed(page: PdfTextPage) -> bool:
 
 
 def _has_stop_words(text: str) -> bool:
-    """Returns whether a text has words of a language: a font may leave its letters unnamed and yet have them in
-    the usual places."""
+    """Returns whether a text has many stop words: a font that does not name its letters may still number them as
+    usual."""
     from app.documents.search.languages import language_of  # takes a second, and few files need it
     from app.documents.search.terms import asked
 

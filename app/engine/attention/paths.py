@@ -137,7 +137,8 @@ def _newest_positions(positions: NDArray[np.int64], width: int) -> NDArray[np.in
 
 
 def _straight(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> NDArray[np.int64]:
-    """Count how many of the block's first rows each row sees, gapless and in their positions' slots: [T]."""
+    """Count for each row how many of the block's first rows it sees without a gap, in their positions' slots:
+    [T]."""
     in_place = positions == prefix_length + np.arange(len(positions))
     run: NDArray[np.int64] = np.logical_and.accumulate(visible & in_place, axis=1).sum(axis=1)
     return run

@@ -41,8 +41,8 @@ SCRATCH = 1 << 26
 """Bytes of partial sums that a layer may allocate; a long prompt's chunk is done in parts of this size."""
 
 _EVEN = 2
-"""If a layer's rows are done in parts, each part has a multiple of this many rows, so that its table of paths
-begins at an address of the alignment that the kernels are compiled for."""
+"""If a layer's rows are done in parts, each part has a multiple of this many rows, so that its table of paths is
+aligned as the kernels require."""
 
 _RESERVED = 2048
 """Upper bound of the bytes of shared memory that the compiler uses itself."""

@@ -1,4 +1,5 @@
-"""Runs a layer on the CPU with kernels in C: one call for each part, or one for a decoder layer of whole numbers.
+"""Runs a layer on the CPU with kernels in C: one call for each part, or one call for a decoder layer with integer
+weights.
 
 No Python runs between the parts of a whole layer. The results are bitwise identical to those of separate calls.
 """

@@ -27,8 +27,8 @@ from app.errors import ModelBroken
 
 _PREFIX = (3, 1, 4, 1, 5)
 _PATHS = ((9, 2, 6), (9, 5))
-"""The tokens of a trial in tenths of the vocabulary: the prefix, then two paths, which are the current token 9
-with the draft 2 6 and with the draft 5."""
+"""The tokens of a trial, in tenths of the vocabulary: a prefix, then two paths from the current token 9, one with
+the draft 2 6 and one with the draft 5."""
 
 ROWS = (3, 33, 128)
 """Row counts of the trials that compare two ways to run a model, because libraries use different kernels for

@@ -1,5 +1,5 @@
-"""A weight as whole numbers and scales, and how it is kept for the CPU's kernels: in the order in which they read
-it (packed.h). `packed_weight_triton.py` keeps it for a GPU.
+"""A weight as integers and scales, and how it is kept for the CPU's kernels: in the order in which they read it
+(packed.h). `packed_weight_triton.py` keeps it for a GPU.
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 

@@ -1,4 +1,4 @@
-"""Reads the blocks of a GGUF file's quantised tensors as whole numbers and scales, without loss.
+"""Reads the blocks of a GGUF file's quantised tensors as integers and scales, without loss.
 
 A row of a tensor is a row of blocks. Each function takes blocks [n, bytes] and returns the numbers of each, with
 its scale and its factors, in the order of the row.
@@ -140,7 +140,7 @@ BYTES = {name: size for name, _numbers, size in BLOCKS.values()}
 
 
 def read_blocks(stored: str, rows: Tensor) -> Numbers:
-    """Read rows [n, bytes] of blocks of this type; scales and factors also have one row per row."""
+    """Read rows [n, bytes] of blocks of this type; numbers, scales and factors have n rows, too."""
     found = READERS[stored](rows.reshape(-1, BYTES[stored]))
     names = ("values", "scale", "factors", "offset", "offset_factors")
     by_row = {name: part.reshape(len(rows), -1) for name in names if (part := getattr(found, name)).numel()}

@@ -44,7 +44,8 @@ FIRST_ALTERNATIVE_CODE = FIRST_CODE + (1 + LONGEST) * GAP_CLASSES
 NUM_SUCCESSOR_CODES = FIRST_ALTERNATIVE_CODE + FIRST_CODE * LEADS
 NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
 FORCED = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
-"""The cell of tokens that the reply's grammar forces. Only how they divide the forced string is open."""
+"""The cell of tokens that the reply's grammar forces. Only how the model divides the forced string into tokens is
+uncertain."""
 NUM_CELLS = FORCED + 1
 DRAFTED = NUM_CELLS
 """The cell number of guesses by a draft model, whose chances are counted elsewhere

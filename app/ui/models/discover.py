@@ -98,7 +98,7 @@ def _suits(one: Recommendation, inventory: Inventory) -> bool:
 
 
 def quantisation_of(choice: ModelChoice, fit: Fit | None) -> Quantisation:
-    """Return the quantisation with which a model is loaded; `fit` is how it was judged with this choice."""
+    """Return the quantisation with which a model is loaded; `fit` is the estimate for this choice."""
     if choice.quantisation != "auto":
         return choice.quantisation
     return fit.quantisation if fit and choice.dtype == "auto" else "none"
