@@ -1,7 +1,7 @@
 // The message box. A sent text leaves it at once, and comes back if it is not accepted: before what was typed in the
 // meantime, which is never overwritten. See BoxChange in app/ui/chat/state.py.
 (() => {
-  const WAIT_MS = 30000; // a later answer is not expected
+  const WAIT_MS = 30000; // milliseconds after which no answer is expected
   const TELL_MS = 250; // how often typed text is sent to the server
   const MOST = 2e6; // characters: a longer text would be too long for a message of the WebSocket, and is not kept as a draft
   let onItsWay = null; // the text that was sent and is not answered yet
@@ -101,7 +101,7 @@
   }, true);
   document.addEventListener("click", ({ target }) => {
     if (target.closest("#send")) send();
-    // A waiting message that is edited changes places with the text in the box.
+    // Editing a waiting message swaps its text and that of the box.
     const edit = target.closest("[data-do=queue-edit]");
     if (edit) edit.dataset.value = box().value;
     if (edit) box().focus();

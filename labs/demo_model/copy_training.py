@@ -33,7 +33,7 @@ from labs.demo_model.real_sentences import real_sentences
 from labs.demo_model.training import make_optimizers, rate_factor
 
 RATE = 0.9
-"""The factor of the learning rates with which a model with random weights begins."""
+"""The learning rates, relative to those of a model that begins with random weights."""
 WARM_UP_STEPS = 20
 CHAT_ROWS, CHAT_LENGTH = 3, 512
 COPYING_TOKENS = 3072

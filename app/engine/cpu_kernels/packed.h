@@ -1,9 +1,9 @@
-/* Products of packed weights: whole numbers of 2 to 8 bits, with a scale for each group of neighbours in a row.
+/* Products of packed weights: integers of 2 to 8 bits, with a scale for each group of neighbours in a row.
 
        weight = (number - zero) * factor * scale + offset_factor * offset
 
    Every row of activations is converted to bytes, 32 neighbours at a time, each with a scale of its own. Sums of 32
-   products are whole numbers, so they are exact; they are scaled and added in the order of the row. So a row's result
+   products are integers, so they are exact; they are scaled and added in the order of the row. So a row's result
    does not depend on the rows beside it.
 
    A weight is stored in the order in which it is read: tiles of OUTS rows; in a tile, groups of GROUP columns; in a

@@ -149,7 +149,7 @@ static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, c
     }
 }
 
-/* The forms in which weights are stored: a name, low and high bits, whether numbers are narrow and have a table, and
+/* The formats in which weights are stored: a name, low and high bits, whether numbers are narrow and have a table, and
    parts of a group. Products of 32 numbers of 4 bits fit 16 bits; if there are factors for 16, two parts are summed. */
 #define EACH_FORM(FORM) \
     FORM(two, 2, 0, 1, 0, 2) FORM(three, 2, 1, 1, 0, 2) FORM(four, 4, 0, 1, 0, 1) FORM(four_fine, 4, 0, 1, 0, 2) \

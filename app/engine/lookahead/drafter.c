@@ -15,7 +15,7 @@ typedef struct {
     double temperature, gap_step, farthest, top_p; /* temperature 0: greedy */
     int64_t top_k;
     uint64_t seed;
-    int64_t branches;       /* in one place, at most */
+    int64_t branches;       /* maximum children of a node */
     const int32_t *context; /* the last 1 + LONGEST tokens or all, newest first */
     int32_t *tokens, *parents, *depths, *cells; /* [rows] */
     double *chances;
