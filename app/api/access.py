@@ -16,7 +16,7 @@ from app.web.origin_check import OF_BROWSERS, OWN_NAMES, IsOwnName, Origins, ref
 OPEN_PATH = "/health"
 """The path that needs no key: it says only that the server runs."""
 LARGEST_BODY = 32 * 2**20
-"""In bytes: about ten times the text of the longest context of any model."""
+"""Maximum bytes of a request body: about ten times the text of the longest context of any model."""
 NO_KEY = (
     "The API needs its key, as 'Authorization: Bearer KEY': it is in the file api-key of the data folder."
 )

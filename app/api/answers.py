@@ -119,8 +119,8 @@ class Plan(ABC):
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
 
-        A stream starts after its first event, so that a request that is refused before has an error status, but at
-        the latest PATIENCE seconds after its checks, because some clients give up if there are no headers."""
+        A stream starts with its first event, so that a request that is refused earlier gets an error status.
+        PATIENCE seconds after its checks it starts in any case, because some clients give up without headers."""
         choices = list[Choice]()
         events = self._events(services, choices)
         if not is_stream:

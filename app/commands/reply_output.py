@@ -92,7 +92,7 @@ def numbers_line(finished: Finished) -> str:
 
 
 def print_statistics(reply: FinishedReply) -> None:
-    """Print to standard error how a reply was written, and a note if its level of thinking was another one."""
+    """Print to standard error how a reply was written, and a note if the requested thinking level was not used."""
     print_text(numbers_line(reply.finished), err=True)
     if note := thinking_note(reply):
         print_text(note, err=True)

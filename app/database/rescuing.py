@@ -75,8 +75,8 @@ Mend = Callable[[sqlite3.Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """The number of rows that are missing according to the indexes, the number of rows that are cut, and whether
-    the indexes are whole, so that the counts are exact."""
+    """How many rows are missing according to the indexes, how many texts are cut, and whether the counts are exact
+    because the indexes are whole."""
 
     rows: int
     cut: int

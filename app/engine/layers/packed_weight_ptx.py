@@ -10,7 +10,7 @@ import torch
 
 @cache
 def conversions(bits: int, zero: int, table: tuple[int, ...], dtype: torch.dtype) -> dict[str, str]:
-    """Return what converts the bytes of a group's first and second half, and what makes ones of any bytes.
+    """Return PTX that converts the bytes of a group's first half and second half, and PTX for ones.
 
     Four bytes become four numbers, in two registers."""
     halves = ("", " shr.u32 x, x, 4;") if bits == 4 else ("", "")
@@ -74,8 +74,8 @@ def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
         )
 
     lower, higher = (found(name, words) for name, words in zip("lh", values.view(2, 4).tolist(), strict=True))
-    # x has four numbers, a byte each: a has them as four neighbours of 4 bits, less their highest bit, which tells
-    # c in which half of the table a number is.
+    # x has four numbers, a byte each. a has their lower three bits, and c the highest, which selects the half of
+    # the table; both as four neighbours of 4 bits.
     return (
         "and.b32 x, x, 0x0f0f0f0f; shr.u32 a, x, 4; or.b32 x, x, a; prmt.b32 x, x, 0, 0x4420; "
         "and.b32 a, x, 0x7777; and.b32 c, x, 0x8888; shr.u32 c, c, 1; or.b32 c, c, 0x3210; "

@@ -30,7 +30,7 @@ from app.values.messages import MAX_ROWS, Sampling
 ROWS = 128
 """Rows of each measured block of tokens."""
 SECONDS = 1.5
-"""Seconds of measuring at load. It goes by ascending id, because rare tokens have high ids."""
+"""Seconds of measuring at load. Tokens are measured by ascending id, because rare tokens have high ids."""
 
 
 def measure_first_successors(
@@ -147,7 +147,8 @@ class ModelStatistics:
         return self._pool
 
     def new_pool(self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None) -> Pool:
-        """Make a pool that knows only the first successors; `make_drafter` replaces the model's own kind."""
+        """Make a pool that knows only the first successors; it drafts by `make_drafter` or the model's usual
+        drafter."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
         return Pool(table, estimator, self._special, make_drafter or self._make_drafter)

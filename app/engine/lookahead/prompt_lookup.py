@@ -60,7 +60,7 @@ def prompt_lookup(
 ) -> Iterator[Step]:
     """Yield the steps of a reply: each drafts up to ten tokens copied from prompt and output, and commits
     those that the model agrees with."""
-    prompt_tokens = len(tokens) - 1  # the last one is the reply's first
+    prompt_tokens = len(tokens) - 1  # the last token is the reply's first
     occurrences = Occurrences()
     reason = None
     while reason is None:

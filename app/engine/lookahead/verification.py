@@ -27,7 +27,7 @@ from app.values.trace import StepTrace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
-    """New tokens, who proposed each, and the row whose logits each was drawn from; its keys are kept."""
+    """New tokens, who proposed each, and the row whose logits it was drawn from. The cache keeps these rows."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]

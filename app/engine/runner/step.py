@@ -66,7 +66,7 @@ class StatisticsMeter:
     """Adds up one reply's steps. Time is measured from the creation of the meter."""
 
     def __init__(self, prompt_tokens: int, cost_of: Callable[[int], float] = lambda _: 0.0) -> None:
-        """Start the time. `cost_of` estimates a step by its rows, in plain steps, if the decoder did not."""
+        """Start the time. `cost_of` estimates a step's cost by its rows, for decoders that do not report it."""
         self._cost_of = cost_of
         self._begin = perf_counter()
         self._decoding_since = self._begin

@@ -6,9 +6,9 @@ message was written: the template asks for a reply, and the begun reply follows,
     user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
 
 The template never gets the begun reply, because many templates remove thoughts from it, or the space at its end
-(transformers' `continue_final_message` keeps only what they leave), and the model would continue another text.
-So a reply that was stopped at the end of a token continues as if it had never stopped; the piece of a token
-that was cut inside is read as the tokens that spell it.
+(transformers' `continue_final_message` keeps only what they leave), and the model would continue another text. So a
+reply that was stopped at the end of a token continues as if it had never stopped; if it was stopped within a token,
+the written piece of that token is tokenised anew.
 
 Control tokens that messages spell are read as ordinary text (`control_tokens.py`); in a raw prompt they are
 control tokens, because the user writes all of it.
@@ -69,7 +69,7 @@ NO_VALUES = TemplateValues()
 
 @dataclass(frozen=True, slots=True)
 class RequestTokens:
-    """A request's tokens: the prompt with the `begun` reply, the texts to draft from, and their maker."""
+    """A request's tokens: the prompt with the `begun` reply, and the texts to draft from."""
 
     made_by: "RequestTokenizer"
     prompt: list[int]
@@ -87,7 +87,7 @@ class RequestTokens:
 def encode(
     tokenizer: PreTrainedTokenizerBase, prompt: Prompt, context: int, fill: Fill = fill_here, tools: str = ""
 ) -> list[int]:
-    """Return the token ids of a prompt, made by a RequestTokenizer."""
+    """Return the token ids of a prompt, as a RequestTokenizer makes them."""
     return RequestTokenizer(tokenizer, context, fill).encoded(prompt, TemplateValues(tools)).ids
 
 

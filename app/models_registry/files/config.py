@@ -40,7 +40,7 @@ USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
 TEMPLATES = ("additional_chat_templates/tool_use.jinja", "chat_template.jinja")
 TEMPLATE_CONFIGS = ("chat_template.json", "tokenizer_config.json")
 LARGEST_TEMPLATE_CONFIG = 20_000_000
-"""In bytes; a tokenizer_config.json may contain a large vocabulary."""
+"""Maximum bytes of a tokenizer_config.json, which may contain a large vocabulary."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Models in a single GGUF file, as LM Studio, Ollama and llama.cpp keep them: checks and sizes.
+"""Checks GGUF files, such as those of LM Studio, Ollama and llama.cpp, and reads their models' sizes.
 
 A model may be in several files, which are in one folder; the model is listed by the first.
 """

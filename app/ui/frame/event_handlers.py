@@ -23,13 +23,14 @@ RELOAD = "Foresight was restarted since this page was opened. Reload the page. Y
 Result = TypeVar("Result")
 Default = TypeVar("Default")
 LISTEN = "foresight.listen(element, trigger)"
-"""For `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
+"""The `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
 component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
 UNCHECKED: dict[str, Any] = {"preprocess": False}
-"""For events that read option controls: `judged` checks their values. Gradio would refuse the whole event for
-one number that is out of its slider's range, with a traceback in the terminal."""
+"""Arguments of events that read option controls, whose values `judged` checks. Gradio would refuse the whole event
+for one number that is out of its slider's range, with a traceback in the terminal."""
 UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
-"""For events of uploads. Otherwise Gradio would drop an event and its file while it handles the one before."""
+"""Arguments of events of uploads. Otherwise Gradio would drop an event and its file while it handles the one
+before."""
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "concurrency_limit": None,  # the events of one page never wait for those of another page

@@ -13,7 +13,7 @@ from app.documents import Documents
 from app.errors import AppError
 
 UNDO_SECONDS = 60.0
-"""For how many seconds a deletion can be undone."""
+"""Seconds for which a deletion can be undone."""
 
 
 @dataclass(frozen=True, slots=True)
