@@ -193,7 +193,7 @@ def paste_descriptions(store: Documents, collection: int, count: int, rng: rando
 def paste_made_up_texts(
     store: Documents, collection: int, count: int, rng: random.Random
 ) -> Sequence[Lookup]:
-    """Put made-up facts into the collection; a question about each of them."""
+    """Put made-up facts into the collection, and return a question about each."""
     texts, asked = made_up_texts(count, rng)
     paste(store, collection, texts)
     return asked

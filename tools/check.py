@@ -25,7 +25,7 @@ would compile all modules anew."""
 
 
 def run_all(checks: Sequence[Sequence[str]], folder: Path) -> int:
-    """Run each check as a Python module in this folder; the first exit code that is not 0, or 0."""
+    """Run each check as a Python module in this folder; return the first exit code that is not 0, or 0."""
     environment = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
     for check in checks:
         print("$ python -m", shlex.join(check), flush=True)  # noqa: T201

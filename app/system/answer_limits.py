@@ -84,7 +84,7 @@ def certificates(library: str) -> SSLContext:
 class _Counted:
     """An answer's body whose bytes are counted.
 
-    With `is_cut` the body ends after LONGEST_REFUSAL bytes, because of a refusal the status is enough."""
+    With `is_cut` the body ends after LONGEST_REFUSAL bytes, because the status of a refusal is enough."""
 
     def __init__(self, stream: Any, limit: AnswerLimit, is_cut: bool) -> None:
         self._stream = stream

@@ -95,7 +95,7 @@ def siblings_block(tokens: Sequence[int], position: int) -> Block:
 def padded(block: Block, rows: int, wanted: int) -> Block:
     """Pad the block to `rows` rows and `wanted` rows whose logits are read. New rows come last and change nothing.
 
-    New rows see the prefix and themselves, and no other row sees them. Row 0 pads `wanted`."""
+    New rows see the prefix and themselves, and no other row sees them. `wanted` is padded with row 0."""
     more = rows - len(block)
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,

@@ -37,7 +37,7 @@ class HeadNorms(NamedTuple):
 
 
 class LayerKernels(Protocol):
-    """The kernels; each method is one launch or call. A row's result depends only on the row, bit by bit."""
+    """The kernels; each method is one launch or call. A row's result depends only on the row, to the last bit."""
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
         """Normalise rows [..., size] by RMSNorm with weight [size]."""

@@ -111,7 +111,8 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]. Raises ValueError."""
+        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]. Other types raise
+        ValueError."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32; the states are {states.dtype}")

@@ -168,7 +168,8 @@ def rounding_of(model: nn.Module) -> float:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Return whether the number of rows or threads changes only float32's last digits, so that the text stays."""
+    """Return whether the number of rows or threads changes only float32's last digits, so that the text stays the
+    same."""
     return model.dtype.itemsize >= 4 and not rounding_of(model)
 
 
