@@ -53,7 +53,7 @@ def add_documents(
         list[Path],
         typer.Argument(
             metavar="FILE...",
-            help="Text, code, CSV, PDF, DOCX, HTML, mail or notebooks; - for standard input.",
+            help="Text, code, PDF, Office files, ODT, RTF, EPUB, CSV, HTML, mail, notebooks; - for standard input.",
         ),
     ],
     collection: Annotated[

@@ -248,8 +248,7 @@ def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, b
     shown = passage.text[begin : begin + most].rstrip()
     if begin:
         yield "…", False
-    yield from highlighted(
-        shown.replace("\n\n", "\n"), question
-    )  # empty lines would waste the page's few lines
+    on_lines = shown.replace("\n\n", "\n")  # empty lines would waste the page's few lines
+    yield from highlighted(on_lines, question, passage.language)
     if begin + len(shown) < len(passage.text.rstrip()):
         yield "…", False

@@ -119,7 +119,9 @@ def store_file_text(
         )
         _delete(connection, document)
         return older.document
-    title, kept = _free_title(connection, about.collection, about.title, besides=document)
+    title, kept = _free_title(connection, about.collection, new.title, besides=document)
+    if kept:  # the file's name says more than a number
+        title, kept = _free_title(connection, about.collection, about.title, besides=document)
     document_table.update(connection, document, title=title)
     document_table.set_text(connection, document, new.digest, new.characters, _joined(note, kept))
     return document

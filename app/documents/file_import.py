@@ -9,16 +9,17 @@ import re
 import shutil
 from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from time import monotonic, time
 from uuid import uuid4
 
 from app.documents import document_table, duplicates, text_table
 from app.documents.duplicates import COMPARED, AddedText
 from app.documents.indexing import Task
-from app.documents.reading import FileReader, ReadNote, ReadProgress, TextPiece, open_reader
+from app.documents.reading import FileReader, ReadNote, ReadProgress, ReadTitle, TextPiece, open_reader
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 from app.system.files import make_folder, sync_file, sync_folder
+from app.values.display_text import title_of
 from app.values.text_normalisation import shown_name
 
 PENDING_FOLDER = "documents-inbox"
@@ -26,6 +27,34 @@ MAX_BYTES = 300 * 2**20
 """Bytes of the largest file that is imported."""
 MAX_SUFFIX = 16
 """Maximum number of characters of a file's suffix that are kept."""
+HEADED = frozenset(
+    (
+        ".md",
+        ".markdown",
+        ".docx",
+        ".docm",
+        ".odt",
+        ".pptx",
+        ".ppsx",
+        ".pptm",
+        ".html",
+        ".htm",
+        ".xhtml",
+        ".eml",
+    )
+)
+"""Suffixes of files whose first heading can be their title."""
+HEADING = re.compile(r"^# +(?:Slide \d+: )?(.+)$", re.MULTILINE)
+HEADING_AMONG = 500
+"""Characters at the beginning of a text in which its first heading is looked for."""
+MAX_TITLE = 150
+NO_TITLE = re.compile(
+    r"\W*|untitled.*|unbenannt.*|sans titre.*|无标题.*|無題.*|microsoft (?:word|powerpoint|excel)\b.*|title|\d+"
+    r"|(?:word |powerpoint )?(?:document|dokument|presentation|präsentation|présentation|book|slide) ?\d*"
+    r"|(?:[a-z]:|/|\\\\|file:|https?:).*|.*\.(?:docx?|xlsx?|pptx?|pdf|indd|qxd|tex|dvi|e?ps|rtf|od[tps]|txt|html?|md|tmp)",
+    re.IGNORECASE,
+)
+"""What programs write as the title of a file that has none: their own names, paths and names of files."""
 DRAFT = re.compile(r"draft-[0-9a-f]{32}")
 ABANDONED = 24 * 3600.0
 """Seconds after which a draft counts as abandoned and is deleted."""
@@ -151,6 +180,7 @@ class FileImport:
         self._stored = 0
         self._has_words = False
         self._notes: list[str] = []
+        self._title = ""
         self._last_progress = monotonic()
 
     @property
@@ -172,6 +202,8 @@ class FileImport:
                         self._report(done, total)
                     case ReadNote(note):
                         self._notes.append(note)
+                    case ReadTitle(title):
+                        self._title = title
         self._task.require_running()  # a reader that was killed ends like one that has finished
 
     def finish(self, now: float) -> int:
@@ -187,7 +219,8 @@ class FileImport:
         with database.reading() as connection:
             new = document_table.stored_text(connection, document)
             collection = document_table.document(connection, document).collection
-        new = replace(new, digest=self._digest.digest(), characters=self.characters)
+        title = title_in(self._title, self._beginning, self._name) if new.title == new.source else ""
+        new = replace(new, digest=self._digest.digest(), characters=self.characters, title=title or new.title)
         added = AddedText(
             collection, new.title, new.source, self._beginning, new.characters, new.origin, document
         )
@@ -253,6 +286,16 @@ def import_file(task: Task, pending: PendingFiles, now: float, max_characters: i
         raise
     pending.drop(task.document)
     return stored_in
+
+
+def title_in(own: str, beginning: str, name: str) -> str:
+    """Returns the title of a file: its own, or its first heading; "" if neither says anything.
+
+    `name` is the file's name, and `beginning` is the beginning of its text."""
+    has_headings = PurePath(name).suffix.lower() in HEADED
+    heading = HEADING.search(beginning[:HEADING_AMONG]) if has_headings else None
+    found = (" ".join(one.split()) for one in (own, title_of(heading[1]) if heading else ""))
+    return next((one[:MAX_TITLE].strip() for one in found if not NO_TITLE.fullmatch(one)), "")
 
 
 class Cleaner:

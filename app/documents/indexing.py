@@ -22,6 +22,7 @@ from itertools import chain, islice
 from app.database import Database
 from app.documents import document_table, passage_table, text_table
 from app.documents.chunking import chunks
+from app.documents.duplicates import PASTED
 from app.documents.search.languages import MAX_IDENTIFIED, language_of
 from app.values.display_text import title_of
 
@@ -124,7 +125,8 @@ def index(task: Task) -> None:
     with task.writing() as connection:
         document_table.update(connection, task.document, language=language)
     found = chunks(text_table.each_part(task.database, task.document), about.source)
-    new = (passage_table.new_passage(about.title, language, one) for one in found)
+    named = about.title if about.source in (about.title, PASTED) else f"{about.title}\n{about.source}"
+    new = (passage_table.new_passage(named, language, one) for one in found)
     done = 0
     while batch := list(islice(new, BATCH)):
         done += len(batch)

@@ -18,7 +18,8 @@ from app.errors import DocumentNotFound
 from app.values.document import Citation, Document, Passage
 
 SELECT_PASSAGE = """
-    SELECT passage.id, passage.document, document.title, passage.start, passage.end, passage.heading
+    SELECT passage.id, passage.document, document.title, passage.start, passage.end, passage.heading,
+        document.language
     FROM passage JOIN document ON document.id = passage.document
 """
 DIGEST_BYTES = 16
@@ -146,9 +147,8 @@ def passages_of(connection: sqlite3.Connection, ids: Sequence[int]) -> tuple[Pas
 
 
 def _passage(row: sqlite3.Row, text: str) -> Passage:
-    return Passage(
-        row["id"], row["document"], row["title"], row["start"], row["end"], text, heading=row["heading"]
-    )
+    place = row["title"], row["start"], row["end"]
+    return Passage(row["id"], row["document"], *place, text, row["heading"], row["language"])
 
 
 def cited_words(connection: sqlite3.Connection, cited: Citation) -> str:

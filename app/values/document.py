@@ -66,7 +66,9 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A part of a document; `heading` is the path of headings above the passage, "" if it has none."""
+    """A part of a document; `heading` is the path of headings above the passage, "" if it has none.
+
+    `language` is the document's language; "" if it is not known."""
 
     id: int
     document: int
@@ -75,6 +77,7 @@ class Passage:
     end: int
     text: str
     heading: str = ""
+    language: str = ""
 
     def __post_init__(self) -> None:
         require(

@@ -39,7 +39,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def eggs(tmp_path: Path) -> Path:
-    path = tmp_path / "eggs.md"
+    path = tmp_path / "eggs.txt"
     path.write_text("# Boiling eggs\n\nEggs boil for six minutes.", encoding="utf-8")
     return path
 
@@ -47,10 +47,10 @@ def eggs(tmp_path: Path) -> Path:
 def test_files_are_added_listed_found_and_removed(folder: Path, eggs: Path) -> None:
     assert run(folder, "list").stdout == "0 collections.\n"
     added = run(folder, "add", eggs, "--collection", "Kitchen").stdout
-    assert "ready" in added and "1 passage" in added and "eggs.md" in added
+    assert "ready" in added and "1 passage" in added and "eggs.txt" in added
     assert "Kitchen  1 document  1 passage  42 characters" in run(folder, "list").stdout
     found = run(folder, "search", "how", "long", "do", "eggs", "boil?").stdout
-    assert "[1] eggs.md" in found and "characters 0 to 42" in found
+    assert "[1] eggs.txt" in found and "characters 0 to 42" in found
     assert "    Boiling eggs Eggs boil for six minutes." in found, "as plain text"
     (one,) = json.loads(run(folder, "search", "eggs", "--json", "--collection", "kitchen").stdout)["found"]
     assert one["passage"]["text"].endswith("six minutes.")
@@ -69,22 +69,22 @@ def test_a_file_that_has_changed_and_one_that_has_not_are_told(folder: Path, egg
     )
     for _ in range(2):
         seen = json.loads(run(folder, "add", eggs, "--json").stdout)
-        assert [(one["id"], one["title"]) for one in seen["documents"]] == [(1, "eggs.md")]
-        assert seen["known"] == [1] and "eggs.md was added again" in seen["documents"][0]["note"]
+        assert [(one["id"], one["title"]) for one in seen["documents"]] == [(1, "eggs.txt")]
+        assert seen["known"] == [1] and "eggs.txt was added again" in seen["documents"][0]["note"]
     (one,) = json.loads(run(folder, "search", "milk", "--json").stdout)["found"]
     assert one["passage"]["text"] == eggs.read_text(encoding="utf-8")
     restored = run(folder, "restore", "1").stdout
     assert restored.endswith("\nDocument 1 has its older text again. Document 6 has the newer one.\n")
     again = run(folder, "restore", "1")
     assert (again.returncode, "No older version of this document is kept" in again.stderr) == (1, True)
-    assert "eggs.md (2) (eggs.md)" in run(folder, "list", "--collection", "Documents").stdout
+    assert "eggs.txt (2) (eggs.txt)" in run(folder, "list", "--collection", "Documents").stdout
 
 
 def test_a_file_that_says_something_else_is_kept_beside_the_one_of_its_name(folder: Path, eggs: Path) -> None:
     run(folder, "add", eggs)
     eggs.write_text("Milk boils over when nobody looks.", encoding="utf-8")
     added = run(folder, "add", eggs).stdout
-    assert "eggs.md (2) (eggs.md)" in added and "both are kept." in added
+    assert "eggs.txt (2) (eggs.txt)" in added and "both are kept." in added
     assert run(folder, "list").stdout.count("2 documents") == 1
 
 
@@ -94,7 +94,7 @@ def test_the_same_text_under_another_name_becomes_the_document_that_is_there(
     copy = tmp_path / "copy.md"
     copy.write_bytes(eggs.read_bytes())
     seen = json.loads(run(folder, "add", eggs, copy, "--json").stdout)
-    assert ([one["title"] for one in seen["documents"]], seen["known"]) == (["eggs.md"], [])
+    assert ([one["title"] for one in seen["documents"]], seen["known"]) == (["eggs.txt"], [])
 
 
 def test_a_text_comes_from_the_input(folder: Path) -> None:
@@ -132,14 +132,14 @@ def test_a_question_in_bytes_of_another_encoding_is_a_question(folder: Path, egg
     run(folder, "add", eggs)
     asked = run(folder, "search", "eggs", os.fsdecode(b"caf\xe9"))
     assert asked.returncode == 0
-    assert "[1] eggs.md" in asked.stdout
+    assert "[1] eggs.txt" in asked.stdout
 
 
 def test_what_is_added_comes_into_an_app_that_has_the_documents_open(folder: Path, eggs: Path) -> None:
     with closing(database_in(folder)) as database, closing(Documents(database, folder)) as documents:
         assert run(folder, "add", eggs, "--collection", "Kitchen").returncode == 0
         (kitchen,) = documents.collections()
-        assert documents.search([kitchen.id], "eggs")[0].passage.title == "eggs.md"
+        assert documents.search([kitchen.id], "eggs")[0].passage.title == "eggs.txt"
 
 
 def test_with_the_model_for_it_passages_are_found_by_meaning_too(folder: Path, tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_a_damaged_model_for_meaning_is_told_and_words_search_alone(
     SettingsFile(folder).save(Settings(library=ModelSettings(embedder=str(model))))
     run(folder, "add", eggs)
     found = run(folder, "search", "eggs")
-    assert "[1] eggs.md" in found.stdout
+    assert "[1] eggs.txt" in found.stdout
     assert found.stderr.splitlines()[-1].startswith("[searched by words only: The embedding model ")
 
 

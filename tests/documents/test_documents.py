@@ -182,13 +182,13 @@ def test_a_collection_has_a_name_of_its_own(documents: Documents, notes: int) ->
 
 
 def test_a_file_is_read_from_a_copy_of_our_own(documents: Documents, notes: int, tmp_path: Path) -> None:
-    file = tmp_path / "eggs.md"
+    file = tmp_path / "eggs.txt"
     file.write_text(EGGS, encoding="utf-8")
     (document,) = documents.add_files(notes, [file])
     file.unlink()
     documents.wait()
     about = only(documents, notes)
-    assert (about.id, about.title, about.source, about.state) == (document, "eggs.md", "eggs.md", "ready")
+    assert (about.id, about.title, about.source, about.state) == (document, "eggs.txt", "eggs.txt", "ready")
     assert documents.text(document) == EGGS
     assert not list((tmp_path / "data" / "documents-inbox").glob("[0-9]*"))
 
@@ -196,7 +196,7 @@ def test_a_file_is_read_from_a_copy_of_our_own(documents: Documents, notes: int,
 def test_nothing_is_taken_when_one_of_the_files_is_none(
     documents: Documents, notes: int, tmp_path: Path
 ) -> None:
-    file = tmp_path / "eggs.md"
+    file = tmp_path / "eggs.txt"
     file.write_text(EGGS, encoding="utf-8")
     with pytest.raises(DocumentUnreadable, match=r"There is no file .*milk\.md"):
         documents.add_files(notes, [file, tmp_path / "milk.md"])

@@ -11,7 +11,7 @@ import pytest
 
 from app.database import Database
 from app.documents import Documents, document_table, file_import, text_table
-from app.documents.file_import import PENDING_FOLDER, FileImport, PendingFiles
+from app.documents.file_import import PENDING_FOLDER, FileImport, PendingFiles, title_in
 from app.documents.indexing import Task
 from app.documents.reading import TextPiece
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
@@ -136,3 +136,38 @@ def test_a_file_of_any_name_is_read_and_named_so_that_it_can_be_shown(
     with pytest.raises(DocumentUnreadable) as seen:
         documents.add_files(notes, [path])
     assert title in str(seen.value)
+
+
+@pytest.mark.parametrize(
+    ("own", "beginning", "name", "title"),
+    [
+        ("House  rules", "# Rules", "rules.html", "House rules"),
+        ("", "\n# Rules\nQuiet.", "rules.md", "Rules"),
+        ("", "# Slide 1: Deliveries\n", "plan.pptx", "Deliveries"),
+        ("", "# a comment", "tool.py", ""),
+        ("", "# Sheet1", "people.xlsx", ""),
+        ("Word Document", "# Lease of **2026**\n", "lease.docx", "Lease of 2026"),
+        *((own, "No heading.", "lease.docx", "") for own in (
+            "Microsoft Word - lease.doc", "untitled", "Untitled-1", "C:\\lease\\final", "/home/ann/lease",
+            "lease.indd", "Final version.docx", "PowerPoint Presentation", "Document1", "12", " ", "...", "Slide 1",
+        )),
+        ("TCP/IP in 10 minutes", "", "x.pdf", "TCP/IP in 10 minutes"),
+    ],
+)  # fmt: skip
+def test_a_title_is_the_files_own_unless_it_says_nothing(
+    own: str, beginning: str, name: str, title: str
+) -> None:
+    assert title_in(own, beginning, name) == title
+
+
+def test_a_title_that_is_taken_leaves_the_files_name(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    for name, words in (("may.html", "It rains."), ("june.html", "Sun all day long.")):
+        (tmp_path / name).write_text(f"<title>Weather report</title><p>{words}")
+    documents.add_files(notes, [tmp_path / "may.html", tmp_path / "june.html"])
+    documents.wait()
+    assert [one.title for one in documents.documents(notes)] == ["Weather report", "june.html"]
+    assert [one.note for one in documents.documents(notes)] == ["", ""]
+    (found,) = documents.search([notes], "what does may.html say")
+    assert found.passage.title == "Weather report"

@@ -253,10 +253,10 @@ def test_files_of_one_name_from_two_folders_are_two_documents(
 ) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()
-        (tmp_path / folder / "README.md").write_text(f"# {folder}", encoding="utf-8")
-    documents.add_files(notes, [tmp_path / "a" / "README.md", tmp_path / "b" / "README.md"])
+        (tmp_path / folder / "README.txt").write_text(f"# {folder}", encoding="utf-8")
+    documents.add_files(notes, [tmp_path / "a" / "README.txt", tmp_path / "b" / "README.txt"])
     documents.wait()
-    assert [one.title for one in documents.documents(notes)] == ["README.md", "README.md (2)"]
+    assert [one.title for one in documents.documents(notes)] == ["README.txt", "README.txt (2)"]
 
 
 def test_a_file_that_cannot_be_read_says_why_and_takes_nothing_along(

@@ -10,34 +10,25 @@ unknown element are lost.
 """
 
 import re
-import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from io import BytesIO
 from itertools import islice
-from pathlib import Path, PurePosixPath
-from posixpath import normpath
-from typing import IO
+from pathlib import Path
 
 from docx import Document
 from docx.document import Document as Opened
 from docx.opc.constants import RELATIONSHIP_TYPE as RELATION
-from docx.opc.oxml import serialize_part_xml
 from docx.opc.part import Part
 from docx.oxml.ns import nsmap
 from docx.oxml.parser import parse_xml
 from docx.oxml.xmlchemy import BaseOxmlElement as Element
 from docx.styles.style import BaseStyle
 
+from app.documents.reading.archive import office_package
 from app.documents.reading.numbering import BULLET, MAX_BASED, WORD, Numbering, value
-from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
-from app.errors import DocumentUnreadable
+from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.values.display_text import counted
 
-TYPES = "[Content_Types].xml"
-WORDPROCESSING = b"wordprocessingml"
-LARGEST = 300 * 2**20
-"""Maximum number of bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
 STEP = 100
 NOTE_PARTS = (
     (RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"), (RELATION.COMMENTS, "comment")
@@ -184,12 +175,11 @@ def _on_a_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a Word document, with progress and notes.
-
-    Raises DocumentUnreadable for files it cannot read."""
-    package, missing = _package(path, name)
+def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
+    """Yields the text of a Word document, with its title, progress and notes."""
+    package, missing = office_package(path)
     document = Document(package)
+    yield ReadTitle(document.core_properties.title or "")
     body = document.element.body
     styles = {style.style_id: _style_name(style) for style in document.styles}
     lists = next(_parts(document, RELATION.NUMBERING), None)
@@ -237,44 +227,3 @@ def _outlined(element: Element) -> str:
     """Returns the name of the heading of a paragraph's or style's outline level; "" if it has none."""
     level = value(element, "pPr/outlineLvl")
     return f"heading {int(level) + 1}" if level in OUTLINE else ""
-
-
-def _package(path: Path, name: str) -> tuple[str | IO[bytes], int]:
-    """Opens a Word document without its references to missing parts, which python-docx does not read.
-
-    Returns it with the number of these references. Raises DocumentUnreadable."""
-    written = BytesIO()
-    try:
-        with zipfile.ZipFile(path) as archive, zipfile.ZipFile(written, "w") as copy:
-            _require_docx(archive, name)
-            changed, missing = _without_missing_parts(archive)
-            for one in archive.namelist() if missing else ():
-                copy.writestr(one, changed.get(one) or archive.read(one))
-        return written if missing else str(path), missing
-    except zipfile.BadZipFile as error:
-        raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
-
-
-def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Returns the lists of references that name missing parts, without those, and how many there are."""
-    names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
-    for one in (one for one in names if one.endswith(".rels")):
-        relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent
-        for relation in list(relations):
-            part = normpath(folder / relation.get("Target", "")).lstrip("/")
-            if relation.get("TargetMode") != "External" and part not in names:
-                relations.remove(relation)
-                missing += 1
-                changed[one] = serialize_part_xml(relations)
-    return changed, missing
-
-
-def _require_docx(archive: zipfile.ZipFile, name: str) -> None:
-    size = sum(info.file_size for info in archive.infolist())
-    if size > LARGEST:
-        raise DocumentUnreadable(
-            f"{name} unpacks to {size / 2**20:,.0f} MB, and up to {LARGEST / 2**20:,.0f} MB are read: save only "
-            "its text, and add that file."
-        )
-    if TYPES not in archive.namelist() or WORDPROCESSING not in archive.read(TYPES):
-        raise DocumentUnreadable(f"{name} is an archive, not a Word document: add the files in it instead.")

@@ -26,22 +26,32 @@ from app.errors import DocumentUnreadable
 
 PIECE = 2**20
 REPLACED = "\ufffd"
-SUFFIXES = {"pdf": "pdf", "docx": "docx docm", "html": "html htm xhtml"}
+SUFFIXES = {
+    "pdf": "pdf",
+    "archive": "docx docm xlsx xlsm xlsb ods pptx ppsx pptm odt epub",
+    "html": "html htm xhtml",
+}
 SUFFIXES |= {"mail": "eml", "notebook": "ipynb", "table": "csv tsv"}
 FORMS_BY_SUFFIX = {f".{one}": form for form, suffixes in SUFFIXES.items() for one in suffixes.split()}
-FORMS_BY_MAGIC = {b"%PDF-": "pdf", b"PK\x03\x04": "docx"}
+FORMS_BY_MAGIC = {
+    b"%PDF-": "pdf",
+    b"PK\x03\x04": "archive",
+    b"{\\rtf": "rich_text",
+    b"\xd0\xcf\x11\xe0": "sheet",
+}
 HTML_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)[\s>]", re.IGNORECASE)
-FORMATS = "text, Markdown, source code, CSV, PDF, DOCX, HTML, mail and notebooks"
+FORMATS = (
+    "text, Markdown, source code, PDF, DOCX, ODT, RTF, EPUB, PPTX, XLSX, ODS, CSV, HTML, mail and notebooks"
+)
 OFFICE = "an old or encrypted Office file"
 PICTURE, SOUND, VIDEO, ARCHIVE = "a picture", "a sound file", "a video", "an archive"
 PROGRAM, FONT, DATABASE = "a program", "a font", "a database"
-SPREADSHEET, SLIDES, BOOK = "a spreadsheet", "a presentation", "an e-book"
 _BY_BEGINNING = {
     b"\x89PNG": PICTURE, b"\xff\xd8\xff": PICTURE, b"GIF87a": PICTURE, b"GIF89a": PICTURE, b"II*\0": PICTURE,
     b"MM\0*": PICTURE, b"RIFF": "a sound file, a video or a picture", b"ID3": SOUND, b"OggS": SOUND,
     b"fLaC": SOUND, b"\x1aE\xdf\xa3": VIDEO, b"\x1f\x8b": ARCHIVE, b"BZh": ARCHIVE, b"7z\xbc\xaf": ARCHIVE,
     b"Rar!": ARCHIVE, b"\xfd7zXZ": ARCHIVE, b"\x28\xb5\x2f\xfd": ARCHIVE, b"\x7fELF": PROGRAM,
-    b"\0asm": PROGRAM, b"SQLite f": DATABASE, b"\xd0\xcf\x11\xe0": OFFICE, b"{\\rtf": "a rich text file",
+    b"\0asm": PROGRAM, b"SQLite f": DATABASE, b"\xd0\xcf\x11\xe0": OFFICE,
     b"wOFF": FONT, b"wOF2": FONT, b"GGUF": "a model",
 }  # fmt: skip
 _BY_SUFFIX = {
@@ -52,11 +62,11 @@ _BY_SUFFIX = {
     PROGRAM: "exe dll so dylib bin class pyc o a wasm msi apk",
     FONT: "ttf otf woff woff2",
     DATABASE: "sqlite sqlite3 db mdb accdb",
-    OFFICE: "doc xls ppt",
-    SPREADSHEET: "xlsx xlsm ods",
-    SLIDES: "pptx odp",
-    "a text of another word processor": "odt pages wpd",
-    BOOK: "epub mobi azw azw3",
+    OFFICE: "doc ppt",
+    "a spreadsheet of Numbers": "numbers",
+    "a presentation": "odp key",
+    "a text of another word processor": "pages wpd",
+    "an e-book": "mobi azw azw3",
     "a model": "gguf safetensors pt onnx",
 }
 _KINDS = {f".{suffix}": kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
@@ -111,8 +121,9 @@ def open_reader(path: Path, name: str) -> FileReader:
 
 def _require_supported(beginning: bytes, name: str) -> None:
     """Raises DocumentUnreadable for a file that cannot be read, by its first bytes or its name."""
-    kind = _kind_by_beginning(beginning) or _KINDS.get(PurePath(name).suffix.lower(), "")
-    if kind:
+    suffix = PurePath(name).suffix.lower()
+    kind = _kind_by_beginning(beginning) or _KINDS.get(suffix, "")
+    if kind and not (kind == OFFICE and suffix == ".xls"):
         raise DocumentUnreadable(
             f"{name} is {kind}, which cannot be read. Save it as one of these without a password, and add that: "
             f"{FORMATS}."

@@ -12,7 +12,7 @@ from html import unescape
 from pathlib import Path
 
 from app.documents.reading.files import encoding_of
-from app.documents.reading.process import ReadMessage, ReadProgress, TextPiece
+from app.documents.reading.process import ReadMessage, ReadProgress, ReadTitle, TextPiece
 
 PIECE = 2**16
 SNIFFED = 2**20
@@ -62,6 +62,7 @@ def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
             yield ReadProgress(done, total)
     page.feed(decoder.decode(b"", final=True), is_last=True)
     yield TextPiece(page.taken())
+    yield ReadTitle(page.title)
 
 
 def encoding_as_declared(sample: bytes, declared: str) -> str:
@@ -83,6 +84,8 @@ class Page:
     """Turns a page that comes in pieces into Markdown."""
 
     def __init__(self) -> None:
+        self.title = ""
+        self._is_in_title = False
         self._held: list[str] = []
         self._length = 0
         self._wanted = 0
@@ -138,6 +141,8 @@ class Page:
         tag = (found["opened"] or found["closed"] or "").lower()
         last = found[0].rsplit(maxsplit=1)[-1]
         is_empty = last.endswith("/>") and ("=" not in last or last[-3] in "\"'")
+        if tag == "title":
+            self._is_in_title = found["opened"] is not None and not self.title
         if found["opened"] is not None:
             self._open(tag)
             self._raw = tag if tag in UNSEEN and not is_empty else ""
@@ -188,6 +193,7 @@ class Page:
             self._is_space_due = True
         words = SPACES.sub(" ", data).strip()
         if words:
+            self.title += words if self._is_in_title else ""
             self._write(words)
             self._is_space_due = data[-1:].isspace()
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 
-from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
+from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.errors import DocumentUnreadable
 from app.values.display_text import counted
 
@@ -40,6 +40,7 @@ GARBLED = "without readable letters: left out; have them recognised (OCR)."
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
     """Yields the text of a PDF. Raises DocumentUnreadable if it is encrypted or no page has text."""
     with _opened(path, name) as document:
+        yield ReadTitle(document.get_metadata_value("Title"))
         total = len(document)
         left_out: dict[str, list[int]] = {EMPTY: [], BROKEN: [], GARBLED: []}
         for number in range(1, total + 1):

@@ -48,7 +48,14 @@ class ReadNote:
     note: str
 
 
-ReadMessage = TextPiece | ReadProgress | ReadNote
+@dataclass(frozen=True, slots=True)
+class ReadTitle:
+    """The title that a file has for itself; "" if it has none."""
+
+    title: str
+
+
+ReadMessage = TextPiece | ReadProgress | ReadNote | ReadTitle
 
 
 class FileReader(Protocol):
@@ -85,8 +92,8 @@ class ReadEnded:
 
 
 ProcessMessage = ReadMessage | ReadFailed | ReadEnded
-MESSAGE_TYPES: dict[str, type[TextPiece | ReadProgress | ReadNote | ReadFailed | ReadEnded]] = {
-    kind.__name__: kind for kind in (TextPiece, ReadProgress, ReadNote, ReadFailed, ReadEnded)
+MESSAGE_TYPES: dict[str, type[ReadMessage | ReadFailed | ReadEnded]] = {
+    kind.__name__: kind for kind in (TextPiece, ReadProgress, ReadNote, ReadTitle, ReadFailed, ReadEnded)
 }
 
 

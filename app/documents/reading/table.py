@@ -7,8 +7,8 @@ would have numbers without names.
 
 import csv
 import re
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterable, Iterator
+from itertools import count, islice, zip_longest
 from pathlib import Path
 
 from app.documents.reading.files import TextFileReader
@@ -19,6 +19,8 @@ SNIFFED = 20_000
 SEPARATORS = ",;\t|"
 ROWS = 500
 """Rows of a message."""
+TRIED = 20
+"""Rows at the beginning of which one may name the columns."""
 COLUMN = re.compile(r"\s*[^\W\d].*", re.DOTALL)
 """A column's name begins with a letter; a first row with anything else has values, too."""
 
@@ -27,20 +29,34 @@ def read_table(path: Path, name: str) -> Iterator[ReadMessage]:
     """Yields the rows of a table; the text as it is if its first row does not name the columns."""
     messages = list(TextFileReader(path, name).messages())
     text = "".join(one.text for one in messages if isinstance(one, TextPiece))
-    rows = _rows(text)
-    names = [one.strip() for one in next(rows, [])]
-    if len(names) > 1 and all(map(COLUMN.fullmatch, names)):
-        written = (
-            "; ".join(
-                f"{column}: {value}" for column, value in zip(names, row, strict=False) if value.strip()
-            )
-            for row in rows
-        )
-        while some := list(islice(written, ROWS)):
-            yield TextPiece("\n".join(some) + "\n")
+    if _names_columns(next(_rows(text), [])):
+        yield from in_pieces(labelled(_rows(text)))
     else:
         yield TextPiece(text)
     yield from (one for one in messages if isinstance(one, ReadNote))
+
+
+def labelled(rows: Iterable[list[str]]) -> Iterator[str]:
+    """Yields a line for each row, each value with the name of its column.
+
+    Names are in one of the first rows; without them, and above them, a line has only values."""
+    names: list[str] = []
+    for row, place in zip(rows, count()):
+        if not names and place < TRIED and _names_columns(list(filter(str.strip, row))):
+            names = [one.strip() for one in row]
+        elif any(map(str.strip, row)):
+            columns = zip_longest(names, row, fillvalue="")
+            yield "; ".join(f"{name}: {value}" if name else value for name, value in columns if value.strip())
+
+
+def in_pieces(lines: Iterator[str]) -> Iterator[TextPiece]:
+    """Yields lines in messages of ROWS each."""
+    while some := list(islice(lines, ROWS)):
+        yield TextPiece("\n".join(some) + "\n")
+
+
+def _names_columns(row: list[str]) -> bool:
+    return len(row) > 1 and all(COLUMN.fullmatch(one.strip()) for one in row)
 
 
 def _rows(text: str) -> Iterator[list[str]]:

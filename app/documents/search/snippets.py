@@ -76,7 +76,7 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
     spans = _spans(passage.text)
     if len(passage.text) <= most or not spans:
         return passage
-    first = last = _best(passage.text, spans, question)
+    first = last = _best(passage.text, spans, question, passage.language)
     while last + 1 < len(spans) and spans[last + 1][1] - spans[first][0] <= most:
         last += 1
     while first and spans[last][1] - spans[first - 1][0] <= most:
@@ -89,22 +89,24 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
 
 def best_start(passage: Passage, question: str) -> int:
     """Returns the start of the sentence that has most of the question's words."""
-    return best_sentence(passage.text, question)[0]
+    return best_sentence(passage.text, question, passage.language)[0]
 
 
-def best_sentence(text: str, question: str) -> Span:
-    """Returns the start and end of the sentence that has most of the question's words, without spaces around it."""
+def best_sentence(text: str, question: str, language: str = "") -> Span:
+    """Returns the start and end of the sentence that has most of the question's words, without spaces around it.
+
+    Without a language, that of the text is identified."""
     spans = _spans(text)
     if not spans:
         return 0, 0
-    begin, end = spans[_best(text, spans, question)]
+    begin, end = spans[_best(text, spans, question, language)]
     found = text[begin:end]
     return end - len(found.lstrip()), begin + len(found.rstrip())
 
 
-def highlighted(text: str, question: str) -> Iterator[tuple[str, bool]]:
+def highlighted(text: str, question: str, language: str = "") -> Iterator[tuple[str, bool]]:
     """Yields the text in parts, each with whether it matches a word of the question (compared as in the index)."""
-    language = language_of(text)
+    language = language or language_of(text)
     found = terms(question, language)
     words = {term for term in found if " " not in term}
     pairs = [term.replace(" ", "") for term in found if RUN.fullmatch(term.replace(" ", ""))]
@@ -129,9 +131,9 @@ def _spans(text: str) -> list[Span]:
     return [(begin, end) for begin, end in spans if text[begin:end].strip()]
 
 
-def _best(text: str, spans: Sequence[Span], question: str) -> int:
+def _best(text: str, spans: Sequence[Span], question: str, language: str) -> int:
     """Returns the index of the first sentence that has most of the question's words."""
-    language = language_of(text)
+    language = language or language_of(text)
     asked = terms(question, language)
     sentences_words = [f" {indexed(text[begin:end], language)} " for begin, end in spans]
     has = [[term for term in asked if f" {term} " in words] for words in sentences_words]

@@ -1,0 +1,99 @@
+"""Reads files that are archives of parts: Office files, OpenDocument files and e-books, whatever their names."""
+
+import re
+import zipfile
+from collections.abc import Iterator
+from importlib import import_module
+from io import BytesIO
+from pathlib import Path, PurePosixPath
+from posixpath import normpath
+from typing import IO
+
+from docx.opc.oxml import serialize_part_xml
+from docx.oxml.parser import parse_xml
+
+from app.documents.reading.process import ReadMessage
+from app.errors import DocumentUnreadable
+
+LARGEST = 300 * 2**20
+"""Maximum number of bytes that a file may unpack to, because a few kilobytes can unpack to many gigabytes."""
+TYPES = "[Content_Types].xml"
+FORMATS = (
+    (TYPES, rb"(?:wordprocessingml|ms-word)[.\w]*\.main", "docx"),
+    (TYPES, rb"(?:presentationml|ms-powerpoint)[.\w]*\.main", "slides"),
+    (TYPES, rb"(?:spreadsheetml|ms-excel)[.\w]*\.main", "sheet"),
+    ("mimetype", rb"opendocument\.text", "opendocument"),
+    ("mimetype", rb"opendocument\.spreadsheet", "sheet"),
+    ("META-INF/container.xml", rb"", "book"),
+)
+"""The part by which a format is recognised, the pattern of what it says, and the module that reads the format."""
+LOCKS = (
+    ("META-INF/manifest.xml", b"encryption-data"),
+    ("META-INF/rights.xml", b""),
+    ("META-INF/sinf.xml", b""),
+)
+"""Parts of encrypted OpenDocument files, and of books that only certain programs may open."""
+STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
+
+
+def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
+    """Yields the text of a file by the reader of its format. Raises DocumentUnreadable."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _require_readable(archive, name)
+            names = archive.namelist()
+            found = (
+                one for part, says, one in FORMATS if part in names and re.search(says, archive.read(part))
+            )
+            file_format = next(found, "")
+    except zipfile.BadZipFile as error:
+        raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
+    if not file_format:
+        raise DocumentUnreadable(f"{name} is an archive, not a document: add the files in it instead.")
+    module = import_module(f"app.documents.reading.{file_format}")
+    yield from getattr(module, f"read_{file_format}")(path, name)
+
+
+def office_package(path: Path) -> tuple[str | IO[bytes], int]:
+    """Opens an Office file without its references to missing parts and with the usual names of its elements.
+
+    Libraries do not read such references, nor the names of strict files. Returns it with the number of the
+    references."""
+    written, missing = BytesIO(), 0
+    with zipfile.ZipFile(path) as archive:
+        changed, missing = _without_missing_parts(archive)
+        is_strict = STRICT.search(archive.read("_rels/.rels"))
+        if not (missing or is_strict):
+            return str(path), 0
+        with zipfile.ZipFile(written, "w") as copy:
+            for one in archive.namelist():
+                data = changed.get(one) or archive.read(one)
+                if is_strict and one.endswith((".xml", ".rels")):
+                    data = STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", data)
+                copy.writestr(one, data)
+    return written, missing
+
+
+def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
+    size = sum(info.file_size for info in archive.infolist())
+    if size > LARGEST:
+        raise DocumentUnreadable(
+            f"{name} unpacks to {size / 2**20:,.0f} MB, and up to {LARGEST / 2**20:,.0f} MB are read: save only "
+            "its text, and add that file."
+        )
+    if any(says in archive.read(part) for part, says in LOCKS if part in archive.namelist()):
+        raise DocumentUnreadable(f"{name} is encrypted: save it without a password, and add that.")
+
+
+def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
+    """Returns the lists of references that name missing parts, without those, and how many there are."""
+    names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
+    for one in (one for one in names if one.endswith(".rels")):
+        relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent
+        for relation in list(relations):
+            part = normpath(folder / relation.get("Target", "")).lstrip("/")
+            if relation.get("TargetMode") != "External" and part not in names:
+                relations.remove(relation)
+                missing += 1
+                changed[one] = serialize_part_xml(relations)
+    return changed, missing

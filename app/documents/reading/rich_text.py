@@ -1,0 +1,24 @@
+"""Reads rich text (RTF)."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from striprtf import striprtf
+
+from app.documents.reading.process import ReadMessage, ReadNote, ReadTitle, TextPiece
+
+TITLE = re.compile(r"\{\\title ([^\\{}]+)\}")
+SKIPPED = re.compile(r"\\(?:footnote|annotation|header[lrf]?|footer[lrf]?)\b")
+
+
+def read_rich_text(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
+    """Yields the text of a file, with a note about what its reader leaves out."""
+    markup = path.read_text("latin-1")
+    if title := TITLE.search(markup):
+        yield ReadTitle(title[1])
+    yield TextPiece(striprtf.rtf_to_text(markup, errors="replace"))  # type: ignore[no-untyped-call]
+    if not markup.rstrip("\0\r\n ").endswith("}"):
+        yield ReadNote("Its end is missing: the file was cut off.")
+    if SKIPPED.search(markup):
+        yield ReadNote("Its footnotes, comments, headers and footers were left out.")

@@ -1,0 +1,42 @@
+"""Reads spreadsheets (XLSX, XLSB, XLS, ODS), each value with the name of its column."""
+
+from collections.abc import Iterator
+from datetime import datetime, time
+from pathlib import Path
+
+from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum
+
+from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
+from app.documents.reading.table import in_pieces, labelled
+from app.errors import DocumentUnreadable
+
+
+def read_sheet(path: Path, name: str) -> Iterator[ReadMessage]:
+    """Yields the rows of each sheet. Raises DocumentUnreadable if the file is encrypted or has no values."""
+    try:
+        book = CalamineWorkbook.from_path(path)
+    except PasswordError as error:
+        raise DocumentUnreadable(f"{name} is encrypted: save it without a password, and add that.") from error
+    sheets = [one.name for one in book.sheets_metadata if one.typ == SheetTypeEnum.WorkSheet]
+    filled = 0
+    for done, one in enumerate(sheets, start=1):
+        sheet = book.get_sheet_by_name(one)
+        filled += sheet.height
+        if sheet.height:
+            yield TextPiece(f"# {one}\n\n")
+            yield from in_pieces(labelled([_written(value) for value in row] for row in sheet.iter_rows()))
+            yield TextPiece("\n")
+        yield ReadProgress(done, len(sheets))
+    if not filled:
+        raise DocumentUnreadable(f"There is no text in {name}: nothing could be read from it.")
+    if len(sheets) < len(book.sheet_names):
+        yield ReadNote("Its charts were left out.")
+
+
+def _written(value: object) -> str:
+    """Writes a value as a person would: 815 for 815.0, and a day without its midnight."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    if isinstance(value, datetime) and value.time() == time():
+        return str(value.date())
+    return str(value)

@@ -1,0 +1,61 @@
+"""Reads presentations (PPTX) as Markdown: a section for each slide, with its notes."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from pptx import Presentation
+
+from app.documents.reading.archive import office_package
+from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
+from app.errors import DocumentUnreadable
+from app.values.display_text import counted
+
+
+def read_slides(path: Path, name: str) -> Iterator[ReadMessage]:
+    """Yields the text of each slide. Raises DocumentUnreadable if there is none."""
+    package, missing = office_package(path)
+    deck = Presentation(package)
+    yield ReadTitle(deck.core_properties.title or "")
+    empty, total = 0, len(deck.slides)
+    for number, slide in enumerate(deck.slides, start=1):
+        title = slide.shapes.title
+        head = " ".join(title.text_frame.text.split()) if title is not None else ""
+        lines = [line for shape in slide.shapes if shape != title for line in _lines(shape)]
+        if (
+            slide.has_notes_slide
+            and (frame := slide.notes_slide.notes_text_frame) is not None
+            and frame.text.strip()
+        ):
+            lines.append(f"Notes: {frame.text.strip()}")
+        empty += not (head or lines)
+        if head or lines:
+            yield TextPiece(f"# Slide {number}{': ' * bool(head)}{head}\n\n" + "\n".join((*lines, "\n")))
+        yield ReadProgress(number, total)
+    if empty == total:
+        raise DocumentUnreadable(
+            f"{name} has no text in its {counted(total, 'slide')}, only pictures perhaps."
+        )
+    if empty:
+        yield ReadNote(f"{counted(empty, 'slide')} of {total:,} without text, pictures perhaps: left out.")
+    if missing:
+        yield ReadNote(f"{counted(missing, 'part')} missing in the file, such as a picture: left out.")
+
+
+def _lines(shape: Any) -> Iterator[str]:
+    """Yields the lines of a shape and the shapes in it, the rows of its table, or a picture's alternative text."""
+    if hasattr(shape, "shapes"):
+        for one in shape.shapes:
+            yield from _lines(one)
+    elif getattr(shape, "has_table", False):
+        for row in shape.table.rows:
+            yield f"| {' | '.join(' '.join(cell.text.split()) for cell in row.cells)} |"
+    elif getattr(shape, "has_chart", False):
+        for plot in shape.chart.plots:
+            for series in plot.series:
+                points = zip(plot.categories, series.values, strict=False)
+                yield f"{series.name}: {'; '.join(f'{label}: {value}' for label, value in points)}"
+    elif shape.has_text_frame:
+        yield from filter(None, (one.text.replace("\v", "\n").strip() for one in shape.text_frame.paragraphs))
+    elif words := shape._element.xpath("string(.//p:cNvPr/@descr)"):
+        yield f"[Picture: {' '.join(words.split())}]"

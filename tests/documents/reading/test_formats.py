@@ -1,0 +1,174 @@
+"""Spreadsheets, presentations, books, texts of other word processors: what they say, and damaged ones."""
+
+import re
+import zipfile
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+
+import odfdo
+import pytest
+import xlsxwriter
+from pptx import Presentation
+
+from app.errors import DocumentUnreadable
+from tests.documents import files
+from tests.documents.reading.test_reading import read
+
+RTF = r"{\rtf1\ansi\ansicpg1251{\info{\title Rules}}\b \'cf\'f0\'e8\'e2\'e5\'f2\b0\par 3 \u8364?%s}"
+
+
+def workbook(path: Path) -> None:
+    """A title, names of columns, 600 rows; a second sheet."""
+    book = xlsxwriter.Workbook(path, {"default_date_format": "yyyy-mm-dd"})
+    staff, rooms = book.add_worksheet("Staff"), book.add_worksheet("Rooms")
+    staff.write(0, 0, "Staff of 2026")
+    staff.write_row(2, 0, ["name", "born", "salary"])
+    for number in range(600):
+        staff.write_row(3 + number, 0, [f"Person{number}", date(1970, 1, 1 + number % 28), 5000.5 + number])
+    rooms.write_row(0, 0, ["Elm", 3])
+    book.close()
+
+
+def slides(path: Path) -> None:
+    """A slide with a title, a text, a table, a group and notes; one without anything."""
+    deck = Presentation()
+    slide = deck.slides.add_slide(deck.slide_layouts[1])
+    slide.shapes.title.text, slide.placeholders[1].text = "Deliveries", "The van leaves\nat 6:40."
+    table = slide.shapes.add_table(1, 2, 0, 0, 9, 9).table
+    table.cell(0, 0).text, table.cell(0, 1).text = "Köln", "Friday"
+    slide.shapes.add_group_shape().shapes.add_textbox(0, 0, 9, 9).text_frame.text = "Grouped"
+    slide.notes_slide.notes_text_frame.text = "Mention Lyon."
+    deck.slides.add_slide(deck.slide_layouts[6])
+    deck.save(str(path))
+
+
+def book(path: Path) -> None:
+    """Two chapters, which are not in the order of their names, and one that is missing."""
+    items = "".join(f'<item id="{one}" href="{one}%20x.html"/>' for one in "abc")
+    order = "".join(f'<itemref idref="{one}"/>' for one in "bac")
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(
+            "META-INF/container.xml", '<container xmlns="c"><rootfile full-path="in/p.opf"/></container>'
+        )
+        archive.writestr(
+            "in/p.opf", f'<package xmlns="p"><manifest>{items}</manifest><spine>{order}</spine></package>'
+        )
+        for one, name in (("a", "Two"), ("b", "One")):
+            page = f"<html><head><title>t</title></head><body><h1>{name}</h1>caf&eacute;</body></html>"
+            archive.writestr(f"in/{one} x.html", page)
+
+
+def open_text(path: Path) -> None:
+    """A text with a heading, a list, a table and a comment."""
+    document = odfdo.Document("text")
+    body = document.body
+    body.clear()
+    body.append(odfdo.Header(1, "Lease"))
+    body.append(odfdo.List(["salt"]))
+    comment = "<office:annotation><text:p>Ask Ann.</text:p></office:annotation>"
+    body.append(odfdo.Element.from_tag(f"<text:p>For snake_case{comment}.</text:p>"))
+    document.save(path)
+
+
+def open_sheet(path: Path) -> None:
+    document = odfdo.Document("spreadsheet")
+    document.body.get_table(0).set_values([["city", "code"], ["Köln", 50667]])
+    document.save(path)
+
+
+def rich_text(path: Path) -> None:
+    path.write_text(RTF % "")
+
+
+FORMATS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
+    "plan.pptx": (
+        slides,
+        "# Slide 1: Deliveries The van leaves at 6:40. | Köln | Friday | Grouped Notes: Mention Lyon.",
+        ["1 slide of 2 without text, pictures perhaps: left out."],
+    ),
+    "book.epub": (book, "# One café # Two café", ["1 chapter of 3 missing in the file: left out."]),
+    "lease.odt": (open_text, "# Lease - salt For snake_case. Comment: Ask Ann.", []),
+    "rules.rtf": (rich_text, "Привет 3 €", []),
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_file_is_read_in_order_whatever_its_name(tmp_path: Path, name: str) -> None:
+    make, text, notes = FORMATS[name]
+    make(tmp_path / name)
+    (tmp_path / name).rename(tmp_path / "renamed.txt")
+    found, told = read(tmp_path / "renamed.txt")
+    assert (" ".join(found.split()), told) == (text, notes)
+
+
+def test_each_value_of_a_spreadsheet_has_the_name_of_its_column(tmp_path: Path) -> None:
+    workbook(tmp_path / "people.xlsx")
+    text, notes = read(tmp_path / "people.xlsx")
+    assert text.startswith("# Staff\n\nStaff of 2026\nname: Person0; born: 1970-01-01; salary: 5000.5\n")
+    assert "\nname: Person431; born: 1970-01-12; salary: 5431.5\n" in text
+    assert text.endswith("\n\n# Rooms\n\nElm; 3\n\n") and notes == []
+    open_sheet(tmp_path / "cities.ods")
+    assert read(tmp_path / "cities.ods")[0].endswith("\n\ncity: Köln; code: 50667\n\n")
+
+
+def test_what_a_rich_text_loses_is_told(tmp_path: Path) -> None:
+    (tmp_path / "a.rtf").write_text(RTF % r"{\footnote x}")
+    assert read(tmp_path / "a.rtf")[1] == ["Its footnotes, comments, headers and footers were left out."]
+    (tmp_path / "a.rtf").write_text((RTF % "")[:-1])
+    assert read(tmp_path / "a.rtf")[1] == ["Its end is missing: the file was cut off."]
+
+
+def packed(path: Path, says: str, member: str = "mimetype", more: str = "") -> None:
+    """An archive with a part that says what it is, and perhaps another one."""
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr(member, says)
+        if more:
+            archive.writestr(more, "<manifest:encryption-data/>")
+
+
+def half(make: Callable[[Path], None]) -> Callable[[Path], None]:
+    def made(path: Path) -> None:
+        make(path)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+    return made
+
+
+ODT, EPUB = "application/vnd.oasis.opendocument.text", "META-INF/container.xml"
+OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(3000)
+
+
+@pytest.mark.parametrize(
+    ("name", "make", "sentence"),
+    [
+        ("cut.xlsx", half(workbook), "is damaged"),
+        ("cut.pptx", half(slides), "is damaged"),
+        ("cut.epub", half(book), "is damaged"),
+        ("words.odt", lambda path: path.write_text("words"), "is damaged"),
+        ("hollow.odt", lambda path: packed(path, ODT), "is damaged"),
+        ("locked.odt", lambda path: packed(path, ODT, more="META-INF/manifest.xml"), "is encrypted: save it"),
+        ("bought.epub", lambda path: packed(path, "", EPUB, "META-INF/rights.xml"), "is encrypted: save it"),
+        ("locked.xlsx", lambda path: path.write_bytes(OLE), "an old or encrypted Office file"),
+        ("old.xls", lambda path: path.write_bytes(OLE), "is damaged"),
+        ("empty.ods", lambda path: odfdo.Document("spreadsheet").save(path), "There is no text in empty.ods"),
+        ("empty.pptx", lambda path: Presentation().save(str(path)), "has no text in its 0 slides"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_is_told(
+    tmp_path: Path, name: str, make: Callable[[Path], object], sentence: str
+) -> None:
+    make(tmp_path / name)
+    with pytest.raises(DocumentUnreadable, match=sentence):
+        read(tmp_path / name)
+
+
+USUAL = re.compile(rb"http://schemas\.openxmlformats\.org/(wordprocessingml|officeDocument)/2006/")
+
+
+def test_a_strict_word_document_is_read(tmp_path: Path) -> None:
+    plain, strict = files.docx(tmp_path / "plain.docx"), tmp_path / "strict.docx"
+    with zipfile.ZipFile(plain) as archive, zipfile.ZipFile(strict, "w") as copy:
+        for one in archive.namelist():
+            copy.writestr(one, USUAL.sub(rb"http://purl.oclc.org/ooxml/\1/", archive.read(one)))
+    assert read(strict)[0] == read(plain)[0]
