@@ -1,6 +1,7 @@
 """Tiny random models as GGUF files, written by llama.cpp's own package, with the demo model's tokenizer."""
 
 import json
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,19 +17,23 @@ from tests.engine.tiny import tiny_config
 DEMO = assets_dir() / "demo-model"
 
 
-def tiny_llama(context: int = 256) -> LlamaForCausalLM:
+def tiny_llama(context: int = 256, layers: int = 2) -> LlamaForCausalLM:
     """A random Llama with the demo model's vocabulary."""
     torch.manual_seed(0)
-    model = LlamaForCausalLM(tiny_config(context=context))
+    config = tiny_config(context=context)
+    config.num_hidden_layers = layers
+    model = LlamaForCausalLM(config)
     for parameter in model.parameters():
         parameter.data *= 3.0
     return model
 
 
 def write_gguf(path: Path, model: PreTrainedModel | None = None, **more: Any) -> Path:
-    """The file of a model; `more` are values under its architecture, or instead of "general.type"."""
+    """The file of a model; `more` are values under its architecture, or instead of "general.type".
+
+    `kinds` are the kinds of the layers' matrices, in turn; the embedding has the first one."""
     model = model or tiny_llama()
-    arch, kind = str(model.config.model_type), more.pop("kind", "F32")
+    arch, kinds = str(model.config.model_type), more.pop("kinds", ["F32"])
     writer = gguf.GGUFWriter(path, more.pop("architecture", arch))
     if general_type := more.pop("general_type", ""):
         writer.add_type(general_type)
@@ -39,6 +44,8 @@ def write_gguf(path: Path, model: PreTrainedModel | None = None, **more: Any) ->
     names = gguf.get_tensor_name_map(_arch(arch), model.config.num_hidden_layers)
     for name, weight in model.state_dict().items():
         stem, _, ending = name.rpartition(".")
+        layer = int(found[0]) if (found := re.search(r"\d+", name)) else 0
+        kind = kinds[layer % len(kinds)]
         _add_tensor(writer, f"{names.get_name(stem)}.{ending}", _stored(name, weight, model), kind)
     writer.write_header_to_file()
     writer.write_kv_data_to_file()

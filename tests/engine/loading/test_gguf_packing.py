@@ -20,7 +20,7 @@ from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.attention.cases import DEVICE
 from tests.engine.loading.test_gguf_weights import CASES, VALUES, random_model
 from tests.engine.replies import GREEDY, says_plainly, write
-from tests.gguf_models import write_gguf, write_tensors
+from tests.gguf_models import tiny_llama, write_gguf, write_tensors
 
 pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
 
@@ -76,10 +76,11 @@ def test_weights_that_stay_packed_on_a_gpu_are_those_of_a_dense_reading(kind: st
     assert (found - wanted).norm() <= 1e-5 * wanted.norm()
 
 
-@pytest.mark.parametrize("kind", ["Q4_0", "Q5_1", "Q8_0", "MXFP4"])
-def test_the_text_is_the_same_with_lookahead(kind: str, tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "tiny.gguf", kind=kind)
-    loaded = load(ModelFolder(file, "tiny"), ModelChoice("tiny", device="cpu"), cache=tmp_path / "cache")
+def test_the_text_is_the_same_with_lookahead_and_a_chosen_precision_dequantises(tmp_path: Path) -> None:
+    kinds = ["Q4_0", "Q5_1", "Q8_0", "MXFP4"]
+    file = write_gguf(tmp_path / "tiny.gguf", tiny_llama(layers=len(kinds)), kinds=kinds)
+    folder, cache = ModelFolder(file, "tiny"), tmp_path / "cache"
+    loaded = load(folder, ModelChoice("tiny", device="cpu"), cache=cache)
     assert 4 < loaded.info.kept_bits < 9 and "as in the file" in loaded.info.weights
     assert loaded.info.dtype == "float32" and loaded.info.attention == "native"
     prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
@@ -88,10 +89,5 @@ def test_the_text_is_the_same_with_lookahead(kind: str, tmp_path: Path) -> None:
         loaded.runner.forget()
         ahead = make_lookahead(Decoding("auto", rows=rows))
         assert write(loaded.runner, prompt, ahead, GREEDY, limit=60).tokens == expected
-
-
-def test_a_chosen_precision_or_quantisation_dequantises(tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "tiny.gguf", kind="Q4_0")
-    choice = ModelChoice("tiny", "bfloat16", "cpu")
-    loaded = load(ModelFolder(file, "tiny"), choice, cache=tmp_path / "cache")
-    assert loaded.info.kept_bits == 0 and loaded.info.dtype == "bfloat16"
+    chosen = load(folder, ModelChoice("tiny", "bfloat16", "cpu"), cache=cache)
+    assert chosen.info.kept_bits == 0 and chosen.info.dtype == "bfloat16"
