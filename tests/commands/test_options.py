@@ -56,22 +56,22 @@ def words_of(option: Any) -> list[str]:
 
 
 TREE = get_command(cli)
+COMMANDS = dict(commands(TREE))
 CASES = [
     pytest.param(place, option, path, id=" ".join([*place, option.opts[0], *path[len(place) :]]))
     for place, group in groups(TREE)
     for option in options(group)
-    for path, _ in commands(TREE)
+    for path in COMMANDS
     if path[: len(place)] == place
 ]
 
 
 def outcome(words: list[str], path: tuple[str, ...]) -> tuple[int, dict[str, Any]]:
     """The exit code of these words, and what reached the command."""
-    tree, reached = get_command(cli), dict[str, Any]()
-    command = dict(commands(tree))[path]
-    command.callback = lambda **given: reached.update(given)
-    with pytest.raises(SystemExit) as ended:
-        tree(words, prog_name="run.py")
+    reached = dict[str, Any]()
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(SystemExit) as ended:
+        patch.setattr(COMMANDS[path], "callback", lambda **given: reached.update(given))
+        TREE(words, prog_name="run.py")
     return int(ended.value.code or 0), reached
 
 
@@ -79,7 +79,7 @@ def outcome(words: list[str], path: tuple[str, ...]) -> tuple[int, dict[str, Any
 def test_an_option_before_a_command_counts_or_is_refused(
     place: tuple[str, ...], option: Any, path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = dict(commands(TREE))[path]
+    command = COMMANDS[path]
     arguments = ["1" for one in command.params if one.param_type_name == "argument" and one.required]
     given, rest = words_of(option), path[len(place) :]
     code, reached = outcome([*place, *given, *rest, *arguments], path)
@@ -93,11 +93,11 @@ def test_an_option_before_a_command_counts_or_is_refused(
         assert told.err == f"Error: {option.opts[0]} means nothing to `{' '.join(path)}`. Leave it out.\n"
 
 
-@pytest.mark.parametrize("path", [path for path, _ in commands(TREE)], ids=" ".join)
+@pytest.mark.parametrize("path", list(COMMANDS), ids=" ".join)
 def test_an_option_with_two_values_is_refused(
     path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    command = dict(commands(TREE))[path]
+    command = COMMANDS[path]
     arguments = ["1" for one in command.params if one.param_type_name == "argument" and one.required]
     single = [one for one in options(command) if not one.multiple and not one.is_flag]
     for option in single:
@@ -174,13 +174,13 @@ def test_documents_are_removed_where_the_option_before_the_command_says(tmp_path
 
 
 @pytest.mark.parametrize(
-    "path", [path for path, one in commands(TREE) if "data_dir" in map(name_of, options(one))], ids=" ".join
+    "path", [path for path, one in COMMANDS.items() if "data_dir" in map(name_of, options(one))], ids=" ".join
 )
 def test_a_folder_of_nobody_is_a_sentence_with_every_command(path: tuple[str, ...], tmp_path: Path) -> None:
     needed = {"generate": ["--prompt", "Hello"], "bench": ["--decoders", "plain"]}
     file = tmp_path / "file.md"
     file.write_text("Hello", encoding="utf-8")
-    command = dict(commands(TREE))[path]
+    command = COMMANDS[path]
     arguments = [file for one in command.params if one.param_type_name == "argument" and one.required]
     done = typed("--data-dir", "~nobody-of-this-name/x", *path, *needed.get(path[0], []), *arguments)
     told = "This machine has no user of ~nobody-of-this-name/x. Choose another folder with --data-dir."
@@ -277,7 +277,7 @@ CHECKED_AT_LOAD = {"--offload"}
 
 
 def test_each_option_of_each_command_counts_always_or_is_refused_where_it_does_not() -> None:
-    every = {" ".join(path): one for path, one in commands(TREE)} | {"": TREE}
+    every = {" ".join(path): one for path, one in COMMANDS.items()} | {"": TREE}
     assert set(ALWAYS) == set(every)
     for name, one in every.items():
         refused = {

@@ -24,7 +24,7 @@ from tests.engine.layers.test_packed_layers import FORMS, some_numbers
 from tests.engine.layers.test_quantised_layers import assert_is_product, states
 from tests.engine.layers.test_quantised_layers import numbers as quantised_numbers
 from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, Launch, compiled, main
-from tests.tiers import named, some
+from tests.tiers import named, pairwise, some
 
 pytest.importorskip("triton", reason="triton is not installed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="triton is not installed")
@@ -47,8 +47,7 @@ def expected_weight(numbers: Numbers) -> torch.Tensor:
     return weight
 
 
-@pytest.mark.parametrize("bits", PLANES)
-@pytest.mark.parametrize("form", FORMS)
+@pairwise(bits=named(PLANES), form=named(FORMS), deep={"4"})
 def test_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
     from app.engine.layers.packed_weight_triton import FEW_ROWS, pack_for_gpu
 
@@ -87,7 +86,7 @@ def test_a_row_has_the_same_bits_in_every_tile() -> None:
     assert torch.equal(packed.product(fed)[[0, 40, 100]], torch.cat(alone))
 
 
-@pytest.mark.parametrize("size", (1024, 33 * 32))
+@pytest.mark.parametrize("size", some(named((1024, 33 * 32)), "1056"))
 def test_programs_that_share_a_tile_add_up_its_product(size: int) -> None:
     from app.engine.layers.packed_weight_triton import pack_for_gpu, splits_of
 

@@ -1,8 +1,9 @@
 """What is measured at load and while nobody waits is kept for the model, checked when read, never in the way."""
 
 import json
+import shutil
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import PyDLL
 from dataclasses import replace
 from functools import partial
@@ -41,19 +42,22 @@ from tests.engine.replies import Letters
 from tests.engine.replies import load as load_zoo
 from tests.tiers import some
 
+CHOICE = ModelChoice("tiny", "float32", "cpu")
 MEASURING, ASKING = "Measuring the model's step", "Measuring which tokens are likely after each token"
 
 
-@pytest.fixture(autouse=True)
-def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module", autouse=True)
+def unhurried() -> Iterator[None]:
     """A load has time to ask about every token, also on a busy machine."""
     ask = model_measurements.measure_first_successors
 
     def patiently(*given: Any, seconds: float = 600.0) -> Packed:
         return ask(*given, seconds=seconds)
 
-    monkeypatch.setattr(model_measurements, "measure_first_successors", patiently)
-    monkeypatch.setattr(model_measurements, "SECONDS", SECONDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(model_measurements, "measure_first_successors", patiently)
+        patch.setattr(model_measurements, "SECONDS", SECONDS)
+        yield
 
 
 class ProgressLog:
@@ -71,7 +75,7 @@ class ProgressLog:
 def fresh(model_folders: dict[str, Path]) -> Callable[[], LoadedModel]:
     """The tiny model, loaded anew at each call."""
     folder = ModelFolder(model_folders["tiny"], "tiny")
-    return lambda: load(folder, ModelChoice("tiny", "float32", "cpu"))
+    return lambda: load(folder, CHOICE)
 
 
 def opened(loaded: LoadedModel, notes: MeasurementCache) -> tuple[LoadedModel, list[str]]:
@@ -252,17 +256,30 @@ BY_DEFAULT = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("broken", some(BROKEN_NOTES, *BY_DEFAULT))
-def test_a_note_that_makes_no_sense_is_not_believed(
-    fresh: Callable[[], LoadedModel], tmp_path: Path, broken: tuple[str, Callable[[Any], Any]]
-) -> None:
-    kind, change = broken
-    notes = MeasurementCache(tmp_path)
-    whole = counted(opened(fresh(), notes)[0])
+@pytest.fixture(scope="module")
+def noted(
+    model_folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[LoadedModel, Path]:
+    """A measured model after a reply, and the folder of its notes."""
+    folder = tmp_path_factory.mktemp("notes")
+    notes = MeasurementCache(folder)
+    whole = counted(opened(load(ModelFolder(model_folders["tiny"], "tiny"), CHOICE), notes)[0])
     whole.statistics.curve(whole.profile.free, ()).refine(8, 1.0)
     keep(whole, notes)
+    return whole, folder
+
+
+@pytest.mark.parametrize("broken", some(BROKEN_NOTES, *BY_DEFAULT))
+def test_a_note_that_makes_no_sense_is_not_believed(
+    fresh: Callable[[], LoadedModel],
+    noted: tuple[LoadedModel, Path],
+    tmp_path: Path,
+    broken: tuple[str, Callable[[Any], Any]],
+) -> None:
+    (kind, change), (whole, folder) = broken, noted
+    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
     rewrite(note_of(tmp_path, kind), change)
-    again, steps = opened(fresh(), notes)
+    again, steps = opened(fresh(), MeasurementCache(tmp_path))
     assert steps == {"step": [MEASURING], "successors": [ASKING]}.get(kind, [])
     assert (first_of(again) == first_of(whole)).all()
     if kind != "step":  # its curves are for the old profile
@@ -326,9 +343,9 @@ VOCABULARY = 4096
 
 
 @pytest.fixture
-def ready(fresh: Callable[[], LoadedModel]) -> Callable[[], LoadedModel]:
+def ready(fresh: Callable[[], LoadedModel], noted: tuple[LoadedModel, Path]) -> Callable[[], LoadedModel]:
     """The tiny model with all its first successors, loaded anew at each call."""
-    return lambda: measured(fresh(), MeasurementCache(None), lambda *_: None)
+    return lambda: measured(fresh(), MeasurementCache(noted[1]), lambda *_: None)
 
 
 def cut(loaded: LoadedModel) -> Packed:
