@@ -32,17 +32,30 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 LONG_FILES = (
-    "tests/test_app_in_browser.py", "tests/test_models_in_browser.py", "tests/test_main.py", "tests/test_advice.py",
-    "tests/ui/test_browser.py", "tests/ui/test_page.py", "tests/ui/test_accessibility.py",
-    "tests/ui/test_pages_in_browser.py", "tests/ui/test_serving.py", "tests/ui/test_uploads_in_browser.py",
-    "tests/ui/chat/test_chat_page_in_browser.py", "tests/ui/chat/test_typed_in_browser.py",
-    "tests/ui/documents/test_documents_in_browser.py", "tests/commands/test_run.py", "tests/commands/test_serve.py",
-    "tests/system/test_environment.py", "tests/engine/exactness/", "tests/engine/parallel/",
-    "tests/engine/session/", "tests/engine/loading/test_gguf_packing.py",
-    "tests/engine/attention/test_compiles_for_cards.py",
-    "tests/engine/layers/test_triton_kernels.py", "tests/tools/test_gpu_report.py",
+    "tests/engine/exactness/test_exactness.py", "tests/test_app_in_browser.py",
+    "tests/engine/layers/test_packed_weight_triton.py", "tests/test_models_in_browser.py",
+    "tests/engine/measuring/test_profiling.py", "tests/ui/chat/test_typed_in_browser.py",
+    "tests/engine/exactness/test_exactness_trained.py", "tests/ui/test_browser.py",
+    "tests/engine/exactness/test_exactness_ends.py", "tests/ui/test_uploads_in_browser.py",
+    "tests/engine/attention/test_same_rows.py", "tests/ui/test_page.py",
+    "tests/engine/sampling/test_sampling_triton.py", "tests/ui/test_accessibility.py",
+    "tests/engine/layers/test_triton_kernels.py", "tests/ui/test_pages_in_browser.py",
+    "tests/engine/layers/test_model_trial.py", "tests/ui/chat/test_chat_page_in_browser.py",
+    "tests/engine/layers/test_fused_models.py", "tests/ui/settings/test_settings_in_browser.py",
+    "tests/engine/cpu_kernels/test_texts.py", "tests/ui/sidebar/test_finding_in_browser.py",
+    "tests/engine/session/test_session.py", "tests/ui/documents/test_documents_in_browser.py",
+    "tests/engine/session/test_thinking.py", "tests/documents/test_kills.py",
+    "tests/engine/session/test_worker.py", "tests/documents/reading/test_reading.py",
+    "tests/engine/loading/test_model_measurements.py", "tests/test_main.py",
+    "tests/engine/graphs/test_step_graphs.py", "tests/test_advice.py",
+    "tests/engine/drafters/test_eagle_head.py", "tests/tools/test_gpu_report.py",
+    "tests/engine/sampling/test_sampling.py", "tests/commands/test_run.py",
+    "tests/engine/loading/test_offloading.py", "tests/commands/test_serve.py",
+    "tests/engine/exactness/test_exactness_auto.py", "tests/system/test_environment.py",
+    "tests/engine/attention/test_compiles_for_cards.py", "tests/engine/parallel/test_exactness_ranks.py",
 )  # fmt: skip
-"""Files of more than 20 seconds of a processor's time."""
+"""Files of more than 10 seconds of a processor's time, in this order: one that computes, one that mostly waits, in
+turn, so that workers keep the processors busy from the beginning to the end."""
 PROFILING, MODEL_MEASUREMENTS = "app.engine.measuring.profiling", "app.engine.loading.model_measurements"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
@@ -99,7 +112,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         left_out = [item for item in items if item.get_closest_marker("thorough")]
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if not item.get_closest_marker("thorough")]
-    items.sort(key=lambda item: not any(item.nodeid.startswith(file) for file in LONG_FILES))
+    places = {file: place for place, file in enumerate(LONG_FILES)}
+    items.sort(key=lambda item: places.get(item.nodeid.partition("::")[0], len(places)))
 
 
 def pytest_collection_finish() -> None:

@@ -13,7 +13,7 @@ from pathlib import Path
 CHECKS = (
     ("ruff", "format", "--check", "."),
     ("ruff", "check", "."),
-    ("mypy",),
+    ("mypy", "--num-workers", "auto"),
     # A file's tests stay together: they share models and pages.
     ("pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder"),
 )

@@ -124,6 +124,23 @@ def running(services: Services, app_context: AppContext) -> Iterator[Running]:
     page.close()
 
 
+@pytest.fixture(scope="module")
+def shared_documents() -> ScriptedDocuments:
+    return ScriptedDocuments()
+
+
+@pytest.fixture(scope="module")
+def shared(
+    tmp_path_factory: pytest.TempPathFactory, shared_documents: ScriptedDocuments
+) -> Iterator[Running]:
+    """One page for all tests of a module that do not mind each other: it takes a second to build."""
+    data_dir = tmp_path_factory.mktemp("data")
+    with open_services(ScriptedEngine(), ScriptedModels(), shared_documents, data_dir) as services:
+        page = serve(services, context_of(data_dir), port=0, open_browser=False)
+        yield page
+        page.close()
+
+
 @pytest.fixture
 def page_driver(browser: Any, running: Running) -> Iterator[PageDriver]:
     with watched(browser, running.url) as driver:

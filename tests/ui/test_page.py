@@ -50,36 +50,27 @@ CLOSED = (
     ("GET", "/manifest.json"),
 )
 """Routes of Gradio's that the page does not ask for."""
+TALKATIVE = {
+    "file", "image", "video", "audio", "gallery", "dataframe", "multimodaltextbox", "fileexplorer",
+}  # fmt: skip
+"""Components of Gradio's that write words on the page."""
 
 
-def test_no_two_elements_have_the_same_id(services: Services, app_context: AppContext) -> None:
+def test_ids_are_of_one_element_and_gradio_adds_no_words_and_no_connection(
+    services: Services, app_context: AppContext
+) -> None:
     blocks, _ = build_blocks(services, app_context, Endpoint("127.0.0.1", 0), Pages())
     ids = Counter(block.elem_id for block in blocks.blocks.values() if block.elem_id)
     assert len(ids) > 50
     assert [name for name, times in ids.items() if times > 1] == []
-
-
-def test_gradio_adds_no_words_of_its_own(services: Services, app_context: AppContext) -> None:
-    blocks, _ = build_blocks(services, app_context, Endpoint("127.0.0.1", 0), Pages())
-    config: Any = blocks.config
-    talkative = {
-        "file",
-        "image",
-        "video",
-        "audio",
-        "gallery",
-        "dataframe",
-        "multimodaltextbox",
-        "fileexplorer",
-    }
-    assert not talkative & {one["type"] for one in config["components"]}, "“Drop File Here”"
-    assert {one["show_progress"] for one in config["dependencies"]} == {"hidden"}, "“processing | 0.9/3.7s”"
-
-
-def test_no_page_holds_a_connection_of_gradios_open(services: Services, app_context: AppContext) -> None:
-    blocks, _ = build_blocks(services, app_context, Endpoint("127.0.0.1", 0), Pages())
-    assert blocks.config["connect_heartbeat"] is False
     assert [block for block in blocks.blocks.values() if isinstance(block, gr.State)] == []
+    assert blocks.config == {}, "it is made when the page is mounted"
+    blocks.is_whole = True
+    config = blocks.get_config_file()
+    assert config["connect_heartbeat"] is False
+    kinds = {one["type"] for one in config["components"]}
+    assert len(kinds) > 5 and not kinds & TALKATIVE, "“Drop File Here”"
+    assert {one["show_progress"] for one in config["dependencies"]} == {"hidden"}, "“processing | 0.9/3.7s”"
 
 
 def ask(running: Running, path: str, body: bytes | None = None, kind: str = "application/json") -> Any:
@@ -133,15 +124,17 @@ def copies(secret: str) -> list[Path]:
 
 
 def test_no_event_takes_a_file_that_was_not_uploaded(
-    running: Running, documents: ScriptedDocuments, tmp_path: Path
+    shared: Running, shared_documents: ScriptedDocuments, tmp_path: Path
 ) -> None:
+    before = list(shared_documents.uploads)
     own = tmp_path / "own.txt"
     own.write_text("My secret of this test")
-    asked = events(running)
+    asked = events(shared)
     assert {"uploadbutton", "textbox", "dropdown"} <= {kind for _, inputs in asked for kind in inputs}
     for event, inputs in asked:
-        assert outcome(running, event, naming(str(own), inputs)).get("error") == str(NotUploaded()), event
-    assert (documents.uploads, copies("My secret of this test"), own.exists()) == ([], [], True)
+        assert outcome(shared, event, naming(str(own), inputs)).get("error") == str(NotUploaded()), event
+    assert (shared_documents.uploads, own.exists()) == (before, True)
+    assert copies("My secret of this test") == []
 
 
 @pytest.fixture
@@ -166,28 +159,28 @@ def other_server() -> Iterator[tuple[str, list[str]]]:
         thread.join(SECONDS)
 
 
-def test_no_event_fetches_an_address(running: Running, other_server: tuple[str, list[str]]) -> None:
+def test_no_event_fetches_an_address(shared: Running, other_server: tuple[str, list[str]]) -> None:
     address, asked = other_server
-    takers = [one for one in events(running) if {"uploadbutton", "textbox"} & set(one[1])]
+    takers = [one for one in events(shared) if {"uploadbutton", "textbox"} & set(one[1])]
     for event, inputs in takers:
-        assert outcome(running, event, naming(f"{address}/a", inputs)).get("error") == str(NotUploaded())
+        assert outcome(shared, event, naming(f"{address}/a", inputs)).get("error") == str(NotUploaded())
     with pytest.raises(HTTPError, match="404"):
-        ask(running, f"/gradio_api/proxy={address}/b")
+        ask(shared, f"/gradio_api/proxy={address}/b")
     assert asked == []
 
 
-def test_an_upload_reaches_its_event_which_removes_it(running: Running) -> None:
-    (event, inputs), *_ = [one for one in events(running) if one[1] == ["uploadbutton"]]
-    for loading in loads(running):
-        outcome(running, loading, [], session="page")
-    with ask(running, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
+def test_an_upload_reaches_its_event_which_removes_it(shared: Running) -> None:
+    (event, inputs), *_ = [one for one in events(shared) if one[1] == ["uploadbutton"]]
+    for loading in loads(shared):
+        outcome(shared, loading, [], session="page")
+    with ask(shared, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
         [path] = json.load(answer)
-    assert "error" not in outcome(running, event, [naming(path, inputs)], session="page")
+    assert "error" not in outcome(shared, event, [naming(path, inputs)], session="page")
     assert not Path(path).exists()
 
 
-def test_what_the_page_does_not_ask_for_is_not_found(running: Running) -> None:
-    found = {(method, path): status(running, method, path) for method, path in CLOSED}
+def test_what_the_page_does_not_ask_for_is_not_found(shared: Running) -> None:
+    found = {(method, path): status(shared, method, path) for method, path in CLOSED}
     assert [route for route, code in found.items() if code != 404] == []
 
 
@@ -200,11 +193,11 @@ def status(running: Running, method: str, path: str) -> int:
         return error.code
 
 
-def test_an_upload_cannot_be_fetched_again(running: Running) -> None:
-    with ask(running, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
+def test_an_upload_cannot_be_fetched_again(shared: Running) -> None:
+    with ask(shared, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
         [path] = json.load(answer)
     with pytest.raises(HTTPError, match="404"):
-        ask(running, f"/gradio_api/file={quote(path)}")
+        ask(shared, f"/gradio_api/file={quote(path)}")
 
 
 def test_no_rule_of_the_page_depends_on_all_that_is_drawn() -> None:

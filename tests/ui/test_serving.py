@@ -20,50 +20,43 @@ def read(running: Running, path: str) -> bytes:
         return bytes(answer.read())
 
 
-def test_the_page_answers_with_foresights_own_look(running: Running) -> None:
-    page = read(running, "/").decode()
+def test_the_page_answers_with_foresights_own_look(shared: Running) -> None:
+    page = read(shared, "/").decode()
     assert '"title":"Foresight"' in page
     assert "data-look" in page
 
 
-def test_the_page_names_nothing_outside(running: Running) -> None:
+def test_the_page_names_nothing_outside(shared: Running) -> None:
     for resource in ("/theme.css", "/favicon.ico"):
-        assert b"https://" not in read(running, resource)
+        assert b"https://" not in read(shared, resource)
 
 
 def test_a_taken_port_moves_on_and_says_so(
-    running: Running, services: Services, app_context: AppContext
+    shared: Running, services: Services, app_context: AppContext
 ) -> None:
-    assert running.note == ""
-    assert running.url == f"http://127.0.0.1:{running.port}/?token={running.endpoint.token}"
-    second = serve(services, app_context, running.port, open_browser=False)
-    assert second.port > running.port
-    assert second.note == f"Port {running.port} is taken, so Foresight is at {second.url}"
-    assert second.endpoint.token != running.endpoint.token
+    assert shared.note == ""
+    assert shared.url == f"http://127.0.0.1:{shared.port}/?token={shared.endpoint.token}"
+    second = serve(services, app_context, shared.port, open_browser=False)
+    assert second.port > shared.port
+    assert second.note == f"Port {shared.port} is taken, so Foresight is at {second.url}"
+    assert second.endpoint.token != shared.endpoint.token
     second.close()
 
 
-def test_what_a_browser_is_told_opens_the_page_once(running: Running) -> None:
-    address = running.endpoint.one_time_url()
-    assert running.endpoint.token not in address
+def test_what_a_browser_is_told_opens_the_page_once(shared: Running) -> None:
+    address = shared.endpoint.one_time_url()
+    assert shared.endpoint.token not in address
     assert "Set-Cookie" in urlopen(address).headers
     with pytest.raises(HTTPError, match="403"):
         urlopen(address)
 
 
-def test_without_a_token_everybody_of_this_machine_is_let_in(
+def test_without_a_token_everybody_of_this_machine_is_let_in_until_the_page_is_closed(
     services: Services, app_context: AppContext
 ) -> None:
     page = serve(services, app_context, port=0, open_browser=False, has_token=False)
-    try:
-        assert page.url == f"http://127.0.0.1:{page.port}"
-        assert b'"title":"Foresight"' in urlopen(page.url).read()
-    finally:
-        page.close()
-
-
-def test_a_closed_page_answers_no_more_and_closes_twice(services: Services, app_context: AppContext) -> None:
-    page = serve(services, app_context, port=0, open_browser=False)
+    assert page.url == f"http://127.0.0.1:{page.port}"
+    assert b'"title":"Foresight"' in urlopen(page.url).read()
     page.close()
     page.close()
     page.wait()

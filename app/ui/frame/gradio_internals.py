@@ -55,9 +55,16 @@ class PageBlocks(gr.Blocks):
 
     def __init__(self, check_inputs: Callable[[list[Any]], None], **options: Any) -> None:
         """Take `check_inputs`, which raises an AppError for inputs that must not be used."""
+        self.is_whole = False
         super().__init__(**options)
         self._check_inputs = check_inputs
         self.state_session_capacity = SESSIONS  # only Gradio's own `launch` takes it as an argument
+
+    def get_config_file(self) -> Any:
+        """Return the page's configuration; {} until the page is mounted.
+
+        Gradio makes it twice before and again when it mounts the page: a sixth of the time of building the page."""
+        return super().get_config_file() if self.is_whole else {}
 
     async def preprocess_data(
         self, block_fn: Any, inputs: list[Any], state: Any, explicit_call: bool = False
@@ -115,11 +122,12 @@ class NeededRoutes:
             await self._app(scope, receive, send)
 
 
-def mount(app: fastapi.FastAPI, blocks: gr.Blocks, pace: QueuePace, **options: Any) -> None:
+def mount(app: fastapi.FastAPI, blocks: PageBlocks, pace: QueuePace, **options: Any) -> None:
     """Serve the page at the app's root, with all features of Gradio turned off that would open further routes."""
     # Newer releases keep a history of every run by default; not all releases from 6.22 on have this option.
     if "run_history" in signature(gr.mount_gradio_app).parameters:
         options["run_history"] = False
+    blocks.is_whole = True
     gr.mount_gradio_app(
         app, blocks, path="/", footer_links=[], allowed_paths=[], blocked_paths=[], show_error=False,
         ssr_mode=False, enable_monitoring=False, pwa=False, mcp_server=False, **options,
