@@ -182,7 +182,7 @@ class SettingsFile:
 
 
 def _with_new_defaults(saved: Any) -> Any:
-    """Replace defaults that version 0 wrote without being asked by today's, and return the saved values."""
+    """Replace the defaults that version 0 saved by today's defaults, and return the saved values."""
     if isinstance(saved, dict) and "version" not in saved:
         if saved["options"].get("max_new_tokens") == 512:
             saved["options"]["max_new_tokens"] = 0

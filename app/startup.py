@@ -189,7 +189,7 @@ def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
     """Delete the documents that were attached to deleted chats, now and at the end.
 
-    What a killed app has left is so deleted at the next start."""
+    So the next start deletes what a killed app has left."""
 
     def delete() -> None:
         with suppress(AppError):  # if the disk is full, they stay until the next start
@@ -275,7 +275,7 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
 
 @contextmanager
 def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterator[None]:
-    """Erase what was deleted on a thread, as soon as it can no longer be restored."""
+    """Start a thread that erases what was deleted, as soon as it can no longer be restored."""
     is_over = Event()
     thread = Thread(target=_erase, args=(deletions, stored, documents, is_over), name="erasing", daemon=True)
     thread.start()

@@ -249,7 +249,7 @@ async def _shown(services: ApiServices, model: ServedModel) -> Json:
 
 
 def _described(services: ApiServices, model: ServedModel) -> Json:
-    """Describe a model; only of the loaded one more than its name is known."""
+    """Describe a model. Unless it is loaded, only its name is known."""
     info = services.engine.status().model if model.id == services.current().id else None
     family = info.architecture if info else ""
     return {

@@ -246,7 +246,7 @@ def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str
 def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     """Write the rule of an argument's value, with what ends it.
 
-    A string is written as it is, but in "pairs" with a quote of one character as JSON, like all other values."""
+    A string is written as it is; in "pairs" with a quote of one character it is JSON, like all other values."""
     is_pair, quote = form.kind == "pairs", form.quote
     after = quote if is_pair else form.after_value.replace(KEY, key)
     ending = lark_text(after)

@@ -87,7 +87,7 @@ def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = Non
 
 
 def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int, ...]:
-    """Returns the ids of the messages of `path_texts`. A summary and its request have that of its message."""
+    """Returns the ids of `path_texts`' messages. A summary and its request have the id of the summary's message."""
     return tuple(row["id"] for row in _read_rows(_prompt_path(_path(connection, chat, upto))))
 
 

@@ -208,7 +208,7 @@ class Conversations:
             return reply
         before = context.written or MessageContent(sources=prepared.sources)
         self._leaving_out |= {chat} if prepared.left_out else set()
-        # The finished logs of other chats are stored, so they are dropped; a page that still reads a log holds it.
+        # Finished logs of other chats are stored, so they are dropped. A page that still reads one keeps it.
         others = {other: known for other, known in self._started.items() if self.is_writing(other)}
         first_read = store.path_ids(chat, message)[prepared.left_out] if prepared.left_out else 0
         self._started = {**others, chat: StartedReply(message, settings, reply, before, first_read)}

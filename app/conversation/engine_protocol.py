@@ -36,7 +36,7 @@ class ModelEngine(ReplyEngine, Protocol):
         """Raises GrammarRefused if replies cannot be made to match this grammar. May take a few seconds."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
-        """Asks to load this model. `status` reports the progress; `ended` is called with whether it is loaded."""
+        """Asks to load this model. `status` reports the progress; `ended` is called, with True if it is loaded."""
 
     def cancel_load(self) -> None:
         """Asks to cancel the running load, if there is one."""

@@ -59,7 +59,7 @@ class Documents(Store):
     rename = writes(document_table.rename_collection)
 
     def delete_attached(self, kept: Iterable[int]) -> None:
-        """Erases the collections that belong to chats, except the kept ones, and all that is hidden."""
+        """Erases all that is hidden, and the collections that belong to chats, except the kept ones."""
         for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
             self.delete(unused)
         self.erase()

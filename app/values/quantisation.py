@@ -60,7 +60,7 @@ def kept_words(bits: float) -> str:
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
-    """Return the bits per number of a weight; 0 if it is not quantised. `is_table`: it is of embedding or head."""
+    """Return the bits per number of a weight; 0 if it is not quantised. `is_table`: embedding or head."""
     if quantisation == "none":
         return 0
     return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8

@@ -67,7 +67,7 @@ Runs = Sequence[LaneRun]
 
 @dataclass(frozen=True, slots=True)
 class LaneReply:
-    """One run of a race and its event log. `is_reference` marks a run with which lanes are only compared."""
+    """One run of a race and its event log. `is_reference`: lanes are compared with it, but it is not a lane."""
 
     lane: Decoding
     reply: Reply

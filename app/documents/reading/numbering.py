@@ -27,7 +27,7 @@ def value(element: Element, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How a level counts. It begins anew after a level above `restart`. `text` is its number's form: "%1.%2"."""
+    """How a level counts. It begins anew after a level above `restart`. `text` is its number's pattern: "%1.%2"."""
 
     start: int
     kind: str
@@ -78,7 +78,7 @@ class Numbering:
         )
 
     def _place(self, paragraph: Element) -> tuple[str, int]:
-        """Returns the id of a paragraph's list and its level, by the paragraph or by its style."""
+        """Returns the id of a paragraph's list and its level, which the paragraph or one of its styles sets."""
         level = ""
         for style, element in self._with_styles(paragraph):
             level = level or value(element, "pPr/numPr/ilvl")

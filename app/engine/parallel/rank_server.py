@@ -30,7 +30,7 @@ class RankServer:
         self._link = link
         self._loaded: RankModel | None = None
         self._sampler: Sampler | None = None  # None: rank 0 wants the logits
-        self._buckets: Buckets = ()  # steps are padded to these row counts for the same text
+        self._buckets: Buckets = ()  # row counts that steps are padded to
 
     def serve(self) -> None:
         """Execute orders until the connection to rank 0 is closed."""

@@ -1,8 +1,8 @@
 """Draws the tokens of a step's rows on a GPU in one launch that reads the logits once. Needs triton.
 
-The noise of most tokens is computed in float32; only tokens that may still win in spite of its error get the
-float64 logarithms of `sampling.py`, whose draws these are. Top-k and top-p stay with torch: finding the lowest
-logit that passes by trying its bits took an H200 1.2 to 2 ms a step, torch's sorting 0.4 to 0.9.
+The draws are those of `sampling.py`. The noise of most tokens is computed in float32; only tokens that may win
+within its error get float64 logarithms. Top-k and top-p stay with torch: finding the lowest logit that passes by
+trying its bits took an H200 1.2 to 2 ms a step, torch's sorting 0.4 to 0.9.
 """
 
 import torch
@@ -25,7 +25,7 @@ def _noise_bits(keyed):
 
 @triton.jit
 def _rough_noise(bits):
-    """Compute the Gumbel noise in float32; for numbers close to 1 from their exact difference to 1."""
+    """Compute the Gumbel noise in float32. For numbers close to 1 it uses their exact difference to 1."""
     lacking = (4503599627370495 - bits).to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
     series = lacking * (1 + lacking * (0.5 + lacking * (0.33333334 + lacking * 0.25)))
     uniform = bits.to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16

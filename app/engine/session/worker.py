@@ -87,7 +87,7 @@ def quiet_imports() -> None:
 
 
 class Engine:
-    """Owns the worker thread. Methods but `check_grammar` and `chat_format` return at once. Thread-safe."""
+    """Owns the worker thread. All methods except `check_grammar` and `chat_format` return at once. Thread-safe."""
 
     def __init__(
         self,

@@ -112,8 +112,8 @@ def _require_few(folder: Path) -> None:
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
     """Return the template filled with a chat.
 
-    `tokens` are the special tokens and other variables of the template, such as `tools`, a list. Some templates of
-    models for tools fail without tools, or without variables that others do not have: they get empty ones."""
+    `tokens` are the special tokens and other variables of the template, such as `tools`, a list. Some templates
+    fail without tools, or without variables that only they have: they get empty ones."""
     from jinja2 import UndefinedError
 
     try:

@@ -132,7 +132,7 @@ def parser() -> MarkdownIt:
 
 
 def _directions(state: StateCore) -> None:
-    """Mark the blocks that run in a direction of their own. All items of a list follow the list."""
+    """Let each block's text decide its direction, left or right; all items of a list have the same."""
     parents = [""]
     for token in state.tokens:
         if token.nesting == -1:
@@ -218,8 +218,7 @@ RULES: dict[str, Any] = {
     "image": _picture,
     "th_open": _cell,
     "td_open": _cell,
-    # Without the line break of markdown-it after <br>, because paragraphs show line breaks, and there would be
-    # two.
+    # markdown-it adds a line break after <br>, which would be shown as a second one.
     "hardbreak": lambda *_: "<br>",
     "table_open": lambda *_: '<div class="table" tabindex="0" role="group" aria-label="Table"><table>\n',
     "table_close": lambda *_: "</table></div>\n",

@@ -110,7 +110,7 @@ class ChatActions:
         if do == "ask":
             return self._send(state, value, controls)
         if do == "starter":
-            # Starters were chosen for the text that models write at temperature 0.
+            # Starters were chosen by what models write at temperature 0.
             cold = OptionValues(*controls)._replace(temperature=0)
             return self._try(state, Press("ask", "", value), cold) or NO_QUESTION
         if do in ACTIONS:

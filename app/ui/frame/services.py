@@ -46,8 +46,8 @@ class AppContext:
 class Endpoint:
     """The address at which the page is served.
 
-    `token` gives access ("" if none is needed); each of `one_time_codes` does once. `quit_requested` ends the app;
-    `raise_requested` brings its own window, if it has one, to the front."""
+    `token` gives access ("" if none is needed); each of `one_time_codes` gives access once. `quit_requested` ends
+    the app; `raise_requested` brings its own window, if it has one, to the front."""
 
     host: str
     port: int
@@ -200,7 +200,7 @@ class Services:
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
         """Make the worker load this model and save the choice when it is loaded.
 
-        Then `ended` is called with whether it is."""
+        Then `ended` is called, with True if it is loaded."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice, ended))
 

@@ -67,7 +67,7 @@ class RaceActions:
         return next_prompt(self._prompts, kind, text) or state.own_prompt or text
 
     def judge(self, lane: int, ids: Mapping[str, str], state: RaceViewState, *values: Any) -> str:
-        """Keep the valid values of a lane's boxes, whose ids are by option. Returns what is wrong in them."""
+        """Keep the valid values of a lane's boxes. `ids` has each option's box. Returns what is wrong as HTML."""
         faults = self._keep(state, lane, dict(zip(ids, values, strict=True)))
         return faults_html({box: faults.get(name, "") for name, box in ids.items()})
 
@@ -79,7 +79,7 @@ class RaceActions:
     def start(
         self, state: RaceViewState, kind: TextKind, text: str, tokens: float | None, *lanes: Any
     ) -> tuple[str, str]:
-        """Start a race, with the last valid value of each box. Returns the HTML of the problem and of faults."""
+        """Start a race, with the last valid value of each box. Returns why it did not start, as HTML."""
         if not text.strip():
             return "", faults_html({"race-text": "There is no prompt. Write one, or choose an example."})
         try:

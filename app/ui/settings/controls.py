@@ -110,7 +110,7 @@ def presets_html() -> Markup:
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
-    """Return how many rows these sizes take in a step, and their memory at the `price` of a row of this model."""
+    """Return how many rows these sizes take in a step, and their memory; `price` is one row's."""
     rows = largest_step(decoding)
     return render_macro(
         "settings.html",

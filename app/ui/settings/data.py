@@ -125,7 +125,7 @@ class DataActions:
         ), problem
 
     def answer_restore(self, event: gr.EventData) -> tuple[str, str]:
-        """Keep the backup for the next start, or forget it. Returns no question, and what went wrong as HTML."""
+        """Keep the backup for the next start, or forget it. Returns "" as the question, and any problem as HTML."""
         do, _, path = pressed(event)
 
         def stage(files: list[Path]) -> None:
@@ -238,6 +238,6 @@ def build_data(
 
 
 def _upload(label: str, name: str) -> gr.UploadButton:
-    # For Gradio files of any kind, because its message about a wrong one does not say what to do. What the chooser
-    # shows first is in assets/ui/settings.js.
+    # No file types are given to Gradio, because its message about a wrong file does not say what to do. What the
+    # chooser shows first is in assets/ui/settings.js.
     return gr.UploadButton(label, elem_id=name, size="sm", scale=0, min_width=0)
