@@ -179,7 +179,8 @@ class CopyingTasks:
         return word
 
     def _question(self, asked: str, sentence: str) -> str:
-        """Write a question by one of the forms, or by words around what is asked for: the sentence's, or any."""
+        """Write a question by one of the forms, or from words around what is asked for: the sentence's own, or any
+        others."""
         chance = self.rng.random() if sentence else 1.0
         if chance < SHARE_PARAPHRASES:
             return self._paraphrase(asked, sentence)

@@ -158,7 +158,7 @@ class NativeLayer(nn.Module):
         # Computed once, because Python between two layers takes a tenth of the time of a step of one row.
         self._described, self._index = byref(described), layer.self_attn.layer_idx
         sizes = (described.size, described.value_size)
-        # Empty keys and values with the shapes of the newest step, for the cache to make its slots by.
+        # Empty keys and values with the shapes of the newest step, from which the cache makes its slots.
         self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:

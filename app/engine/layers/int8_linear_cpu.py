@@ -18,7 +18,7 @@ TILE_ROWS = 16
 
 
 class NativeInt8Linear(QuantisedLinear):
-    """Multiplies with our C kernel. Activations have up to 16 bits, as many as fit a row's sum into 32 bits."""
+    """Multiplies with our C kernel. Activations have up to 16 bits: as many as keep a row's sum within 32."""
 
     bits = 8
     rounding = 0.05

@@ -106,7 +106,7 @@ class StepTimer:
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return the same timer, which reports only its start, so that loading can be cancelled there."""
+        """Return a timer that reports only its start, where loading can be cancelled."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:

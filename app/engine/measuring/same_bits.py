@@ -73,7 +73,7 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
 def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     """Return whether attention and all products are our own CPU kernels, which compute each row independently.
 
-    An int4 model, for example, multiplies with torch in its layers, although its 8-bit head is our kernel. A
+    An int4 model, for example, multiplies with torch in its layers, although its 8-bit head uses our kernel. A
     layer with a sliding window uses torch's attention."""
     ours = (NativeInt8Linear, PackedLinear, QuantisedEmbedding, nn.Embedding)
     others = (module for module in model.modules() if not isinstance(module, ours))

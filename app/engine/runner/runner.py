@@ -1,4 +1,4 @@
-"""Runs blocks of any form on a transformers model, and keeps the prefix that it has committed.
+"""Runs any blocks of rows on a transformers model, and keeps the prefix that it has committed.
 
 Steps run a decoder's blocks: eagerly here, or as CUDA graphs (`step_graphs.py`). Which of the two a model
 gets is decided once, at load. Prompts are always read eagerly."""

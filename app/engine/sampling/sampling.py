@@ -7,10 +7,10 @@ lookahead on and off give the same text for the same seed. Sums are taken in flo
 lowest id, so that a row draws the same token alone and among many. Only tokens that survive the filters need
 noise.
 
-On the CPU a row's token is drawn when verification reaches it. On a GPU each accepted token would then wait
-for the device again, so all rows are drawn at once, needed or not, and the drawn tokens are copied together with
-the likeliest ones; without top-k and top-p by a kernel of our own (`sampling_triton.py`), if it passes a trial.
-A penalty or a grammar depends on the tokens accepted before, so with one of them rows are drawn in turn on a GPU,
+On the CPU a row's token is drawn when verification reaches it. On a GPU each accepted token would then wait for the
+device again, so all rows are drawn at once, needed or not, and the drawn tokens are copied together with the
+likeliest ones. Without top-k and top-p, our own kernel draws them (`sampling_triton.py`) if it passes a trial. A
+penalty or a grammar depends on the tokens accepted before, so with one of them rows are drawn in turn on a GPU,
 too.
 """
 

@@ -41,7 +41,7 @@ class LogprobsRecorder:
         return Choices(choose, choices.ids, choices.logits)
 
     def added_to(self, piece: Piece) -> Piece:
-        """Return the piece with its tokens' log probabilities, the next that were recorded, if any."""
+        """Return the piece with the next recorded log probabilities, if any, and forget these."""
         if not self._found:
             return piece
         positions = range(self._next, self._next + len(piece.token_ids))

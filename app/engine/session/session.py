@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Make what tokenises requests to this model, with a copy of its tokenizer that threads can share.
+    """Make the tokenizer of requests to this model, from a copy of the model's own that threads can share.
 
     Must be called by the thread that uses the model."""
     own = deepcopy(loaded.tokenizer)
@@ -154,7 +154,7 @@ class Session:
                 source.model.forget()
 
     def tokenizer_for(self, choice: ModelChoice) -> RequestTokenizer | None:
-        """Return what tokenises requests to this model, on any thread; None if it is not loaded."""
+        """Return the tokenizer of requests to this model, for any thread; None if the model is not loaded."""
         known = self._tokenizer
         return known[1] if known and known[0] == choice else None
 

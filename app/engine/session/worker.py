@@ -178,7 +178,7 @@ class Engine:
         self._sandbox.check_grammar(grammar)
 
     def chat_format(self, template: str) -> ChatFormat:
-        """Return the format of a chat template, of whatever model. The caller waits, as for a grammar."""
+        """Return the format of any model's chat template. The caller waits, as for a grammar."""
         return self._formats(template)
 
     def status(self) -> EngineStatus:

@@ -1,7 +1,8 @@
 """Makes transformers' config of a model from the header of its GGUF file.
 
 A config with default values shows which names the architecture knows; each value of the file gets the first of its
-possible names that is known. Differing layers, rotary embeddings and values that only tensors show have own rules.
+possible names that is known. Layers that differ, rotary embeddings, and values that only tensors show have rules of
+their own.
 """
 
 from collections.abc import Callable, Mapping, Sequence
