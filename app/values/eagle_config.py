@@ -80,7 +80,7 @@ class EagleConfig:
         return int(self.layer["vocab_size"])
 
     def states_of(self, layers: int) -> tuple[int, ...]:
-        """Return the target's layers, of `layers`, whose outputs the head reads; vLLM's choice by default."""
+        """Return which of the target's `layers` layers the head reads; by default vLLM's choice."""
         return self.states or (2, layers // 2, layers - 3)
 
 

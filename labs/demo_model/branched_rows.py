@@ -4,8 +4,8 @@
     positions  0 1 2 3 4 5 | 6 7 8 9 . | 6 7 8 9 | 0
     branches   0 0 0 0 0 0 | 1 1 1 1 1 | 2 2 2 2 | -1
 
-So every answer is learned at the position that it has after its sources alone. A row also tells what its tokens
-should know and see on the way to the answer: `deep_supervision.py`.
+So every answer is learned at the position that it would have in a prompt of one question. A row also tells what its
+tokens should know and see on the way to the answer: `deep_supervision.py`.
 """
 
 from bisect import bisect_left
