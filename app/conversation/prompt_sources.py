@@ -34,7 +34,7 @@ from dataclasses import dataclass, replace
 from app.documents import Documents
 from app.documents.search.snippets import best_start, highlighted, plain_passage, snippet
 from app.documents.text_table import digest_of, stamp_of
-from app.values.document import Citation, Passage, PassageHit, Sources, TokenBudget
+from app.values.document import MARGINS, Citation, Passage, PassageHit, Sources, TokenBudget
 from app.values.messages import Message
 
 ORDER = "Answer from the sources and cite them like [1]."
@@ -121,7 +121,8 @@ def retrieve(
         found: Sequence[PassageHit] = [PassageHit(passage, 1.0) for passage in whole]
         kept, is_whole = list(found), True
     else:
-        found = documents.search(collections, query, MOST_SOURCES)
+        hits = documents.search(collections, query, MOST_SOURCES)
+        found = [hit for hit in hits if not hit.passage.heading.startswith(MARGINS)]
         kept, is_whole = _fitting(found, query, budget), False
     passages = tuple(hit.passage.text for hit in kept)
     spent = _spent(before, message, budget.tokens_of(passages), room)

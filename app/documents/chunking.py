@@ -19,6 +19,8 @@ from typing import NamedTuple
 
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
+from app.values.document import MARGINS
+
 MAX_WEIGHT = 1_500
 """Maximum weight of a chunk, in letters (see `weight_of`): 200 to 400 tokens of most tokenizers."""
 OVERLAP = 240
@@ -329,7 +331,8 @@ class _Window:
 
     def take(self, line: Line, below: Line) -> Iterator[Chunk]:
         """Adds a line. Yields the chunks that no later line can change."""
-        if self._outline.begins_section(line, below) and self._weight > SHORT_SECTION:
+        is_long = self._weight > SHORT_SECTION or line.text == f"# {MARGINS}\n"
+        if self._outline.begins_section(line, below) and is_long:
             yield from self.rest()
         self._outline.enter(line)
         self._add(line.text)

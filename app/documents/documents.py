@@ -18,7 +18,7 @@ from app.documents.searcher import Searcher
 from app.documents.worker import DocumentWorker
 from app.errors import DocumentUnreadable
 from app.values.display_text import title_of
-from app.values.document import Passage, PassageHit
+from app.values.document import MARGINS, Passage, PassageHit
 from app.values.text_normalisation import shown_name
 
 PASTED_AT_ONCE = 1_000_000
@@ -214,7 +214,7 @@ class Documents(Store):
             ]
             if sum(document.characters for document in ready) > most_characters:
                 return ()
-            texts = [text_table.whole(connection, document.id) for document in ready]
+            texts = [text_table.whole(connection, one.id).partition(f"\n\n# {MARGINS}\n")[0] for one in ready]
         return tuple(
             Passage(0, document.id, document.title, 0, len(text), text)
             for document, text in zip(ready, texts, strict=True)

@@ -19,6 +19,10 @@ ATTACHED = "Attached: "
 """The prefix in the name of a collection that belongs to a chat."""
 
 
+MARGINS = "Menus and margins of the page"
+"""The heading of the part of a text that is found but is no source of an answer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Collection:
     """Documents that are searched together. `characters` and `passages` count the documents that are ready."""

@@ -27,7 +27,7 @@ from app.documents import Documents
 from app.engine.text.prompt import encode
 from app.errors import DocumentNotFound
 from app.values.chat import ChatSettings, ChatVersion
-from app.values.document import Sources
+from app.values.document import MARGINS, Sources
 from app.values.messages import Message
 from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.engine.tiny import DEMO
@@ -280,6 +280,22 @@ def test_a_document_that_was_read_whole_is_not_read_again_once_it_says_something
         documents.wait()
         with pytest.raises(DocumentNotFound, match="its document has changed since"):
             reload(documents, asked.sources, asked.question)
+
+
+@pytest.mark.parametrize("tokens", [400, 60], ids=["whole", "passages"])
+def test_the_menus_of_a_page_are_found_but_are_no_source(tmp_path: Path, tokens: int) -> None:
+    page = f"Quiet hours begin at ten.\n\n# {MARGINS}\n\nWarranty shop, quiet hours shop"
+    room = PromptRoom(tokens, 10, LARGE.count)
+    with closing(database_in(tmp_path)) as database, closing(Documents(database, tmp_path)) as documents:
+        notes = documents.create("Notes")
+        documents.paste(notes, page, "Rules")
+        documents.paste(notes, "Something else is here at length. " * 20, "Other")
+        documents.wait()
+        assert "Warranty" in documents.search([notes], "warranty")[0].passage.text
+        asked = retrieve(documents, [notes], "quiet hours", "When do quiet hours begin?", (), room)
+        assert "Quiet hours begin at ten." in asked.passages
+        assert asked.sources and asked.sources.is_whole == (tokens == 400)
+        assert not any("shop" in passage for passage in asked.passages)
 
 
 def test_an_answer_whose_source_was_removed_cannot_go_on_but_be_asked_anew(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from app.documents.reading.files import encoding_of
 from app.documents.reading.process import ReadMessage, ReadProgress, ReadTitle, TextPiece
+from app.values.document import MARGINS
 
 PIECE = 2**16
 SNIFFED = 2**20
@@ -23,11 +24,26 @@ PARAGRAPHS = frozenset(
 )  # fmt: skip
 LINES = frozenset(("br", "tr", "dt", "dd", "li", "figcaption", "summary", "option", "caption"))
 CELLS = frozenset(("td", "th"))
+CELL = " | "
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 MARKED = frozenset((*HEADINGS, "li"))
 UNSEEN = frozenset(("script", "style"))
 SPACES = re.compile(r"\s+")
+HEADING = re.compile(r"^#+ ")
 LONGEST_ENTITY = 40
+BESIDE = frozenset(("nav", "footer", "aside", "dialog", "noscript", "template", "button", "select"))
+"""Elements beside the main part of a page."""
+MARKED_BESIDE = re.compile(
+    r"role\s*=\s*[\"']?(?:navigation|banner|contentinfo|complementary|search)\b|\shidden(?=[\s>=/])|display:\s*none",
+    re.IGNORECASE,
+)
+"""Attributes of elements beside the main part, and of those that are not shown."""
+EMPTY = frozenset(
+    ("img", "input", "br", "hr", "meta", "link", "area", "col", "embed", "source", "track", "wbr")
+)
+ALTERNATIVE = re.compile(r"""\salt\s*=\s*(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE)
+LEAST_MAIN = 0.1
+"""The smallest share of a page's words that is its main part; with less, the page is not divided."""
 
 
 def _markup(end: str, value: str) -> re.Pattern[str]:
@@ -51,7 +67,7 @@ RAW_ENDS = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in UNS
 
 def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """Yields the text of an HTML file as Markdown, with progress."""
-    page, total, done = Page(), path.stat().st_size, 0
+    page, total, done = Page(is_divided=True), path.stat().st_size, 0
     with path.open("rb") as file:
         decoder = codecs.getincrementaldecoder(_encoding(file.read(SNIFFED)))("replace")
         file.seek(0)
@@ -61,7 +77,7 @@ def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
             yield TextPiece(page.taken())
             yield ReadProgress(done, total)
     page.feed(decoder.decode(b"", final=True), is_last=True)
-    yield TextPiece(page.taken())
+    yield TextPiece(page.taken() + page.rest())
     yield ReadTitle(page.title)
 
 
@@ -81,9 +97,17 @@ def _encoding(sample: bytes) -> str:
 
 
 class Page:
-    """Turns a page that comes in pieces into Markdown."""
+    """Turns a page that comes in pieces into Markdown. Menus and margins, if `is_divided`, are kept for the end:
+    elements beside the main part, hidden ones, and blocks of which more than half are links."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_divided: bool = False) -> None:
+        self._is_divided = is_divided
+        self._block: list[str] = []
+        self._beside: list[str] = []
+        self._sizes = {True: 0, False: 0}
+        self._letters = {True: 0, False: 0}
+        self._is_link = False
+        self._margin, self._depth = "", 0
         self.title = ""
         self._is_in_title = False
         self._held: list[str] = []
@@ -113,6 +137,8 @@ class Page:
             tail, words = (tail[entity:], tail[:entity]) if entity >= 0 else ("", tail)
             self._read_words(words)
         self._held, self._length, self._wanted = [tail], len(tail), 2 * len(tail) if is_cut else 0
+        if is_last:
+            self._end_block()
 
     def _read(self, text: str, is_last: bool) -> tuple[int, bool]:
         """Reads up to the end of the last whole tag. Returns that position, and whether a tag is cut off there."""
@@ -143,6 +169,9 @@ class Page:
         is_empty = last.endswith("/>") and ("=" not in last or last[-3] in "\"'")
         if tag == "title":
             self._is_in_title = found["opened"] is not None and not self.title
+        self._enter_or_leave_margin(tag, found)
+        if tag == "img" and (words := ALTERNATIVE.search(found[0])) and (words[1] or words[2]):
+            self._read_words(f" [Picture: {words[1] or words[2]}] ")
         if found["opened"] is not None:
             self._open(tag)
             self._raw = tag if tag in UNSEEN and not is_empty else ""
@@ -153,6 +182,39 @@ class Page:
         """Returns the Markdown that was written since the last call."""
         text, self._written = "".join(self._written), []
         return text
+
+    def rest(self) -> str:
+        """Returns the menus and margins below a heading; after too small a main part, without one."""
+        is_divided = self._sizes[False] >= LEAST_MAIN * sum(self._sizes.values())
+        head = [f"\n\n# {MARGINS}"] if is_divided and self._beside else []
+        text = "".join(head + self._beside)
+        return text if self._sizes[False] else text.lstrip()
+
+    def _enter_or_leave_margin(self, tag: str, found: re.Match[str]) -> None:
+        is_opened = found["opened"] is not None
+        if tag == "a":
+            self._is_link = is_opened
+        if not self._margin and self._is_divided and is_opened and _is_beside(tag, found[0]):
+            self._end_block(2)
+            self._margin = tag
+        if tag and tag == self._margin:
+            self._depth += 1 if is_opened else -1
+            if not self._depth:
+                self._end_block(2)
+                self._margin = ""
+
+    def _end_block(self, lines: int = 0) -> None:
+        """Writes the block that has ended, or keeps it for the end."""
+        self._break(lines)
+        text, size = "".join(self._block), sum(self._letters.values())
+        is_linked = self._is_divided and CELL not in text and self._letters[True] > size / 2
+        is_beside = bool(self._margin) or is_linked
+        if is_beside:
+            self._beside.append("\n\n" + HEADING.sub("", text.strip("\n")))
+        else:
+            self._written.append(text if self._sizes[False] else text.lstrip("\n"))
+        self._sizes[is_beside] += size
+        self._block, self._letters = [], {True: 0, False: 0}
 
     def _open(self, tag: str) -> None:
         if tag == "pre" and not self._is_code:
@@ -167,7 +229,7 @@ class Page:
             self._break(1)
             self._mark = "- "
         elif tag in CELLS:
-            self._write(" | ")
+            self._write(CELL)
         else:
             self._break(2 if tag in PARAGRAPHS else 1 if tag in LINES else 0)
 
@@ -205,6 +267,15 @@ class Page:
             self._is_space_due = False
 
     def _write(self, text: str) -> None:
+        if self._breaks > 1:
+            self._end_block()
         space = " " if self._is_space_due and not self._breaks else ""
-        self._written.append("\n" * self._breaks + space + self._mark + text)
+        self._block.append("\n" * self._breaks + space + self._mark + text)
+        self._letters[self._is_link] += len(text)
         self._breaks, self._mark, self._is_space_due, self._has_begun = 0, "", False, True
+
+
+def _is_beside(tag: str, markup: str) -> bool:
+    return tag in BESIDE or (
+        tag not in EMPTY and len(markup) > len(tag) + 2 and bool(MARKED_BESIDE.search(markup))
+    )

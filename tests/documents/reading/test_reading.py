@@ -26,6 +26,7 @@ from app.documents.reading.process import (
 )
 from app.errors import DocumentUnreadable
 from app.system.child_process import ChildProcess, importing_environment, message_in
+from app.values.document import MARGINS
 from tests.documents import files
 
 NO_MESSAGES = (
@@ -484,3 +485,23 @@ def test_a_pdf_whose_end_is_cut_off_is_read(tmp_path: Path) -> None:
     path = files.pdf(tmp_path / "cut.pdf", "The deposit is 900 euros")
     path.write_bytes(path.read_bytes().partition(b"startxref")[0])
     assert read(path)[0].strip() == "The deposit is 900 euros"
+
+
+PAGE = """<nav><ul><li><a href=x>Home</a><li>Cart</ul></nav><div class=a role="search">Search here</div>
+<h1>House rules</h1><p>Quiet hours <a href=y>begin</a> at ten.</p>
+<div style="display:none">hidden <div>words</div></div>
+<p>Pets may stay.</p><p><a href=z>More houses</a> <a href=u>to rent</a></p><img alt="The exit is left">
+<aside><h2>Offers</h2>Sale</aside><footer>Imprint</footer>"""
+
+
+def test_menus_and_margins_of_a_page_follow_its_main_part(tmp_path: Path) -> None:
+    (tmp_path / "rules.html").write_text(PAGE)
+    text, _ = read(tmp_path / "rules.html")
+    main, _, rest = text.partition(f"\n\n# {MARGINS}\n\n")
+    assert main == (
+        "# House rules\n\nQuiet hours begin at ten.\n\nPets may stay.\n\n[Picture: The exit is left]"
+    )
+    menus = "- Home - Cart Search here hidden words More houses to rent Offers Sale Imprint"
+    assert " ".join(rest.split()) == menus
+    (tmp_path / "links.html").write_text("<nav>All words are in a menu that has no end.<p>Even these.")
+    assert read(tmp_path / "links.html")[0] == "All words are in a menu that has no end.\n\nEven these."
