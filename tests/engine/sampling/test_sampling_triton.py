@@ -10,8 +10,8 @@ import torch
 from app.engine.sampling.sampling import draw, drawing_fault, noise_key
 from app.values.messages import Sampling
 from tests.engine.attention.cases import DEVICE
-from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, Launch, compiled, main
-from tests.tiers import named, some
+from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, compiled
+from tests.tiers import named, numbered, pairwise, some
 
 pytest.importorskip("triton", reason="triton is not installed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="triton is not installed")
@@ -31,9 +31,11 @@ def some_logits(size: int, dtype: torch.dtype, rows: int = 4) -> torch.Tensor:
     return torch.randn((rows, size), generator=torch.Generator().manual_seed(size)).mul(3).to(dtype)
 
 
-@pytest.mark.parametrize("dtype", (torch.float32, torch.float16, torch.bfloat16), ids=str)
-@pytest.mark.parametrize("sampling", SAMPLINGS, ids=str)
-@pytest.mark.parametrize("size", some(named([999, 9001]), "999", "9001"))
+@pairwise(
+    dtype=named((torch.float32, torch.float16, torch.bfloat16)),
+    sampling=numbered(SAMPLINGS),
+    size=named((999, 9001)),
+)
 def test_rows_draw_what_each_draws_on_a_cpu(dtype: torch.dtype, sampling: Sampling, size: int) -> None:
     logits, positions = some_logits(size, dtype), (10, 11, 11, 500)
     expected = [draw(row, [0] * at, sampling) for row, at in zip(logits, positions, strict=True)]
@@ -55,23 +57,6 @@ def test_a_gpu_that_is_not_there_has_a_fault() -> None:
 
 @pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
 def test_it_fits_a_card(card: tuple[int, int], tmp_path: Path) -> None:
-    found = compiled("tests.engine.sampling.test_sampling_triton", card, tmp_path, "default")
+    found = compiled("tests.engine.sampling.compiling", card, tmp_path, "default")
     assert {each.kernel for each in found} == {"draw_kernel"}
     assert all(each.spilled == 0 and each.shared <= SHARED_MEMORY[card] for each in found)
-
-
-def launch_of(dtype: torch.dtype) -> Launch:
-    """Three rows with the vocabulary of Llama 3."""
-
-    def launch(_major: int, _shared_memory: int) -> None:
-        from app.engine.sampling.sampling_triton import draw_on_gpu
-
-        draw_on_gpu(torch.zeros((3, 128_256), dtype=dtype), torch.zeros(3, dtype=torch.int64), 0.8, 0.1)
-
-    return launch
-
-
-LAUNCHES: dict[str, Launch] = {str(dtype): launch_of(dtype) for dtype in (torch.float32, torch.bfloat16)}
-
-if __name__ == "__main__":
-    main(LAUNCHES, [str(torch.bfloat16)], sys.argv[1:])

@@ -24,6 +24,7 @@ from app.values.messages import (
 from tests.engine.asking import CPU, events_of
 from tests.engine.places import Places
 from tests.engine.scripted import write_scripted
+from tests.tiers import tiered
 
 TURNS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -36,6 +37,7 @@ SWITCHED = (
 THOUGHT = "<think>\nA person says hi. I may say hi as well, or say hello. So hello.\n</think>\n\nHello there!"
 HI = (Message("user", "Hi"),)
 GREETING = Grammar("regex", "Hello there!")
+BUDGETS = (("thinks", 5), ("thinks", 0), ("thinks", 1_000), ("opened", 18))
 ALL: tuple[DecoderName, ...] = ("plain", "auto", "lookahead", "prompt-lookup", "jacobi")
 
 
@@ -90,13 +92,15 @@ def test_a_thought_that_is_switched_off_is_in_the_prompt(engine: Engine, level: 
     assert (reader.count(HI), reader.count(HI, thinking)) == (usual, off)
 
 
-@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0, seed=7)], ids=["greedy", "sampled"])
-@pytest.mark.parametrize(
-    ("model", "budget"), [("thinks", 5), ("thinks", 0), ("thinks", 1_000), ("opened", 18)]
+@tiered(
+    lambda case, sampling: sampling == "greedy" or case in ("thinks-5", "opened-18"),
+    case={f"{model}-{most}": (model, most) for model, most in BUDGETS},
+    sampling={"greedy": Sampling(), "sampled": Sampling(1.0, seed=7)},
 )
 def test_every_decoder_writes_the_same_text_under_a_budget(
-    engine: Engine, model: str, budget: int, sampling: Sampling
+    engine: Engine, case: tuple[str, int], sampling: Sampling
 ) -> None:
+    model, budget = case
     options = Options(sampling, max_new_tokens=120, thinking=Thinking(budget=budget))
     texts = {reply(engine, model, replace(options, decoding=Decoding(decoder)))[0] for decoder in ALL}
     assert len(texts) == 1
