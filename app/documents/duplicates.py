@@ -120,7 +120,8 @@ def store_file_text(
         _delete(connection, document)
         return older.document
     title, kept = _free_title(connection, about.collection, new.title, besides=document)
-    if kept:  # the file's name says more than a number
+    known = document_table.stored_texts(connection, about.collection, document)
+    if kept and about.source not in {one.source for one in known}:  # the file's name says more than a number
         title, kept = _free_title(connection, about.collection, about.title, besides=document)
     document_table.update(connection, document, title=title)
     document_table.set_text(connection, document, new.digest, new.characters, _joined(note, kept))

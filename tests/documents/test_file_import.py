@@ -169,5 +169,9 @@ def test_a_title_that_is_taken_leaves_the_files_name(
     documents.wait()
     assert [one.title for one in documents.documents(notes)] == ["Weather report", "june.html"]
     assert [one.note for one in documents.documents(notes)] == ["", ""]
-    (found,) = documents.search([notes], "what does may.html say")
-    assert found.passage.title == "Weather report"
+    found = documents.search([notes], "what does may.html say")
+    assert found[0].passage.title == "Weather report"
+    (tmp_path / "may.html").write_text("<title>Weather report</title><p>Nothing of that is true.")
+    documents.add_files(notes, [tmp_path / "may.html"])
+    documents.wait()
+    assert documents.documents(notes)[-1].title == "Weather report (2)"

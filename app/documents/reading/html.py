@@ -209,9 +209,9 @@ class Page:
         text, size = "".join(self._block), sum(self._letters.values())
         is_linked = self._is_divided and CELL not in text and self._letters[True] > size / 2
         is_beside = bool(self._margin) or is_linked
-        if is_beside:
+        if is_beside and size:
             self._beside.append("\n\n" + HEADING.sub("", text.strip("\n")))
-        else:
+        elif size:
             self._written.append(text if self._sizes[False] else text.lstrip("\n"))
         self._sizes[is_beside] += size
         self._block, self._letters = [], {True: 0, False: 0}

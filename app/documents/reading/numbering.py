@@ -4,7 +4,7 @@ level 1 of list 3, whose text is "%1.%2", below the second paragraph of level 0 
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from docx.oxml.ns import nsmap
@@ -16,6 +16,7 @@ MAX_BASED = 10
 BULLET = "-"
 ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
          (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
+NUMBER, LEVEL = "pPr/numPr/numId", "pPr/numPr/ilvl"
 PLACE = re.compile(r"%([1-9])")
 
 
@@ -78,33 +79,30 @@ class Numbering:
         )
 
     def _place(self, paragraph: Element) -> tuple[str, int]:
-        """Returns the id of a paragraph's list and its level, which the paragraph or one of its styles sets."""
-        level = ""
-        for style, element in self._with_styles(paragraph):
-            level = level or value(element, "pPr/numPr/ilvl")
-            if number := value(element, "pPr/numPr/numId"):
-                return number, _whole(level) if level else self._level_of(number, style)
-        return "", 0
-
-    def _with_styles(self, paragraph: Element) -> Iterator[tuple[str, Element]]:
-        yield "", paragraph
+        """Returns the id of a paragraph's list and its level, by the paragraph or by its style."""
+        if paragraph.find(f"{WORD}pPr") is None:
+            return "", 0
+        number, level = value(paragraph, NUMBER), value(paragraph, LEVEL)
         style = value(paragraph, "pPr/pStyle")
         for _ in range(MAX_BASED):
-            if style not in self._styles:
+            if number or style not in self._styles:
                 break
-            yield style, self._styles[style]
-            style = value(self._styles[style], "basedOn")
+            element = self._styles[style]
+            number, level = value(element, NUMBER), level or value(element, LEVEL)
+            level = level or (str(self._level_of(number, style)) if number else "")
+            style = value(element, "basedOn")
+        return number, _whole(level)
 
     def _level_of(self, number: str, style: str) -> int:
         """Returns the level of a list that belongs to this style."""
-        levels = self._kind(number).findall(f"{WORD}lvl") if style and number in self._defined else []
+        levels = self._kind(number).findall(f"{WORD}lvl") if number in self._defined else []
         return next((_whole(one.get(f"{WORD}ilvl")) for one in levels if value(one, "pStyle") == style), 0)
 
     def _kind(self, number: str) -> Element:
         """Returns the definition of a list, which may be that of a style."""
         kind: Element = self._kinds.get(value(self._defined[number], "abstractNumId"), self._defined[number])
         style = self._styles.get(value(kind, "numStyleLink"))
-        other = "" if style is None else value(style, "pPr/numPr/numId")
+        other = "" if style is None else value(style, NUMBER)
         if other in self._defined:
             kind = self._kinds.get(value(self._defined[other], "abstractNumId"), kind)
         return kind

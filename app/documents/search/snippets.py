@@ -28,7 +28,10 @@ ABBREVIATIONS = frozenset(
      "z.b", "d.h")
 )  # fmt: skip
 """Words that are written with a full stop, in addition to single letters."""
-SUFFIXES = ("", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm")
+SUFFIXES = (
+    "", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm", ".odt", ".pptx", ".epub", ".xlsx",
+    ".ods"
+)  # fmt: skip
 """Suffixes of titles whose texts are read as Markdown. In source code the same marks mean something else."""
 CELLS = " \u00b7 "
 BULLET = "\u2022 "
