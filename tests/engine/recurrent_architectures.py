@@ -1,8 +1,7 @@
 """Tiny random models that carry a state: recurrent ones, hybrids, and some that compress what they read.
 
 Every architecture of the installed transformers has its config here; one that an older version lacks is left out.
-Those of `READ_BY_ROWS` forget their state when they are fed a chunk, so that they decode plainly, as do
-`DRIFTING` ones.
+`TREES` branch. Those of `READ_BY_ROWS` forget their state when they are fed a chunk, so that they decode plainly.
 """
 
 from collections.abc import Iterator
@@ -152,10 +151,25 @@ def _known() -> Iterator[Architecture]:
             yield architecture(name, family, context=LONG, **settings)
 
 
+_TREES = frozenset(
+    (
+        *(
+            "qwen3-next",
+            "qwen3.5",
+            "qwen3.5-moe",
+            "olmo-hybrid",
+            "mamba2",
+            "bamba",
+            "falcon-h1",
+            "granite-hybrid",
+        ),
+        *("nemotron-h", "zamba2", "lfm2", "lfm2-moe", "lfm3"),
+    )
+)
 RECURRENT = tuple(_known())
 READ_BY_ROWS = frozenset({"mamba", "falcon-mamba", "jamba", "zamba", "recurrent-gemma", "minimax"})
-DRIFTING = frozenset({"zamba2"})
-"""Row by row transformers' code says ever more what it does not say of the same text in one pass."""
-CHAINED = tuple(one for one in RECURRENT if one.name not in READ_BY_ROWS | DRIFTING)
-ONE_OF_EACH = ("qwen3-next", "mamba2", "lfm2", "falcon-h1", "rwkv")
-"""Delta net with experts, state space, convolution, two kinds in one layer, no cache at all."""
+TREES = tuple(one for one in RECURRENT if one.name in _TREES)
+"""Those whose recurrence is computed for all branches in one pass."""
+CHAINED = tuple(one for one in RECURRENT if one.name not in READ_BY_ROWS | _TREES)
+ONE_OF_EACH = ("qwen3-next", "mamba2", "lfm2", "falcon-h1", "kimi-linear", "rwkv")
+"""Delta net with experts, state space, convolution, two kinds in one layer; another delta net, no cache at all."""

@@ -105,6 +105,18 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
     )
 
 
+def newest_on_path(block: Block, count: int) -> NDArray[np.int64]:
+    """List the newest `count` rows on each row's path [T, count], its own last.
+
+    Committed rows are negative: -1 is the newest one."""
+    paths = list[tuple[int, ...]]()
+    committed = tuple(range(-count, 0))
+    for row, parent in enumerate(block.parents):
+        before = paths[parent] if parent >= 0 else committed
+        paths.append((*before[1:], row))
+    return np.array(paths, dtype=np.int64)
+
+
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:
     """Count the leading items that agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2. Fast if one begins with the other."""
     shorter = min(len(left), len(right))

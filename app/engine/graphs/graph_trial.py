@@ -14,7 +14,7 @@ from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
 from app.engine.machine.hardware import is_close
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.measuring.cpu_threads import steps_on_cpu
-from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.kv_cache import BlockCache, block_cache
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import EagerSteps, run_block
 from app.engine.sampling.sampling import best_tokens
@@ -33,6 +33,8 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
         return EagerSteps(
             model, attention, f"they need Triton attention, but {attention.name} attention is in use"
         )
+    if block_cache(model.config).is_recurrent:
+        return EagerSteps(model, attention, "its recurrent state is computed anew in each step")
     return tried_graphs(model, attention, rotary, GraphCapturer(model.device), context)
 
 

@@ -16,11 +16,13 @@ from transformers import PreTrainedModel
 from app.engine import attention
 from app.engine.attention import Attend
 from app.engine.block.block import Block, chain_block
+from app.engine.layers.recurrent_layers import read_trees
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close, tolerance_of
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.runner.kv_cache import BlockCache, layer_windows
+from app.engine.runner.kv_cache import BlockCache, attention_windows, block_cache, layer_windows
+from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import run_block
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.errors import ModelBroken
@@ -34,14 +36,20 @@ ROWS = (3, 33, 128)
 """Row counts of the trials that compare two ways to run a model, because libraries use different kernels for
 few and for many rows."""
 
+_CONTINUED = (*_PATHS[0], _PATHS[1][-1])
+"""The tree's first path and one more token."""
+
 _NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks)"
 """A reason is the first half of a sentence; `kernel_choice.py` completes it."""
 
 
 def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
     """Return why this model takes no draft trees; if it does, set its attention to ours and return ""."""
-    windows = layer_windows(model.config.get_text_config(decoder=True))
-    if not windows:
+    config = model.config.get_text_config(decoder=True)
+    cache = block_cache(config)
+    windows = attention_windows(config) if cache.is_recurrent else layer_windows(config)
+    is_possible = rotary_of(config, 1).kind == "fixed" if cache.is_recurrent else bool(windows)
+    if not is_possible:
         return _NO_PLAIN_CACHE
     stock = model.config._attn_implementation
     try:
@@ -49,22 +57,38 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
         model.set_attn_implementation("eager")
         texts = [_tokens(model, *_PREFIX, *path) for path in _PATHS]
         expected = torch.cat([_logits(model, text)[len(_PREFIX) + 1 :] for text in texts])
+        later = _logits(model, _tokens(model, *_PREFIX, *_CONTINUED))[-1:] if cache.is_recurrent else expected
         model.set_attn_implementation(attention.NAME)
-        logits, view = run_block(model, _read_prefix(model, attend), tree_block(model), attend)
+        if cache.is_recurrent:
+            read_trees(model)
+        cache = _read_prefix(model, attend)
+        logits, view = run_block(model, cache, tree_block(model), attend)
         reason = ""
-        if not view.windows:
+        if windows and not view.windows:
             reason = "This model has its own attention code"
         elif view.windows != windows:
             reason = "This model's layers do not pass on the length of their attention window"
         elif not is_close(logits, expected, tolerance_of(model)):
             reason = "This model's attention depends on more than which rows see each other"
+        elif cache.is_recurrent and not is_close(
+            _continued_logits(model, cache, attend), later, tolerance_of(model)
+        ):
+            reason = "This model's state after a path of a tree is not that of the same text"
     except Exception as error:  # models, torch and drivers raise errors of their own types
         if is_no_verdict(error):
             raise
-        reason = f"This model has its own attention code ({type(error).__name__})"
+        own_attention = f"This model has its own attention code ({type(error).__name__})"
+        reason = _NO_PLAIN_CACHE if cache.is_recurrent else own_attention
     if reason:
         model.set_attn_implementation(stock)
     return reason
+
+
+def _continued_logits(model: PreTrainedModel, cache: BlockCache, attend: Attend) -> Tensor:
+    """Commit the tree's first path, feed a token after it, and return its logits [1, vocab]."""
+    *path, token = _tokens(model, *_CONTINUED)
+    cache.commit(range(len(path)))
+    return run_block(model, cache, chain_block([token], len(_PREFIX) + len(path), wanted=(0,)), attend)[0]
 
 
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
@@ -144,7 +168,7 @@ def block_logits(model: PreTrainedModel, attend: Attend, block: Block) -> Tensor
 
 
 def _read_prefix(model: PreTrainedModel, attend: Attend) -> BlockCache:
-    cache = BlockCache()
+    cache = block_cache(model.config)
     run_block(model, cache, chain_block(_tokens(model, *_PREFIX), 0, wanted=()), attend)
     cache.commit(range(len(_PREFIX)))
     return cache

@@ -102,7 +102,7 @@ def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
     """Make a source from a small model, after timing it and comparing it with the target. Raises _Misfit,
     BadOption."""
     runner = draft.runner
-    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
+    if not isinstance(runner, BlockRunner) or not runner.is_rewindable:
         raise BadOption(
             f"{draft.info.name} cannot be a draft model, because its state cannot be rewound: choose a model with "
             "full attention, or none."
@@ -150,7 +150,7 @@ def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
 def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
     """Make a source from an EAGLE-3 head, after trying it. Raises _Misfit, a ModelError or BadOption."""
     config, runner = read_eagle_config(draft.path, draft.name), target.runner
-    if not isinstance(runner, BlockRunner) or not runner.has_fixed_positions:
+    if not isinstance(runner, BlockRunner) or not runner.is_rewindable:
         raise BadOption(
             f"{draft.name} is an EAGLE-3 head, which drafts here only for models that take draft trees: choose no "
             f"draft model for {target.info.name}."

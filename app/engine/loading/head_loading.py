@@ -73,7 +73,7 @@ def drafting_heads(
     none if the heads are not used."""
     sources: tuple[DraftModelSource, ...] = ()
     note = carried.note
-    if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_positions):
+    if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.is_rewindable):
         note = _NO_BLOCKS
     elif carried.heads is not None:
         assert isinstance(runner, BlockRunner)

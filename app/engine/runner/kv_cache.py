@@ -12,13 +12,16 @@ recorded step cannot know where the prefix ends: it writes to slots that it read
 (`writing_at`) and is given the whole buffers. When a buffer is allocated anew, `version` changes, and steps
 that were recorded over the old buffer are no longer valid. Sliding-window layers keep every row, too, because
 the attention applies their window by position.
+
+Recurrent layers have a state instead of rows (`recurrent_state.py`). It cannot be truncated, so a cache with such
+layers can only be rewound to lengths whose states it has kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
@@ -30,11 +33,13 @@ from transformers.cache_utils import (
     DynamicCache,
     DynamicLayer,
     DynamicSlidingWindowLayer,
+    LinearAttentionCacheLayerMixin,
 )
 from transformers.modeling_outputs import CausalLMOutputWithPast
 
-from app.engine.block.block import CacheSlots
+from app.engine.block.block import Block, CacheSlots
 from app.engine.machine.hardware import uploaded
+from app.engine.runner.recurrent_state import BlockInPass, RecurrentLayer, RecurrentState
 
 CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_values"
 """The argument by which models and their layers take a cache: `cache` since transformers 5.24."""
@@ -45,6 +50,9 @@ CHUNK = 512
 AHEAD = 2048
 """Rows that are reserved after a prompt, because a buffer that grows is copied and recorded steps are lost
 with it."""
+
+KEPT_STATES = 4
+"""States of recurrent layers that are kept after earlier prompts of a chat, so that a turn can be written again."""
 
 Allocate = Callable[[Tensor, int], Tensor]
 """States [1, heads, rows, size] and a capacity -> an empty buffer [1, heads, capacity, size] like them."""
@@ -74,6 +82,31 @@ def layer_windows(config: PreTrainedConfig) -> list[int]:
     if not set(kinds) <= {"full_attention", "sliding_attention"}:
         return []
     return [config.sliding_window if kind == "sliding_attention" else 0 for kind in kinds]
+
+
+def attention_windows(config: PreTrainedConfig) -> list[int]:
+    """List the sliding window of each layer that attends, 0 for a full layer."""
+    layers = DynamicCache(config=config).layers
+    return [getattr(layer, "sliding_window", 0) for layer in layers if isinstance(layer, DynamicLayer)]
+
+
+LayerKind = Literal["attention", "recurrent", "hybrid", "none"]
+"""What a layer keeps: keys and values, a recurrent state, both, or nothing."""
+
+
+def layer_kinds(config: PreTrainedConfig) -> list[LayerKind]:
+    """List what each layer keeps; [] if some layer keeps something else."""
+    kinds: list[LayerKind] = []
+    for layer in DynamicCache(config=config).layers:
+        if isinstance(layer, LinearAttentionCacheLayerMixin) and layer.number_of_states == 1:
+            kinds.append("hybrid" if isinstance(layer, DynamicLayer) else "recurrent")
+        elif type(layer) in (DynamicLayer, DynamicSlidingWindowLayer):
+            kinds.append("attention")
+        elif type(layer).__name__ == "DummyLayer":  # transformers has it since 5.24
+            kinds.append("none")
+        else:
+            return []
+    return kinds
 
 
 def stock_cache(config: PreTrainedConfig) -> Cache:
@@ -175,6 +208,21 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return copied
 
 
+class _RecurrentLayer(RecurrentLayer, LinearAttentionCacheLayerMixin):
+    """A recurrent layer as transformers' cache takes it."""
+
+
+class _HybridLayer(_Layer, _RecurrentLayer):  # type: ignore[misc, no-untyped-call]
+    """A layer that attends and has a recurrent state."""
+
+    def __init__(self, room: _Room, running: BlockInPass) -> None:
+        RecurrentLayer.__init__(self, running)
+        _Layer.__init__(self, room)
+
+    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:  # type: ignore[override]
+        _Layer.lazy_initialization(self, key_states, value_states)
+
+
 def are_in_place(rows: Sequence[int]) -> bool:
     """Return whether these rows are 0, 1, 2, ..., so that a commit of them moves nothing."""
     return all(row == place for place, row in enumerate(rows))
@@ -185,14 +233,46 @@ def _whole_chunks(rows: int) -> int:
 
 
 class BlockCache(Cache):
-    """All layers' keys and values, with one committed length."""
+    """All layers' keys and values, and their recurrent states, with one committed length."""
 
-    def __init__(self, allocate: Allocate = empty_rows) -> None:
+    def __init__(self, allocate: Allocate = empty_rows, kinds: Sequence[LayerKind] = ()) -> None:
+        """Make an empty cache; without `kinds` every layer has keys and values alone."""
         self._room = _Room(allocate)
         # transformers calls it whenever a layer is first written to.
         super().__init__(layer_class_to_replicate=partial(_Layer, self._room))  # type: ignore[arg-type]
         self.length = 0
+        self.kinds = tuple(kinds)
         self._known: list[_Layer] = []
+        self._pass = BlockInPass()
+        self._kept: dict[int, list[RecurrentState]] = {}
+        makers: dict[LayerKind, Callable[[], Any]] = {
+            "attention": partial(_Layer, self._room),
+            "recurrent": partial(_RecurrentLayer, self._pass),
+            "hybrid": partial(_HybridLayer, self._room, self._pass),
+            "none": DynamicLayer,
+        }
+        self.layers += [makers[kind]() for kind in kinds]
+        self._recurrent = [layer for layer in self.layers if isinstance(layer, RecurrentLayer)]
+
+    @property
+    def is_recurrent(self) -> bool:
+        """Whether a layer has a recurrent state, so that the cache cannot be rewound to every length."""
+        return bool(self._recurrent)
+
+    def begin(self, block: Block, device: torch.device) -> None:
+        """Tell recurrent layers which block is run next."""
+        if self._recurrent:
+            self._pass.begin(block, device)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:
+        """Return the committed length, which all layers share."""
+        del layer_idx
+        return self.length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
+        """Return how many keys a block's rows have at most, and the first one's position."""
+        del layer_idx
+        return self.length + query_length, 0
 
     @property
     def _rows(self) -> list[_Layer]:
@@ -218,6 +298,10 @@ class BlockCache(Cache):
             }
             for layer in self._rows:
                 layer.keep(on[layer.device], end)
+        if self._recurrent:
+            accepted = uploaded(np.array(rows, dtype=np.int64), self._pass.device)
+            for recurrent in self._recurrent:
+                recurrent.advance(accepted)
         self._set_length(end)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
@@ -244,12 +328,13 @@ class BlockCache(Cache):
 
         If that fails, no layer has more room than before."""
         before, self._room.rows = self.capacity, rows
+        written = [layer for layer in self._rows if layer.is_initialized]
         try:
-            for layer in self._rows:
+            for layer in written:
                 layer.buffers(rows)
         except Exception:
             self._room.rows = before
-            for layer in self._rows:
+            for layer in written:
                 layer.give_back(before)
             raise
 
@@ -277,18 +362,48 @@ class BlockCache(Cache):
                 layer.slots = None
 
     def rewind(self, length: int) -> None:
-        """Forget all rows from `length` on; raises ValueError if fewer rows than that are committed."""
-        if not 0 <= length <= self.length:
+        """Forget all rows from `length` on; raises ValueError if that length is not `reachable`."""
+        if not 0 <= length <= self.length or self.reachable(length) < length:
             raise ValueError(f"cannot rewind a cache of {self.length} rows to {length}")
+        if self._recurrent and length < self.length:
+            self._kept = {at: states for at, states in self._kept.items() if at <= length}
+            self._restore_states(self._kept[length] if length else [])
         self._set_length(length)
+
+    def reachable(self, length: int) -> int:
+        """Return the largest length, at most this one, that the cache can be rewound to."""
+        if not self._recurrent:
+            return length
+        return max(at for at in (0, self.length, *self._kept) if at <= length)
+
+    def keep_states(self) -> None:
+        """Keep the recurrent states after the committed rows, so that the cache can be rewound to them."""
+        if self._recurrent:
+            self._kept[self.length] = self.recurrent_states()
+            self._kept = dict(sorted(self._kept.items())[-KEPT_STATES:])
+
+    def recurrent_states(self) -> list[RecurrentState]:
+        """Return the state of each recurrent layer after the committed rows."""
+        return [layer.kept for layer in self._recurrent]
+
+    def _restore_states(self, states: Sequence[RecurrentState]) -> None:
+        """Return to these states; [] stands for those of an empty text."""
+        for layer, state in zip(
+            self._recurrent, states or [RecurrentState()] * len(self._recurrent), strict=True
+        ):
+            layer.restore_state(state)
 
     def committed(self) -> list[Tensor]:
         """Return each layer's keys and then its values [1, heads, L, size], as views of the committed rows."""
         buffers = [buffer for layer in self._rows for buffer in (layer.keys, layer.values)]
         return [buffer[:, :, : self.length] for buffer in buffers if buffer is not None]
 
-    def restore(self, states: Sequence[Tensor], end: int) -> None:
-        """Commit rows up to `end` of states that `committed` returned. The caller has reserved room for them."""
+    def restore(self, states: Sequence[Tensor], end: int, recurrent: Sequence[RecurrentState] = ()) -> None:
+        """Commit rows up to `end` of states that `committed` returned. The caller has reserved room for them.
+
+        `recurrent` are the recurrent layers' states at `end`; without them the present ones stay."""
+        if recurrent:
+            self._restore_states(recurrent)
         for layer, keys, values in zip(self._rows, states[::2], states[1::2], strict=True):
             layer.restore(keys, values, end)
         self._set_length(end)
@@ -297,3 +412,9 @@ class BlockCache(Cache):
         self.length = length
         for layer in self._rows:
             layer.length = length
+
+
+def block_cache(config: PreTrainedConfig) -> BlockCache:
+    """Make an empty cache for a model of this config; layers of an unknown kind count as keys and values."""
+    kinds = layer_kinds(config.get_text_config(decoder=True))
+    return BlockCache(kinds=kinds if {"recurrent", "hybrid"}.intersection(kinds) else [])

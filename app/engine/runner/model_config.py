@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 
 from app.engine.attention.selector import HeadShape
 from app.engine.block.block import Block
-from app.engine.runner.kv_cache import layer_windows
+from app.engine.runner.kv_cache import attention_windows
 from app.values.model import UNKNOWN_CONTEXT
 
 
@@ -18,7 +18,7 @@ def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     """Return the shape of a model's attention; that of the largest heads if layers differ, as in Gemma 4."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     largest = max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
-    windows = tuple(sorted(set(layer_windows(config)))) or (0,)
+    windows = tuple(sorted(set(attention_windows(config)))) or (0,)
     return replace(largest, windows=windows, softcap=getattr(config, "attn_logit_softcapping", None))
 
 

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from app.engine.block.block import common_length
 from app.engine.machine.memory import is_out_of_memory
+from app.engine.runner.recurrent_state import RecurrentState
 from app.system.machine import PREFIX_SHARE, ram
 
 log = logging.getLogger(__name__)
@@ -25,15 +26,17 @@ WORTH_KEEPING = 32
 
 @dataclass(frozen=True, slots=True)
 class KeptPrefix:
-    """A prefix's tokens, and their keys and values [1, heads, tokens, size] in every layer."""
+    """A prefix's tokens, their keys and values [1, heads, tokens, size] in every layer, and the recurrent layers'
+    states after them."""
 
     tokens: tuple[int, ...]
     states: list[Tensor]
+    recurrent: Sequence[RecurrentState] = ()
 
     @property
     def size(self) -> int:
         """The states' total size in bytes."""
-        return sum(state.nbytes for state in self.states)
+        return _size(self.states, self.recurrent)
 
 
 class PrefixCache:
@@ -52,30 +55,39 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix that shares most tokens with these ids, and mark it as used; None if all share few."""
-        if not self._kept:
+        """Return the prefix that shares most tokens with these ids, and mark it as used; None if all share few.
+
+        A prefix with recurrent states serves only if the ids continue it."""
+        usable = [
+            one
+            for one in self._kept
+            if not one.recurrent or common_length(one.tokens, ids) == len(one.tokens)
+        ]
+        if not usable:
             return None
-        best = max(self._kept, key=lambda one: common_length(one.tokens, ids))
+        best = max(usable, key=lambda one: common_length(one.tokens, ids))
         if common_length(best.tokens, ids) < WORTH_KEEPING:
             return None
         self._kept.remove(best)
         self._kept.append(best)
         return best
 
-    def keep(self, tokens: Sequence[int], states: Sequence[Tensor]) -> None:
+    def keep(
+        self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: Sequence[RecurrentState] = ()
+    ) -> None:
         """Copy a prefix. Drops kept prefixes that it continues, and the least recently used ones beyond the
         limit."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]
-        new, taken = sum(state.nbytes for state in states), self.size
+        new, taken = _size(states, recurrent), self.size
         limit = self._limit(taken)
         if new > limit:
             return
         while taken + new > limit:
             taken -= self._kept.pop(0).size
         try:
-            self._kept.append(KeptPrefix(tuple(tokens), [state.clone() for state in states]))
+            self._kept.append(KeptPrefix(tuple(tokens), [state.clone() for state in states], recurrent))
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -84,6 +96,10 @@ class PrefixCache:
 
     def clear(self) -> None:
         self._kept = []
+
+
+def _size(states: Sequence[Tensor], recurrent: Sequence[RecurrentState]) -> int:
+    return sum(state.nbytes for state in states) + sum(state.nbytes for state in recurrent)
 
 
 def share_of_free(device: torch.device) -> Callable[[int], int]:

@@ -16,7 +16,7 @@ from app.engine.block.block import Block, chain_block, common_length, padded, si
 from app.engine.block.step_profile import Buckets, bucket_for
 from app.engine.machine.hardware import uploaded
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.runner.kv_cache import AHEAD, CACHE_NAME, BlockCache
+from app.engine.runner.kv_cache import AHEAD, CACHE_NAME, BlockCache, block_cache
 from app.engine.runner.model_config import Rotary, anchored
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache
 from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
@@ -77,6 +77,7 @@ def run_block(
     Commits nothing."""
     device = model.device
     view = BlockView(block, cache.length, attend, device)
+    cache.begin(block, device)
     output = model(
         input_ids=uploaded(np.array([block.tokens]), device),
         position_ids=view.positions[None],
@@ -92,7 +93,7 @@ def run_block(
 def compile_variants(model: PreTrainedModel, attention: Attention) -> None:
     """Read a few tokens with every variant of the kernels, so that none is compiled while a reply waits."""
     for attend in attention.variants:
-        run_block(model, BlockCache(), chain_block(range(3), 0, wanted=(0,)), attend)
+        run_block(model, block_cache(model.config), chain_block(range(3), 0, wanted=(0,)), attend)
 
 
 class BlockRunner:
@@ -121,7 +122,7 @@ class BlockRunner:
         self.attention = attention
         self.steps = steps or EagerSteps(model, attention)
         self._rotary = rotary
-        self.cache = BlockCache() if cache is None else cache
+        self.cache = block_cache(model.config) if cache is None else cache
         self._others = PrefixCache() if others is None else others
         self._chunk = prefill_chunk(model.device)
         self.is_asynchronous = model.device.type == "cuda"
@@ -210,9 +211,9 @@ class BlockRunner:
         self._others.clear()
 
     @property
-    def has_fixed_positions(self) -> bool:
-        """Whether a position's rotary angles are the same in every text."""
-        return self._rotary.kind == "fixed"
+    def is_rewindable(self) -> bool:
+        """Whether the prefix can be cut at any length and read on as another text."""
+        return self._rotary.kind == "fixed" and not self.cache.is_recurrent
 
     @property
     def length(self) -> int:
@@ -246,8 +247,12 @@ class BlockRunner:
         if self._rotary.kind == "dynamic" and not self._prefix:
             # A pass at position 0 resets the rotary table, whatever lengths were read before.
             self._run(chain_block(ids[:1], 0, wanted=(0,)))
-        for start in range(len(self._prefix), len(ids), self._chunk):
-            chunk = ids[start : start + self._chunk]
+        # Recurrent states are kept before the last token, from where the same prompt can be answered anew.
+        last = len(ids) - 1 if self.cache.is_recurrent else len(ids)
+        while (start := len(self._prefix)) < len(ids):
+            if start == last:
+                self.cache.keep_states()
+            chunk = ids[start : min(start + self._chunk, last if start < last else len(ids))]
             block = chain_block(chunk, start, wanted=(len(chunk) - 1,))
             logits = self._run(anchored(block, farthest) if self._rotary.is_long(farthest + 1) else block)
             self.commit(range(len(chunk)))
@@ -258,13 +263,14 @@ class BlockRunner:
         """Rewind to what the prefix shares with these ids, then restore from a kept prefix if that shares more.
 
         If much of the current prefix would be lost, it is kept in `others` first."""
-        common, kept = common_length(self._prefix, ids), self._others.find(ids)
+        common = self.cache.reachable(common_length(self._prefix, ids))
+        kept = self._others.find(ids)
         if len(self._prefix) - common >= WORTH_KEEPING:
-            self._others.keep(self._prefix, self.cache.committed())
+            self._others.keep(self._prefix, self.cache.committed(), self.cache.recurrent_states())
         self.rewind(common)
         if kept is not None and (longer := common_length(kept.tokens, ids)) - common >= WORTH_KEEPING:
             self._make_room(len(ids) + 1)
-            self.cache.restore(kept.states, longer)
+            self.cache.restore(kept.states, longer, kept.recurrent)
             self._prefix += ids[common:longer]
 
     @torch.inference_mode()

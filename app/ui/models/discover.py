@@ -42,11 +42,7 @@ TASKS: dict[Task, str] = {
     "reasoning": "Reasoning",
     "comparison": "Measured in papers",
 }
-KINDS: dict[Kind, str] = {
-    "dense": "",
-    "hybrid": "recurrent layers: drafts are chains",
-    "mixture": "mixture of experts",
-}
+KINDS: dict[Kind, str] = {"dense": "", "hybrid": "some layers are recurrent", "mixture": "mixture of experts"}
 MOST = 3
 """Maximum number of models that are recommended."""
 CPU_PARAMETERS = 4_500_000_000

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.block.block import Block, chain_block, padded
+from app.engine.block.block import Block, chain_block, newest_on_path, padded
 from tests.engine.lookahead.drafting import drawn
 
 
@@ -44,3 +44,8 @@ def test_rows_that_pad_a_block_come_last_and_see_only_themselves() -> None:
     block = padded(chain_block([7, 8], start=10, wanted=(1,)), rows=4, wanted=2)
     assert (block.tokens, block.positions, block.wanted) == ((7, 8, 7, 7), (10, 11, 10, 10), (1, 0))
     assert drawn(block.visible()) == ["1...", "11..", "..1.", "...1"]
+
+
+def test_the_newest_rows_of_a_path_are_its_own_and_before_them_committed_ones() -> None:
+    block = Block((7, 8, 9, 6, 5), (0, 1, 2, 2, 1), (-1, 0, 1, 1, 0), ())
+    assert newest_on_path(block, 3).tolist() == [[-2, -1, 0], [-1, 0, 1], [0, 1, 2], [0, 1, 3], [-1, 0, 4]]

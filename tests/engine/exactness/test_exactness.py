@@ -34,7 +34,7 @@ from tests.engine.architectures import (
     Architecture,
 )
 from tests.engine.oracle import Draft, Oracle, branching, half_right, right, wrong
-from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH, RECURRENT
+from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH, RECURRENT, TREES
 from tests.engine.replies import (
     GREEDY,
     Reply,
@@ -183,6 +183,11 @@ def is_default_of_chains(architecture: str, _drafts: str, sampling: str) -> bool
     return architecture in ONE_OF_EACH and (sampling == "T0.8" or architecture == "qwen3-next")
 
 
+def is_default_of_trees(architecture: str, drafts: str, sampling: str) -> bool:
+    in_depth = architecture in ("qwen3-next", "falcon-h1") and sampling == "T0.8"
+    return in_depth or (drafts == "branching" and sampling == "greedy")
+
+
 def is_default_of_padded(architecture: str, _drafts: str, sampling: str) -> bool:
     return architecture in IN_DEPTH and sampling == "T0.8"
 
@@ -199,6 +204,7 @@ TABLE: tuple[Any, ...] = (
     (BOTH, "eager", PROMPT, AUTHORS, THREE, ()),
     (BRANCHES, "padded", PROMPT, PADDED, TWO, is_default_of_padded),
     (BRANCHES, "recorded", PROMPT, RECORDED, {"greedy": GREEDY}, lambda name, *_: name == "gpt-oss"),
+    (named(TREES), "eager", TWICE, FIXED | ACCEPTED | MISLED | LINES | BUDGETS, THREE, is_default_of_trees),
     (CHAINS, "eager", TWICE, AS_CHAINS | MISLED_CHAINS, THREE, is_default_of_chains),
 )
 

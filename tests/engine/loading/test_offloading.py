@@ -36,7 +36,7 @@ from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.values.model import Fit
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.places import Places
-from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH
+from tests.engine.recurrent_architectures import ONE_OF_EACH, RECURRENT
 from tests.engine.replies import GREEDY, Zoo, numbers, planned, reference, write
 from tests.engine.tiny import tiny_config, with_tokenizer, write_tiny
 from tests.fake_models import GB, make_fit
@@ -50,7 +50,7 @@ SAMPLINGS = {
     "penalised": Sampling(temperature=1.5, top_k=20, top_p=0.9, min_p=0.05, repetition_penalty=1.2, seed=4),
 }
 DECODINGS = {"W5-N4-G8": Decoding("lookahead", 5, 4, 8), "24-rows": Decoding("auto", rows=24)}
-KINDS = (*BRANCHING, *(each for each in CHAINED if each.name in ONE_OF_EACH))
+KINDS = (*BRANCHING, *(each for each in RECURRENT if each.name in ONE_OF_EACH))
 needs_card = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no card")
 
 

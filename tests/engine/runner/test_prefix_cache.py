@@ -14,6 +14,7 @@ from app.engine.runner.step import Decoder
 from app.system.machine import PREFIX_SHARE, ram
 from app.values.messages import Decoding
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture
+from tests.engine.recurrent_architectures import TREES
 from tests.engine.replies import Zoo, numbers, reference, write
 from tests.tiers import named, pairwise
 
@@ -46,7 +47,7 @@ def runner_with(zoo: Zoo, architecture: Architecture, limit: int) -> BlockRunner
     return BlockRunner(runner.model, runner.context, runner._rotary, runner.attention, others=others)
 
 
-@pairwise(decoder=DECODERS, architecture=named((LLAMA, GEMMA3)), deep=())
+@pairwise(decoder=DECODERS, architecture=named((LLAMA, GEMMA3, *TREES[:2])), deep=())
 def test_chats_that_take_turns_read_what_is_new_and_say_what_a_cold_start_says(
     zoo: Zoo, architecture: Architecture, decoder: Decoder
 ) -> None:

@@ -1,4 +1,4 @@
-"""A hybrid's replies, by the code that a user runs: with chains they are plain's, also where a chat goes on."""
+"""A hybrid's replies, by the code that a user runs: with trees they are plain's, also where a chat goes on."""
 
 import json
 from collections.abc import Iterator
@@ -58,12 +58,12 @@ def ask(
     return "".join(event.text for event in events if isinstance(event, Piece)), finished
 
 
-def test_it_drafts_chains_and_says_so(session: Session) -> None:
+def test_it_drafts_trees(session: Session) -> None:
     loaded = session.open(HYBRID, no_progress)
-    assert loaded.info.note("chains").endswith("so lookahead drafts a chain of tokens, not a tree.")
-    assert loaded.info.refusals["chains"] == loaded.info.note("chains")
-    _, finished = ask(session, "auto", QUESTION)
-    assert finished.decoder == "auto"
+    assert (loaded.info.note("chains"), loaded.info.note("lookahead")) == ("", "")
+    assert loaded.runner.max_branches > 1
+    _, finished = ask(session, "lookahead", QUESTION)
+    assert finished.decoder == "lookahead"
 
 
 @pytest.mark.parametrize("sampling", some(SAMPLINGS, "sampled"))

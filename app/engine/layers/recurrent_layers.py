@@ -1,0 +1,255 @@
+"""Recurrent layers that read a draft tree in one pass: each row continues the state after its own ancestors.
+
+A gated delta net and a state space (Mamba-2) keep a matrix S. Row i decays it by exp(g_i) and adds the product of
+its key k_i and an update u_i; its result is the product of its query q_i and the new S. Along a row's path from
+the state before the block this is a sum, where G_i is the sum of g along the path to row i:
+
+    S_i = exp(G_i) S + sum over j of exp(G_i - G_j) k_j u_j^T             j: row i and its ancestors in the block
+    y_i = exp(G_i) q_i S + sum over j of exp(G_i - G_j) (q_i . k_j) u_j
+
+So a block is a product of matrices [T, T] under the mask "is an ancestor" instead of "comes before", and no row
+needs a state of its own. In a state space u_j is the row's own input. In a delta net it is what the state before
+the row does not predict yet: u_i = b_i (v_i - k_i exp(g_i) S_parent). That is a triangular system, because
+parents come before their children. Only the accepted path is added to the state, when it is committed.
+
+transformers' layers call functions for the convolution and for the recurrence. `RecurrentMixer` runs a layer's
+own forward with these functions replaced by those of this module; everything else is computed by the layer.
+"""
+
+from collections.abc import Callable
+from functools import cache, partial
+from inspect import unwrap
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import silu, softplus
+from transformers import PreTrainedModel
+from transformers.activations import ACT2FN
+
+from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.recurrent_state import RecurrentLayer, StateAfter
+
+Function = Callable[..., Any]
+
+_NO_LIMIT = (0.0, float("inf"))
+
+
+def _convolution(
+    of_line: Function,
+    inputs: Tensor,
+    weight: Tensor,
+    bias: Tensor | None = None,
+    activation: str | None = None,
+    **others: Any,
+) -> Tensor:
+    """Compute a convolution [1, C, T] of each row's newest inputs [1, C, T, kernel] with weights [C, kernel].
+
+    A line of inputs [1, C, n] is left to the layer's own function."""
+    if inputs.dim() == 3:
+        line: Tensor = of_line(inputs, weight, bias, activation=activation, **others)
+        return line
+    found = (inputs * weight[:, None]).sum(dim=3)
+    if bias is not None:
+        found = found + bias[:, None]
+    return found if activation is None else ACT2FN[activation](found)
+
+
+def _delta_rule(
+    of_chunk: Function,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    g: Tensor,
+    beta: Tensor,
+    initial_state: RecurrentLayer,
+    use_qk_l2norm_in_kernel: bool = False,
+    **others: Any,
+) -> tuple[Tensor, StateAfter]:
+    """Compute a gated delta net's results [1, T, H, V] of queries and keys [1, T, H or fewer, K] and values.
+
+    g, the logarithm of the decay, and beta are [1, T, H]."""
+    layer = initial_state
+    if layer.visible is None:
+        found, state = of_chunk(
+            query,
+            key,
+            value,
+            g=g,
+            beta=beta,
+            initial_state=layer.state,
+            use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
+            **others,
+        )
+        return found, lambda _rows: state
+    heads = value.shape[2]
+    q, k, v = (_by_head(part, heads) for part in (query, key, value))
+    if use_qk_l2norm_in_kernel:
+        q, k = (part * torch.rsqrt(part.square().sum(dim=-1, keepdim=True) + 1e-6) for part in (q, k))
+    q = q * q.shape[-1] ** -0.5
+    state = q.new_zeros((heads, k.shape[-1], v.shape[-1])) if layer.state is None else layer.state[0]
+    paths = _Paths(g[0], layer.visible)
+    from_state = torch.cat((q, k), dim=1) @ state * paths.decay.repeat(1, 2)[..., None]
+    seen, predicted = from_state.chunk(2, dim=1)
+    rate = beta[0].T.float()[..., None]
+    updates = rate * (v - predicted)
+    if v.shape[1] > 1:
+        system = rate * (k @ k.mT) * paths.between
+        updates = torch.linalg.solve_triangular(system, updates, upper=False, unitriangular=True)
+    found = seen + (q @ k.mT * paths.between) @ updates
+    return found.transpose(0, 1)[None].to(query.dtype), partial(_state_after, state, k, updates, paths, False)
+
+
+def _state_space(
+    of_chunk: Function,
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    C: Tensor,  # noqa: N803
+    *,
+    initial_states: RecurrentLayer,
+    D: Tensor | None = None,  # noqa: N803
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    dt_limit: tuple[float, float] = _NO_LIMIT,
+    **others: Any,
+) -> tuple[Tensor, StateAfter]:
+    """Compute a state space's results [1, T, H, P] of inputs [1, T, H, P], steps dt [1, T, H], A and D [H], and
+    B and C [1, T, groups, N]."""
+    layer = initial_states
+    if layer.visible is None:
+        given = {"D": D, "dt_bias": dt_bias, "dt_softplus": dt_softplus, "dt_limit": dt_limit, **others}
+        found, state = of_chunk(hidden_states, dt, A, B, C, initial_states=layer.state, **given)
+        return found, lambda _rows: state
+    step = dt[0].float() if dt_bias is None else dt[0].float() + dt_bias.float()
+    step = (softplus(step) if dt_softplus else step).clamp(*dt_limit)
+    heads = hidden_states.shape[2]
+    x, k, q = (_by_head(part, heads) for part in (hidden_states, B, C))
+    shape = (heads, k.shape[-1], x.shape[-1])
+    state = x.new_zeros(shape) if layer.state is None else layer.state[0].mT
+    paths = _Paths(A.float() * step, layer.visible)
+    updates = x * step.T[..., None]
+    found = q @ state * paths.decay[..., None] + (q @ k.mT * paths.between) @ updates
+    if D is not None:
+        found = found + x * D.float()[:, None, None]
+    found = found.transpose(0, 1).contiguous()[None]
+    return found, partial(_state_after, state, k, updates, paths, True)
+
+
+def _state_space_row(
+    of_row: Function,
+    state: RecurrentLayer,
+    hidden_states: Tensor,
+    dt: Tensor,
+    A: Tensor,  # noqa: N803
+    B: Tensor,  # noqa: N803
+    C: Tensor,  # noqa: N803
+    D: Tensor | None = None,  # noqa: N803
+    dt_bias: Tensor | None = None,
+    dt_softplus: bool = False,
+    z: Tensor | None = None,
+    dt_limit: tuple[float, float] = _NO_LIMIT,
+    **_others: Any,
+) -> Tensor:
+    """Compute a state space's result [1, H, P] of a single row, whose arguments are expanded over P and N.
+
+    Some layers gate it here by z [1, H, P]. transformers limits dt only in a pass of several rows."""
+    found, after = _state_space(
+        of_row,
+        hidden_states[:, None],
+        dt[None, ..., 0],
+        A[:, 0, 0],
+        B[:, None],
+        C[:, None],
+        initial_states=state,
+        D=None if D is None else D[:, 0],
+        dt_bias=None if dt_bias is None else dt_bias[:, 0],
+        dt_softplus=dt_softplus,
+        dt_limit=dt_limit,
+    )
+    state.update_recurrent_state(after)
+    gated = found[:, 0] if z is None else found[:, 0] * silu(z)
+    return gated.to(hidden_states.dtype)
+
+
+class _Paths:
+    """The decays of a block along its rows' paths: from the block's beginning to row i `decay` [H, T], and from row
+    j to row i `between` [H, T, T], 0 unless j is i or an ancestor of i."""
+
+    def __init__(self, logs: Tensor, visible: Tensor) -> None:
+        """Take the logarithm of each row's own decay [T, H]."""
+        # In float64, because a difference of long sums would lose the digits that a product row by row keeps.
+        sums = (visible.double() @ logs.double()).T
+        self.decay = sums.exp().float()
+        differences = sums[:, :, None] - sums[:, None]
+        self.between = differences.masked_fill_(~visible, -torch.inf).exp_().float()
+
+
+def _state_after(
+    state: Tensor, keys: Tensor, updates: Tensor, paths: _Paths, is_transposed: bool, rows: Tensor
+) -> Tensor:
+    """Return the state [1, H, K, V] after the path `rows` [n], or [1, H, V, K] if `is_transposed`."""
+    last = rows[-1]
+    weights = paths.between[:, last].index_select(1, rows)[..., None]
+    added = (keys.index_select(1, rows) * weights).mT @ updates.index_select(1, rows)
+    found = state * paths.decay[:, last, None, None] + added
+    return (found.mT.contiguous() if is_transposed else found)[None]
+
+
+def _by_head(rows: Tensor, heads: int) -> Tensor:
+    """Return rows [1, T, groups, size] as [heads, T, size] in float32; a group is repeated for its heads."""
+    groups = rows[0].transpose(0, 1).float()
+    return groups.repeat_interleave(heads // len(groups), dim=0) if len(groups) != heads else groups
+
+
+_ROW = "mamba2_selective_state_update"
+_REPLACED: dict[str, Function] = {
+    "causal_conv1d_fn": _convolution,
+    "torch_chunk_gated_delta_rule": _delta_rule,
+    "torch_recurrent_gated_delta_rule": _delta_rule,
+    "mamba2_chunk_scan": _state_space,
+    _ROW: _state_space_row,
+}
+"""transformers' functions by name, and ours, which get theirs as the first argument."""
+
+_MARKS = frozenset(("update_conv_state", "update_recurrent_state"))
+"""Methods of a cache that only recurrent layers call."""
+
+
+class RecurrentMixer(nn.Module):
+    """A recurrent layer of transformers that reads trees if its cache is a `BlockCache`."""
+
+    def __init__(self, mixer: nn.Module) -> None:
+        super().__init__()
+        self.mixer = mixer
+
+    def forward(self, *args: Any, **named: Any) -> Any:
+        """Run the layer's own forward, with our functions if the cache has a `RecurrentLayer` for it."""
+        if any(isinstance(value, BlockCache) for value in named.values()):
+            limit = getattr(self.mixer, "time_step_limit", None) or _NO_LIMIT
+            return _tree_forward(unwrap(type(self.mixer).forward), tuple(limit))(self.mixer, *args, **named)
+        return self.mixer(*args, **named)
+
+
+@cache
+def _tree_forward(forward: FunctionType, dt_limit: tuple[float, float]) -> Function:
+    """Copy a layer's forward so that it calls our functions instead of its module's."""
+    known = forward.__globals__
+    ours = {name: partial(function, known[name]) for name, function in _REPLACED.items() if name in known}
+    if _ROW in ours:
+        ours[_ROW] = partial(ours[_ROW], dt_limit=dt_limit)
+    return FunctionType(
+        forward.__code__, known | ours, forward.__name__, forward.__defaults__, forward.__closure__
+    )
+
+
+def read_trees(model: PreTrainedModel) -> None:
+    """Let the model's recurrent layers read trees if their cache is a `BlockCache`.
+
+    Whether they do it right is for a trial to find out: a recurrence without a function here raises an error."""
+    for path, module in list(model.named_modules()):
+        code = getattr(unwrap(type(module).forward), "__code__", None)
+        if code and not _MARKS.isdisjoint(code.co_names):
+            model.set_submodule(path, RecurrentMixer(module))

@@ -1,0 +1,126 @@
+"""The state of a recurrent layer: a matrix and the newest inputs of a convolution, instead of rows in a KV cache.
+
+A step leaves the state as it is and brings a function that computes the state after any path of its rows; a
+commit calls it for the accepted path. So a step that was stopped or failed changes nothing, and no row needs
+a state of its own. States are replaced, never written to: a kept one costs no copy.
+"""
+
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from app.engine.block.block import Block, newest_on_path
+from app.engine.machine.hardware import uploaded
+from app.values.messages import MAX_ROWS
+
+StateAfter = Callable[[Tensor], Tensor]
+"""Accepted rows of a block [n], a path that begins after the committed rows -> the recurrent state after them."""
+
+
+class RecurrentState(NamedTuple):
+    """What a recurrent layer holds after some text. Its tensors are never written to, so they are kept uncopied."""
+
+    inputs: tuple[Tensor, ...] = ()
+    state: Tensor | None = None
+
+    @property
+    def nbytes(self) -> int:
+        """The state's size in bytes."""
+        return sum(tensor.nbytes for tensor in (*self.inputs, self.state) if tensor is not None)
+
+
+class BlockInPass:
+    """The block that is being run, as all recurrent layers need it."""
+
+    def __init__(self) -> None:
+        self.visible: Tensor | None = None
+        self._block: Block | None = None
+        self.device = torch.device("cpu")
+        self._newest: dict[int, Tensor] = {}
+
+    def begin(self, block: Block, device: torch.device) -> None:
+        """Take a block of at most MAX_ROWS rows or a chunk of a prompt, which is committed as a whole."""
+        is_chunk = len(block) > MAX_ROWS
+        if is_chunk and not block.is_chain:
+            raise ValueError(f"recurrent layers take a tree of at most {MAX_ROWS} rows, not {len(block)}")
+        self._block, self.device, self._newest = block, device, {}
+        self.visible = None if is_chunk else uploaded(block.visible(), device)
+
+    def newest(self, count: int) -> Tensor:
+        """Return where each row's newest inputs are [T, count]: in the `count` - 1 committed ones or the block."""
+        assert self._block is not None
+        if count not in self._newest:
+            self._newest[count] = uploaded(newest_on_path(self._block, count) + count - 1, self.device)
+        return self._newest[count]
+
+
+class RecurrentLayer:
+    """One layer's recurrent state after the committed rows, and the newest inputs of its convolutions.
+
+    transformers asks for the state, hands it to a function, and stores what that returns. Here it gets the layer
+    itself, and brings back a `StateAfter`."""
+
+    is_sliding = False
+
+    def __init__(self, running: BlockInPass) -> None:
+        self.record_past = True  # otherwise transformers updates the inputs of a single row without asking
+        self.has_previous_state: dict[int, bool] = defaultdict(lambda: True)
+        self._running = running
+        self._newest: dict[
+            int, tuple[Tensor, int]
+        ] = {}  # inputs of committed rows and of the block, and how many stay
+        self._state_after: StateAfter | None = None
+        self.conv_states: dict[int, Tensor | None] = defaultdict(lambda: None)
+        self.recurrent_states: dict[int, Any] = {0: self}
+        self.state: Tensor | None = None
+
+    @property
+    def visible(self) -> Tensor | None:
+        """Which rows of the block each row sees, bool [T, T]; None for a chunk of a prompt."""
+        return self._running.visible
+
+    def lazy_initialization(self, *_args: Any, **_kwargs: Any) -> None:
+        """Do nothing, because the first block gives the state its shape."""
+
+    def update_conv_state(
+        self, conv_states: Tensor, state_idx: int = 0, conv_kernel_size: int = 0, **_kwargs: Any
+    ) -> Tensor:
+        """Take a block's inputs [1, C, T]; return each row's newest inputs [1, C, T, kernel], its own last.
+
+        For a chunk of a prompt they are one line [1, C, kernel - 1 + T]."""
+        before = self.conv_states[state_idx]
+        if before is None:
+            before = conv_states.new_zeros((*conv_states.shape[:2], conv_kernel_size - 1))
+        inputs = torch.cat((before, conv_states), dim=2)
+        self._newest[state_idx] = inputs, conv_kernel_size - 1
+        return inputs if self.visible is None else inputs[:, :, self._running.newest(conv_kernel_size)]
+
+    def update_recurrent_state(self, recurrent_states: Any, state_idx: int = 0, **_kwargs: Any) -> Any:
+        """Take the `StateAfter` of the block."""
+        del state_idx
+        self._state_after = recurrent_states
+        return recurrent_states
+
+    def advance(self, rows: Tensor) -> None:
+        """Make the state that after these rows [n] of the block."""
+        for name, (inputs, count) in self._newest.items():
+            places = torch.cat((torch.arange(count, device=rows.device), rows + count))[-count:]
+            self.conv_states[name] = inputs.index_select(2, places)
+        if self._state_after is not None:
+            self.state = self._state_after(rows)
+        self._newest, self._state_after = {}, None
+
+    @property
+    def kept(self) -> RecurrentState:
+        """The state after the committed rows."""
+        inputs = tuple(inputs for _, inputs in sorted(self.conv_states.items()) if inputs is not None)
+        return RecurrentState(inputs, self.state)
+
+    def restore_state(self, kept: RecurrentState) -> None:
+        """Return to this state, and forget the block."""
+        self.conv_states = defaultdict(lambda: None, enumerate(kept.inputs))
+        self.state = kept.state
+        self._newest, self._state_after = {}, None

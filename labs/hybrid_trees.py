@@ -1,0 +1,210 @@
+"""Compares lookahead on a trained hybrid with a plain transformer of the same size, and trees with chains.
+
+    python -m labs.hybrid_trees STORIES-FOLDER --minutes 8
+
+A small model in the folder writes stories. A hybrid (three gated delta nets to one full attention) and a
+transformer are trained on them for the same number of steps, until they have taken `--minutes` together. Both
+then continue stories that they have not seen, greedily, with the same number of rows in each step. Last come the
+times of steps of the hybrid: a tree here against a chain with transformers' cache and a copy of the state.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import fmean, median
+from time import perf_counter
+
+import torch
+from torch import Tensor
+from transformers import (
+    AutoModelForCausalLM,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    Qwen3_5ForCausalLM,
+    Qwen3_5TextConfig,
+)
+
+from app.engine.attention import register
+from app.engine.block.block import Block, chain_block
+from app.engine.drafters.draft_model import prefilled
+from app.engine.loading.kernel_choice import choose_kernels
+from app.engine.lookahead.decoder import ReplyContext, make_lookahead
+from app.engine.lookahead.model_statistics import ModelStatistics
+from app.engine.lookahead.plain import plain
+from app.engine.runner.model_runner import ModelRunner
+from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
+from app.engine.runner.step import Decoder
+from app.engine.sampling.sampling import make_sampler
+from app.engine.text.reply_text import StoppingCriteria
+from app.values.messages import Decoding, ModelChoice, Sampling
+
+LENGTH, BATCH, CONTEXT = 256, 16, 1024
+PROMPT, REPLY = 40, 160
+SHARED = {
+    "hidden_size": 128,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": CONTEXT,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "tie_word_embeddings": True,
+}
+ROWS = (8, 16, 32, 64)
+TIMED_ROWS = (1, 8, 16, 31)
+ROUNDS = 30
+
+
+def main() -> None:
+    """Run the command line of this program."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, help="A small model that writes stories, such as stories260K.")
+    parser.add_argument(
+        "--minutes", type=float, default=8, help="How long the two models are trained together."
+    )
+    parser.add_argument("--stories", type=int, default=2048, help="Stories to train on.")
+    given = parser.parse_args()
+    torch.manual_seed(0)
+    writer = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32).eval()
+    stories = written(writer, given.stories + 8)
+    models = untrained(int(writer.config.vocab_size))
+    steps = train(models, stories[8:], 60 * given.minutes)
+    _print(f"{len(stories):,} stories of {LENGTH} tokens, {steps} steps of {BATCH} stories")
+    for name, model in models.items():
+        for line in tokens_per_step(name, model, stories[:8, :PROMPT]):
+            _print(line)
+    for line in step_times(models["hybrid"]):
+        _print(line)
+
+
+@torch.inference_mode()
+def written(writer: PreTrainedModel, count: int) -> Tensor:
+    """Sample stories [count, LENGTH]."""
+    parts = []
+    for start in range(0, count, 128):
+        begin = torch.full((min(128, count - start), 1), 1)
+        parts.append(
+            writer.generate(  # type: ignore[operator]
+                begin,
+                attention_mask=torch.ones_like(begin),
+                do_sample=True,
+                temperature=0.8,
+                top_k=0,
+                min_new_tokens=LENGTH - 1,
+                max_new_tokens=LENGTH - 1,
+                pad_token_id=2,
+            )
+        )
+    return torch.cat(parts)
+
+
+def untrained(vocabulary: int) -> dict[str, PreTrainedModel]:
+    """Make both models with about the same number of parameters."""
+    hybrid = Qwen3_5TextConfig(
+        vocab_size=vocabulary,
+        intermediate_size=320,
+        head_dim=32,
+        linear_num_key_heads=4,
+        linear_num_value_heads=4,
+        linear_key_head_dim=32,
+        linear_value_head_dim=32,
+        **SHARED,
+    )
+    transformer = LlamaConfig(vocab_size=vocabulary, intermediate_size=384, **SHARED)
+    return {"hybrid": Qwen3_5ForCausalLM(hybrid), "transformer": LlamaForCausalLM(transformer)}
+
+
+def train(models: dict[str, PreTrainedModel], stories: Tensor, seconds: float) -> int:
+    """Train all models with the same batches until they have taken `seconds` together; returns the steps."""
+    optimizers = {name: torch.optim.AdamW(model.parameters(), 2e-3) for name, model in models.items()}
+    begun, steps = perf_counter(), 0
+    while perf_counter() - begun < seconds:
+        batch = stories[torch.randint(len(stories), (BATCH,))]
+        for name, model in models.items():
+            loss = model(input_ids=batch, labels=batch, use_cache=False).loss
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+            optimizers[name].step()
+            optimizers[name].zero_grad()
+            if steps % 100 == 0:
+                _print(f"{perf_counter() - begun:5.0f} s, step {steps}, {name}: loss {loss.item():.3f}")
+        steps += 1
+    for model in models.values():
+        model.eval().requires_grad_(False)
+    return steps
+
+
+def tokens_per_step(name: str, model: PreTrainedModel, prompts: Tensor) -> Iterator[str]:
+    """Yield a line for each number of rows. Raises ArithmeticError if a text differs from plain decoding's."""
+    register()
+    runner = choose_kernels(model, ModelChoice(name), CONTEXT).runner
+    expected = [reply(runner, prompt.tolist(), plain)[0] for prompt in prompts]
+    size = sum(weight.numel() for weight in model.parameters()) / 1e6
+    yield f"{name}: {type(runner).__name__}, {size:.2f} million parameters"
+    for rows in ROWS:
+        known = ReplyContext(ModelStatistics(runner.vocabulary))  # type: ignore[attr-defined]
+        decoder = make_lookahead(Decoding("auto", rows=rows), known)
+        found = [reply(runner, prompt.tolist(), decoder) for prompt in prompts]
+        if [text for text, _ in found] != expected:
+            raise ArithmeticError(f"{name} writes another text with {rows} rows")
+        per_step = fmean(len(text) / steps for text, steps in found)
+        yield f"  {rows:2} rows: {per_step:.2f} tokens per step, the text of plain decoding"
+
+
+def reply(runner: ModelRunner, prompt: list[int], decoder: Decoder) -> tuple[list[int], int]:
+    """Return a greedy reply and the number of its steps."""
+    runner.forget()
+    sampler = make_sampler(Sampling())
+    logits = prefilled(runner, prompt)
+    first = int(logits.argmax())
+    text, steps = [first], 0
+    stopper = StoppingCriteria(frozenset(), REPLY, CONTEXT - len(prompt), (), lambda _ids: "")
+    for step in decoder(runner, [*prompt, first], sampler, stopper):
+        text += step.tokens
+        steps += 1
+        if len(text) >= REPLY:
+            break
+    return text[:REPLY], steps
+
+
+def step_times(model: PreTrainedModel) -> Iterator[str]:
+    """Yield the median milliseconds of a committed step by rows, the two runners in turn."""
+    trees, chains = (
+        choose_kernels(model, ModelChoice("hybrid"), CONTEXT).runner,
+        SequentialRunner(model, CONTEXT),
+    )
+    chains.longest_chain = LONGEST_CHAIN
+    text = list(range(3, 103))
+    for rows in TIMED_ROWS:
+        blocks = {
+            trees: _tree(rows, len(text)),
+            chains: chain_block(range(3, 3 + rows), len(text), tuple(range(rows))),
+        }
+        times: dict[ModelRunner, list[float]] = {trees: [], chains: []}
+        for _ in range(ROUNDS):
+            for runner, block in blocks.items():
+                prefilled(runner, text)
+                begun = perf_counter()
+                runner.forward(block)
+                runner.commit((0, 1)[:rows])
+                times[runner].append(perf_counter() - begun)
+        tree, chain = (1000 * median(times[runner]) for runner in (trees, chains))
+        yield f"{rows:2} rows: a tree {tree:.2f} ms, a chain with a copy {chain:.2f} ms ({tree / chain:.2f})"
+
+
+def _tree(rows: int, start: int) -> Block:
+    """Make a binary tree."""
+    parents = [-1, *((row - 1) // 2 for row in range(1, rows))]
+    positions = [start]
+    for parent in parents[1:]:
+        positions.append(positions[parent] + 1)
+    return Block(tuple(range(3, 3 + rows)), tuple(positions), tuple(parents), tuple(range(rows)))
+
+
+def _print(line: str) -> None:
+    print(line, flush=True)  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
