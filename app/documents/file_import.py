@@ -49,7 +49,8 @@ HEADING_AMONG = 500
 """Characters at the beginning of a text in which its first heading is looked for."""
 MAX_TITLE = 150
 NO_TITLE = re.compile(
-    r"\W*|untitled.*|unbenannt.*|sans titre.*|无标题.*|無題.*|microsoft (?:word|powerpoint|excel)\b.*|title|\d+"
+    r"\W*|\((?:anonymous|unspecified)\)|untitled.*|unbenannt.*|sans titre.*|无标题.*|無題.*"
+    r"|microsoft (?:word|powerpoint|excel)\b.*|title|\d+"
     r"|(?:word |powerpoint )?(?:document|dokument|presentation|präsentation|présentation|book|slide) ?\d*"
     r"|(?:[a-z]:|/|\\\\|file:|https?:).*|.*\.(?:docx?|xlsx?|pptx?|pdf|indd|qxd|tex|dvi|e?ps|rtf|od[tps]|txt|html?|md|tmp)",
     re.IGNORECASE,

@@ -149,7 +149,8 @@ def test_a_file_of_any_name_is_read_and_named_so_that_it_can_be_shown(
         ("Word Document", "# Lease of **2026**\n", "lease.docx", "Lease of 2026"),
         *((own, "No heading.", "lease.docx", "") for own in (
             "Microsoft Word - lease.doc", "untitled", "Untitled-1", "C:\\lease\\final", "/home/ann/lease",
-            "lease.indd", "Final version.docx", "PowerPoint Presentation", "Document1", "12", " ", "...", "Slide 1",
+            "lease.indd", "Final version.docx", "PowerPoint Presentation", "Document1", "12", " ", "...",
+            "Slide 1", "(anonymous)",
         )),
         ("TCP/IP in 10 minutes", "", "x.pdf", "TCP/IP in 10 minutes"),
     ],

@@ -22,7 +22,7 @@ FORMATS = (
     (TYPES, rb"(?:wordprocessingml|ms-word)[.\w]*\.main", "docx"),
     (TYPES, rb"(?:presentationml|ms-powerpoint)[.\w]*\.main", "slides"),
     (TYPES, rb"(?:spreadsheetml|ms-excel)[.\w]*\.main", "sheet"),
-    ("mimetype", rb"opendocument\.text", "opendocument"),
+    ("mimetype", rb"opendocument\.(?:text|presentation)", "opendocument"),
     ("mimetype", rb"opendocument\.spreadsheet", "sheet"),
     ("META-INF/container.xml", rb"", "book"),
 )

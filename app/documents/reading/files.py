@@ -28,7 +28,7 @@ PIECE = 2**20
 REPLACED = "\ufffd"
 SUFFIXES = {
     "pdf": "pdf",
-    "archive": "docx docm xlsx xlsm xlsb ods pptx ppsx pptm odt epub",
+    "archive": "docx docm xlsx xlsm xlsb ods pptx ppsx pptm odt odp epub",
     "html": "html htm xhtml",
 }
 SUFFIXES |= {"mail": "eml", "notebook": "ipynb", "table": "csv tsv"}
@@ -41,7 +41,7 @@ FORMS_BY_MAGIC = {
 }
 HTML_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)[\s>]", re.IGNORECASE)
 FORMATS = (
-    "text, Markdown, source code, PDF, DOCX, ODT, RTF, EPUB, PPTX, XLSX, ODS, CSV, HTML, mail and notebooks"
+    "text, Markdown, code, PDF, DOCX, ODT, RTF, EPUB, PPTX, ODP, XLSX, ODS, CSV, HTML, mail and notebooks"
 )
 OFFICE = "an old or encrypted Office file"
 PICTURE, SOUND, VIDEO, ARCHIVE = "a picture", "a sound file", "a video", "an archive"
@@ -64,7 +64,6 @@ _BY_SUFFIX = {
     DATABASE: "sqlite sqlite3 db mdb accdb",
     OFFICE: "doc ppt",
     "a spreadsheet of Numbers": "numbers",
-    "a presentation": "odp key",
     "a text of another word processor": "pages wpd",
     "an e-book": "mobi azw azw3",
     "a model": "gguf safetensors pt onnx",

@@ -14,7 +14,7 @@ SKIPPED = re.compile(r"\\(?:footnote|annotation|header[lrf]?|footer[lrf]?)\b")
 
 def read_rich_text(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """Yields the text of a file, with a note about what its reader leaves out."""
-    markup = path.read_text("latin-1")
+    markup = path.read_text("latin-1").replace("\\bin ", " ")  # striprtf expects a length after it
     if title := TITLE.search(markup):
         yield ReadTitle(title[1])
     yield TextPiece(striprtf.rtf_to_text(markup, errors="replace"))  # type: ignore[no-untyped-call]

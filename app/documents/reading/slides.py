@@ -5,11 +5,16 @@ from pathlib import Path
 from typing import Any
 
 from pptx import Presentation
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import qn
 
 from app.documents.reading.archive import office_package
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.errors import DocumentUnreadable
 from app.values.display_text import counted
+
+DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+RELATION, PARAGRAPH = qn("r:dm").removesuffix("dm"), qn("a:p")
 
 
 def read_slides(path: Path, name: str) -> Iterator[ReadMessage]:
@@ -57,5 +62,9 @@ def _lines(shape: Any) -> Iterator[str]:
                 yield f"{series.name}: {'; '.join(f'{label}: {value}' for label, value in points)}"
     elif shape.has_text_frame:
         yield from filter(None, (one.text.replace("\v", "\n").strip() for one in shape.text_frame.paragraphs))
-    elif words := shape._element.xpath("string(.//p:cNvPr/@descr)"):
-        yield f"[Picture: {' '.join(words.split())}]"
+    else:
+        words = shape._element.xpath("string(.//p:cNvPr/@descr)")
+        yield from [f"[Picture: {' '.join(words.split())}]"] if words else []
+        for diagram in shape._element.iter(f"{DIAGRAM}relIds"):
+            data = parse_xml(shape.part.related_part(diagram.get(f"{RELATION}dm")).blob)
+            yield from filter(None, ("".join(one.itertext()).strip() for one in data.iter(PARAGRAPH)))

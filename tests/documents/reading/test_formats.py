@@ -6,7 +6,6 @@ from collections.abc import Callable
 from datetime import date
 from pathlib import Path
 
-import odfdo
 import pytest
 import xlsxwriter
 from pptx import Presentation
@@ -59,22 +58,58 @@ def book(path: Path) -> None:
             archive.writestr(f"in/{one} x.html", page)
 
 
+def open_document(path: Path, kind: str, body: str) -> None:
+    """A file of OpenDocument with this body."""
+    names = ("office", "text", "table", "drawing", "svg-compatible")
+    spaces = " ".join(
+        f'xmlns:{name.partition("-")[0]}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names
+    )
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("mimetype", f"application/vnd.oasis.opendocument.{kind}")
+        archive.writestr("META-INF/manifest.xml", "<manifest/>")
+        archive.writestr(
+            "content.xml",
+            f"<office:document-content {spaces}><office:body>{body}</office:body></office:document-content>",
+        )
+        archive.writestr("meta.xml", "<m><title>Lease</title></m>")
+
+
 def open_text(path: Path) -> None:
-    """A text with a heading, a list, a table and a comment."""
-    document = odfdo.Document("text")
-    body = document.body
-    body.clear()
-    body.append(odfdo.Header(1, "Lease"))
-    body.append(odfdo.List(["salt"]))
-    comment = "<office:annotation><text:p>Ask Ann.</text:p></office:annotation>"
-    body.append(odfdo.Element.from_tag(f"<text:p>For snake_case{comment}.</text:p>"))
-    document.save(path)
+    """A text with a heading, lists, a table, a box, a note, a comment and a deleted part."""
+    open_document(
+        path,
+        "text",
+        "<office:text><text:tracked-changes><text:p>gone</text:p></text:tracked-changes>"
+        '<text:h text:outline-level="2">Le<text:s text:c="2"/>ase</text:h>'
+        "<text:list><text:list-header><text:p>of</text:p></text:list-header><text:list-item><text:p>salt</text:p>"
+        "<text:list><text:list-item><text:p>fine</text:p></text:list-item></text:list></text:list-item></text:list>"
+        "<table:table><table:table-row><table:table-cell><text:p>a</text:p><text:p>b</text:p></table:table-cell>"
+        "<table:table-cell/></table:table-row></table:table>"
+        "<text:section><text:p>For<text:note><text:note-citation>1</text:note-citation><text:note-body>"
+        "<text:p>Noted.</text:p></text:note-body></text:note> <text:span>Ann</text:span><office:annotation>"
+        "<text:p>Ask her.</text:p></office:annotation>.<drawing:frame><drawing:text-box><text:p>Boxed</text:p>"
+        "</drawing:text-box><svg:desc>A plan</svg:desc></drawing:frame></text:p></text:section></office:text>",
+    )
+
+
+def open_slides(path: Path) -> None:
+    slide = '<drawing:page drawing:name="Start"><text:p>Deliveries</text:p></drawing:page>'
+    open_document(path, "presentation", f"<office:presentation>{slide}</office:presentation>")
 
 
 def open_sheet(path: Path) -> None:
-    document = odfdo.Document("spreadsheet")
-    document.body.get_table(0).set_values([["city", "code"], ["Köln", 50667]])
-    document.save(path)
+    cells = (("city", "code"), ("Köln", "50667"))
+    rows = "".join(
+        "<table:table-row>"
+        + "".join(
+            f'<table:table-cell office:value-type="string"><text:p>{cell}</text:p></table:table-cell>'
+            for cell in row
+        )
+        + "</table:table-row>"
+        for row in cells
+    )
+    body = f'<table:table table:name="Cities">{rows}</table:table>'
+    open_document(path, "spreadsheet", f"<office:spreadsheet>{body}</office:spreadsheet>")
 
 
 def rich_text(path: Path) -> None:
@@ -88,7 +123,12 @@ FORMATS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
         ["1 slide of 2 without text, pictures perhaps: left out."],
     ),
     "book.epub": (book, "# One café # Two café", ["1 chapter of 3 missing in the file: left out."]),
-    "lease.odt": (open_text, "# Lease - salt For snake_case. Comment: Ask Ann.", []),
+    "lease.odt": (
+        open_text,
+        "## Le ase of - salt - fine | a b | | For Ann. [Picture: A plan] Noted. Comment: Ask her. Boxed",
+        [],
+    ),
+    "plan.odp": (open_slides, "# Start Deliveries", []),
     "rules.rtf": (rich_text, "Привет 3 €", []),
 }
 
@@ -109,7 +149,7 @@ def test_each_value_of_a_spreadsheet_has_the_name_of_its_column(tmp_path: Path) 
     assert "\nname: Person431; born: 1970-01-12; salary: 5431.5\n" in text
     assert text.endswith("\n\n# Rooms\n\nElm; 3\n\n") and notes == []
     open_sheet(tmp_path / "cities.ods")
-    assert read(tmp_path / "cities.ods")[0].endswith("\n\ncity: Köln; code: 50667\n\n")
+    assert read(tmp_path / "cities.ods")[0] == "# Cities\n\ncity: Köln; code: 50667\n\n"
 
 
 def test_what_a_rich_text_loses_is_told(tmp_path: Path) -> None:
@@ -136,6 +176,7 @@ def half(make: Callable[[Path], None]) -> Callable[[Path], None]:
 
 
 ODT, EPUB = "application/vnd.oasis.opendocument.text", "META-INF/container.xml"
+NO_SHEET = "<office:spreadsheet/>"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(3000)
 
 
@@ -151,7 +192,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(3000)
         ("bought.epub", lambda path: packed(path, "", EPUB, "META-INF/rights.xml"), "is encrypted: save it"),
         ("locked.xlsx", lambda path: path.write_bytes(OLE), "an old or encrypted Office file"),
         ("old.xls", lambda path: path.write_bytes(OLE), "is damaged"),
-        ("empty.ods", lambda path: odfdo.Document("spreadsheet").save(path), "There is no text in empty.ods"),
+        ("empty.ods", lambda path: open_document(path, "spreadsheet", NO_SHEET), "There is no text in empty.ods"),
         ("empty.pptx", lambda path: Presentation().save(str(path)), "has no text in its 0 slides"),
     ],
 )  # fmt: skip
