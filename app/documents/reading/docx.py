@@ -52,6 +52,7 @@ PICTURE = f"{{{nsmap['wp']}}}docPr"
 BOX = f"{WORD}txbxContent"
 NOTES = _named("footnoteReference endnoteReference commentReference")
 COMMENT = f"{WORD}commentReference"
+PROPERTIES = f"{WORD}pPr"
 PARAGRAPH, TABLE, ROW, CELL = f"{WORD}p", f"{WORD}tbl", f"{WORD}tr", f"{WORD}tc"
 BLOCKS = frozenset((PARAGRAPH, TABLE))
 UNSEEN = _named("del moveFrom pPr rPr tblPr tblGrid trPr tcPr sdtPr sdtEndPr rt sectPr") | {
@@ -90,26 +91,27 @@ class Markup:
     def _paragraph(self, element: Element) -> str:
         found = _contents(element)
         text = "".join(found.words).strip()
-        if (frame := _child(element, "pPr", "framePr")) is not None and frame.get(
-            f"{WORD}dropCap", "none"
-        ) != "none":
+        is_plain = element.find(PROPERTIES) is None
+        frame = None if is_plain else _child(element, "pPr", "framePr")
+        if frame is not None and frame.get(f"{WORD}dropCap", "none") != "none":
             self.capitals.append(text)
             return ""
         while self.capitals:
             text = self.capitals.pop() + text
-        label = self.numbering.label(element)
+        styled = f"{text}\n\n" if is_plain else self._as_styled(element, text)
         boxes = "".join(map(self._children, found.boxes))
         notes = "".join(
             ("Comment: " if note[0] == COMMENT else "") + self._children(self.notes.pop(note))
             for note in found.notes
             if note in self.notes
         )
-        return (self._as_styled(element, text, label) if text else "") + boxes + notes
+        return (styled if text else "") + boxes + notes
 
     def _children(self, element: Element) -> str:
         return "".join(map(self.markdown, element))
 
-    def _as_styled(self, element: Element, text: str, label: str) -> str:
+    def _as_styled(self, element: Element, text: str) -> str:
+        label = self.numbering.label(element)
         style = self.styles.get(value(element, "pPr/pStyle"), "")
         heading = HEADING.match(_outlined(element) or style)
         numbered = f"{label} {text}" if label else text

@@ -5,7 +5,7 @@ level 1 of list 3, whose text is "%1.%2", below the second paragraph of level 0 
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from docx.oxml.ns import nsmap
 from docx.oxml.xmlchemy import BaseOxmlElement as Element
@@ -39,11 +39,13 @@ class _Level:
 
 @dataclass(slots=True)
 class _List:
-    """A list: its levels, its numbers so far, which all lists of a kind share, and where it begins anew."""
+    """A list: its levels by their places and by their styles, its numbers so far, which all lists of a kind share,
+    and where it begins anew."""
 
     levels: dict[int, _Level]
+    styles: dict[str, int]
     counts: dict[int, int]
-    begins: dict[int, int] = field(default_factory=dict)
+    begins: dict[int, int]
 
 
 class Numbering:
@@ -62,41 +64,33 @@ class Numbering:
 
     def label(self, paragraph: Element) -> str:
         """Returns the number of the next paragraph, BULLET, or "" if it is in no list."""
-        number, place = self._place(paragraph)
+        number, place, style = self._place(paragraph)
         if number not in self._defined:
             return ""
         one = self._lists.get(number) or self._lists.setdefault(number, self._read(number))
+        place = place if place >= 0 else one.styles.get(style, 0)
         level, counts = one.levels.get(place), one.counts
         if level is None:
             return ""
         counts[place] = one.begins.pop(place, counts.get(place, level.start - 1) + 1)
-        for deeper in [lower for lower in counts if place < lower and place < one.levels[lower].restart]:
-            del counts[deeper]
-        return (
-            BULLET
-            if level.kind == "bullet"
-            else PLACE.sub(lambda at: _part(int(at[1]) - 1, level, one), level.text)
-        )
+        for deeper in [lower for lower in counts if lower > place]:
+            if deeper in one.levels and one.levels[deeper].restart > place:
+                del counts[deeper]
+        if level.kind == "bullet":
+            return BULLET
+        return PLACE.sub(lambda at: _part(int(at[1]) - 1, level, one), level.text)
 
-    def _place(self, paragraph: Element) -> tuple[str, int]:
-        """Returns the id of a paragraph's list and its level, by the paragraph or by its style."""
-        if paragraph.find(f"{WORD}pPr") is None:
-            return "", 0
+    def _place(self, paragraph: Element) -> tuple[str, int, str]:
+        """Returns the id of a paragraph's list, its level or -1, and the style by which it is in that list."""
         number, level = value(paragraph, NUMBER), value(paragraph, LEVEL)
-        style = value(paragraph, "pPr/pStyle")
+        style = used = value(paragraph, "pPr/pStyle")
         for _ in range(MAX_BASED):
             if number or style not in self._styles:
                 break
-            element = self._styles[style]
+            used, element = style, self._styles[style]
             number, level = value(element, NUMBER), level or value(element, LEVEL)
-            level = level or (str(self._level_of(number, style)) if number else "")
             style = value(element, "basedOn")
-        return number, _whole(level)
-
-    def _level_of(self, number: str, style: str) -> int:
-        """Returns the level of a list that belongs to this style."""
-        levels = self._kind(number).findall(f"{WORD}lvl") if number in self._defined else []
-        return next((_whole(one.get(f"{WORD}ilvl")) for one in levels if value(one, "pStyle") == style), 0)
+        return number, _whole(level) if level else -1, used
 
     def _kind(self, number: str) -> Element:
         """Returns the definition of a list, which may be that of a style."""
@@ -119,7 +113,8 @@ class Numbering:
             if (begin := value(one, "startOverride"))
         }
         counts = self._counts.setdefault(kind.get(f"{WORD}abstractNumId", ""), {})
-        return _List({_whole(one.get(f"{WORD}ilvl")): _level(one) for one in levels}, counts, begins)
+        places = {value(one, "pStyle"): _whole(one.get(f"{WORD}ilvl")) for one in levels}
+        return _List({_whole(one.get(f"{WORD}ilvl")): _level(one) for one in levels}, places, counts, begins)
 
 
 def _level(element: Element) -> _Level:
