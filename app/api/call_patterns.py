@@ -93,9 +93,7 @@ def call_patterns(form: CallFormat) -> CallPatterns:
             (rf"(?:\s*,\s*{STRING}\s*:\s*(?:{STRING}|[\w.]+))*\s*\}}\s*\}}?" if is_object else "")
             + _loose(closing)
         ),
-        _compiled(
-            r"\s*[,;]?\s*" + (_optional(between) + _loose(before) if between or before else "") + inner
-        ),
+        _compiled(r"\s*[,;]?\s*" + ((f"(?:{_loose(between)})?" if between else "") + _loose(before)) + inner),
         ("]",) if is_bare else tuple(re.findall(r"<[^<>]+>|\w+|\S", form.end)),
         _compiled(_parameter(form)),
         is_bare,
@@ -115,10 +113,6 @@ def _exact(text: str) -> str:
 
 def _loose(text: str) -> str:
     return r"\s*" + _exact(text)
-
-
-def _optional(text: str) -> str:
-    return f"(?:{_loose(text)})?" if text else ""
 
 
 def _object_head(form: CallFormat) -> str:

@@ -91,7 +91,10 @@ def _native(given: Sequence[ChatMessage], texts: Sequence[str], form: CallFormat
             case "tool" | "function":
                 found.append(_result(text, message.tool_call_id, waiting))
             case "assistant":
-                calls = [_call(call, next(numbers), form) for call in message.calls]
+                calls = [
+                    ToolCall(short_id(call.id or str(next(numbers))), *_called(call), form.takes_text)
+                    for call in message.calls
+                ]
                 for call in calls:
                     waiting.setdefault(call.id, []).append(call)
                 found += _answers(text, calls, form, message.thought)
@@ -112,10 +115,6 @@ def _joined(messages: Sequence[Message]) -> list[Message]:
             said = [Message(role, text, calls, thought=thought)]
         found += said
     return found
-
-
-def _call(call: CalledTool, number: int, form: CallFormat) -> ToolCall:
-    return ToolCall(short_id(call.id or str(number)), *_called(call), form.takes_text)
 
 
 def _answers(text: str, calls: Sequence[ToolCall], form: CallFormat, thought: str) -> list[Message]:

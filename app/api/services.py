@@ -43,13 +43,14 @@ class InstalledModels:
         with self._lock:
             if monotonic() > self._until:
                 ready = [model for model in self._look() if model.state == "ready"]
-                self._listed = [ServedModel(model.name, _choice(model)) for model in ready]
+                self._listed = [
+                    ServedModel(
+                        model.name, ModelChoice(str(model.path) if model.origin == "folder" else model.name)
+                    )
+                    for model in ready
+                ]
                 self._until = monotonic() + LISTED_SECONDS
             return self._listed
-
-
-def _choice(model: InstalledModel) -> ModelChoice:
-    return ModelChoice(str(model.path) if model.origin == "folder" else model.name)
 
 
 def served_model(choice: ModelChoice, thinking: Thinking = DEFAULT_THINKING) -> ServedModel:

@@ -45,7 +45,11 @@ def prepare(environ: MutableMapping[str, str]) -> list[str]:
 @contextmanager
 def without_network_settings(environ: MutableMapping[str, str]) -> Iterator[None]:
     """Hide proxies and certificates from libraries that the block imports, and restore them after it."""
-    hidden = {name: value for name, value in environ.items() if _is_network_setting(name)}
+    hidden = {
+        name: value
+        for name, value in environ.items()
+        if name.upper() in (*PROXIES, "NO_PROXY", *CERTIFICATES)
+    }
     for name in hidden:
         del environ[name]
     environ["no_proxy"] = "*"  # hides the system's own proxies, too
@@ -107,7 +111,3 @@ def _is_address(text: str) -> bool:
         return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
     except ValueError:
         return False
-
-
-def _is_network_setting(name: str) -> bool:
-    return name.upper() in (*PROXIES, "NO_PROXY", *CERTIFICATES)

@@ -81,13 +81,9 @@ class NetworkLog:
             return False
 
     def _record(self, host: str, times: int) -> None:
-        contact = self._contacts.get(host) or Contact(host, why=self._why(host))
+        reasons = (why for name, why in self._reasons.items() if host == name or host.endswith(f".{name}"))
+        contact = self._contacts.get(host) or Contact(host, why=next(reasons, ""))
         self._contacts[host] = replace(contact, times=contact.times + times)
-
-    def _why(self, host: str) -> str:
-        return next(
-            (why for name, why in self._reasons.items() if host == name or host.endswith(f".{name}")), ""
-        )
 
 
 def _text(host: Any) -> str:

@@ -99,7 +99,8 @@ class DraftModelChances:
         for token, gap in proposed:
             expected, cell = known.pop(token, (0.0, DRAFTED))
             by_pool = (_SLOPES, _log_odds(expected)) if expected else (_UNKNOWN, 1.0)
-            chance, features = self._chance(*_named(gap), by_pool, deep)
+            named = (_CONFIDENCE, GAP_ODDS[gap] * SCALE)
+            chance, features = self._chance((gap, 1.0), named, by_pool, deep)
             # The pool keeps the credit for its first guess, even if the draft model proposes the same token.
             edges.append((chance / trust, token, cell if token == first else DRAFTED))
             judged.append((token, chance, features))
@@ -124,10 +125,6 @@ class DraftModelChances:
     def _chance(self, *features: tuple[int, float]) -> tuple[float, Features]:
         odds = sum(self._weights[number] * factor for number, factor in features)
         return min(1 / (1 + exp(-odds)), SUREST), features
-
-
-def _named(gap: int) -> Features:
-    return (gap, 1.0), (_CONFIDENCE, GAP_ODDS[gap] * SCALE)
 
 
 def _log_odds(chance: float) -> float:

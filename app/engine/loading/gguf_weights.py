@@ -186,18 +186,17 @@ def packed_slices(
     shape: tuple[int, int],
 ) -> Iterator[Numbers]:
     """Yield slices of a matrix's rows, without the converter's changes; its tensors are joined by their rows."""
-    mapped = [_mapped(part) for part in parts]
+    # Copied on writing, because torch warns of memory that cannot be written.
+    mapped = [
+        torch.from_numpy(
+            np.memmap(part.file, np.uint8, "c", part.begin, (part.shape[0], part.size // part.shape[0]))
+        )
+        for part in parts
+    ]
     rows = undo(torch.cat(mapped) if len(mapped) > 1 else mapped[0], changes, config)
     count = max(1, PACKED_AT_ONCE // shape[1] // SLICE) * SLICE
     for some in torch.split(rows, count):
         yield read_blocks(parts[0].stored, some.contiguous())
-
-
-def _mapped(tensor: GgufTensor) -> Tensor:
-    """Map the bytes of a tensor's rows into memory: [rows, bytes]."""
-    shape = (tensor.shape[0], tensor.size // tensor.shape[0])
-    # Copied on writing, because torch warns of memory that cannot be written.
-    return torch.from_numpy(np.memmap(tensor.file, np.uint8, "c", tensor.begin, shape))
 
 
 def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:

@@ -207,7 +207,8 @@ def _settled_weights(
 
     They stay packed if they are most of the model, the device has kernels for them, no quantisation is chosen, and
     on a CPU no half precision. The model may be on the meta device."""
-    is_quantised = _is_quantised(folder, model)
+    form = form_of(model.config)
+    is_quantised = is_packed(folder) or (form is not None and not form.is_float)
     if is_quantised and _keeps_packed(model, choice, device):
         return "none", True, ""
     quantisation, reason = settled(choice, model, device)
@@ -233,11 +234,6 @@ def _keeps_packed(model: PreTrainedModel, choice: ModelChoice, device: torch.dev
     if fault:
         log.info("quantised weights are dequantised: %s", fault)
     return not fault
-
-
-def _is_quantised(folder: ModelFolder, model: PreTrainedModel) -> bool:
-    form = form_of(model.config)
-    return is_packed(folder) or (form is not None and not form.is_float)
 
 
 def _read_tokenizer(

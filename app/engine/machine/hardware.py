@@ -118,7 +118,12 @@ def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[choice]
     if device.type == "cuda":
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
-    return torch.bfloat16 if device.type == "cpu" and _cpu_has_bfloat16() else torch.float32
+    if device.type != "cpu":
+        return torch.float32
+    # The older supported torch releases do not report capabilities; float32 is right on every machine.
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    has_bfloat16 = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
+    return torch.bfloat16 if has_bfloat16 else torch.float32
 
 
 def sum_exactly(device: torch.device) -> None:
@@ -151,12 +156,6 @@ def upload_into(target: Tensor, array: NDArray[Any]) -> None:
 def _source(array: NDArray[Any], device: torch.device) -> Tensor:
     source = torch.from_numpy(array)
     return source.pin_memory() if device.type == "cuda" else source
-
-
-def _cpu_has_bfloat16() -> bool:
-    # The older supported torch releases do not report capabilities; float32 is right on every machine.
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
-    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
 
 
 def rounding_of(model: nn.Module) -> float:

@@ -197,17 +197,14 @@ def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, valu
     """Draw a token for each row of logits [R, vocab] at its position, at most `values` logits at once."""
     noise_keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
     keys = uploaded(noise_keys, logits.device)
-    if logits.is_cuda and not _sorts(sampling) and not drawing_fault(logits.device):
+    is_sorted = sampling.top_k > 0 or sampling.top_p < 1
+    if logits.is_cuda and not is_sorted and not drawing_fault(logits.device):
         from app.engine.sampling.sampling_triton import draw_on_gpu
 
         return draw_on_gpu(logits, keys, sampling.temperature, sampling.min_p)
     rows_at_once = max(1, values // logits.shape[-1])
     parts = zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True)
     return torch.cat([_draw_some(rows, part, sampling) for rows, part in parts])
-
-
-def _sorts(sampling: Sampling) -> bool:
-    return sampling.top_k > 0 or sampling.top_p < 1
 
 
 @cache

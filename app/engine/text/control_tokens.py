@@ -88,11 +88,10 @@ class ControlTokens:
         spelling = str(self._tokenizer.convert_ids_to_tokens(number))
         middle = len(spelling) // 2
         parts = (spelling[:middle], spelling[middle:]) if middle else ()
-        return [known for part in parts for one in self._inner_ids(part) for known in self._known(one)]
-
-    def _inner_ids(self, text: str) -> list[int]:
-        """Return the ids of a text within another one: many tokenizers put a space where a text begins."""
-        return self._respelled.ids(f"{self._respelled.mark}{self._names[0]}{text}")[1:]
+        # Within another text: many tokenizers put a space where a text begins.
+        begin = f"{self._respelled.mark}{self._names[0]}"
+        inner = (one for part in parts for one in self._respelled.ids(f"{begin}{part}")[1:])
+        return [known for one in inner for known in self._known(one)]
 
 
 class _Respelled:

@@ -189,11 +189,7 @@ def _size(values: Mapping[str, Any], key: str, name: str) -> int:
 
 def _first(values: Mapping[str, Any], key: str) -> Any:
     """Return the value of this key, or of another name for it; 0 if there is none."""
-    return next((values[one] for one in _names(key) if values.get(one) is not None), 0)
-
-
-def _names(key: str) -> tuple[str, ...]:
-    return (key, *OTHER_NAMES.get(key, ()))
+    return next((values[one] for one in (key, *OTHER_NAMES.get(key, ())) if values.get(one) is not None), 0)
 
 
 def _impossible(key: str, value: object, name: str) -> ModelBroken:

@@ -101,9 +101,11 @@ class Estimator:
         has_kernels = self.device == "cpu" and (precision != "float32" or self._numbers() > SMALL)
         runtime = RUNTIME["cpu" if self.device == "cpu" else "cuda"] + (KERNELS if has_kernels else 0)
         drafts = [one.need(precision, min(context, one.shape.context)) for one in self.draft_models]
+        cached = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
         return MemoryNeed(
             weights=self._weights(precision) + sum(one.weights for one in drafts),
-            cache=self._cache(precision, context) + sum(one.cache for one in drafts),
+            cache=cached * row_price(self.shape, self._width(precision)).cache
+            + sum(one.cache for one in drafts),
             rows=max(
                 self._rows(precision, context), *(one.rows for one in drafts), 0
             ),  # the models compute one after the other
@@ -193,10 +195,6 @@ class Estimator:
 
     def _width(self, precision: Precision) -> int:
         return activation_bytes(precision, self.device)
-
-    def _cache(self, precision: Precision, context: int) -> int:
-        rows = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
-        return rows * row_price(self.shape, self._width(precision)).cache
 
     def _rows(self, precision: Precision, context: int) -> int:
         """Count the bytes of intermediate results: for reading the prompt or a lookahead step, whichever is

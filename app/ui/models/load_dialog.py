@@ -123,12 +123,9 @@ def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
     models = [Option(load_name(one), one.name) for one in found.installed]
     if chosen and all(one.value != chosen for one in models):
         models.append(Option(chosen, Path(chosen).name))
-    return DraftOptions((NO_DRAFT_MODEL, *models), _known_one(found) if found.known else "")
-
-
-def _known_one(found: DraftModels) -> str:
     is_here = any(one.name == found.known for one in found.installed)
-    return f"{found.known} is known to work well{'.' if is_here else ': download it in Models.'}"
+    known = f"{found.known} is known to work well{'.' if is_here else ': download it in Models.'}"
+    return DraftOptions((NO_DRAFT_MODEL, *models), known if found.known else "")
 
 
 def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
@@ -261,11 +258,9 @@ class LoadActions:
         if form.fit is None or form.fit.verdict == "fits":
             return form
         here = {option.value for option in form.options.quantisation}
-        tried = (self._quantised(form, one) for one in PACKED if one in here)
+        choices = (replace(form.choice, quantisation=one) for one in PACKED if one in here)
+        tried = (self._judged(replace(form, choice=choice)) for choice in choices)
         return next((one for one in tried if one.fit and one.fit.verdict == "fits"), form)
-
-    def _quantised(self, form: LoadForm, quantisation: Quantisation) -> LoadForm:
-        return self._judged(replace(form, choice=replace(form.choice, quantisation=quantisation)))
 
     def _judged(self, form: LoadForm) -> LoadForm:
         return replace(form, fit=self._fit(form.model, form.choice))

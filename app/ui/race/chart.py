@@ -57,6 +57,7 @@ def chart_html(state: RaceState, runs: Sequence[LaneRun]) -> Markup:
     else:
         clock = runs[-1].seconds if runs else 0.0
         lanes = list(_running_lanes(plan, runs, number, clock, length))
+    distance = next((mark for mark in MARKS if length / mark <= 8), length)
     return render_macro(
         TEMPLATE,
         "chart",
@@ -65,7 +66,7 @@ def chart_html(state: RaceState, runs: Sequence[LaneRun]) -> Markup:
         clock=clock_words(clock),
         length=length,
         lanes=lanes,
-        marks=list(_marks(length)),
+        marks=[(f"{tokens / length:.2%}", tokens) for tokens in range(0, length + 1, distance)],
     )
 
 
@@ -152,9 +153,3 @@ def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:
         seconds(run.seconds),
     )
     return list(zip(names, values, strict=True))
-
-
-def _marks(length: int) -> Iterator[tuple[str, int]]:
-    distance = next((mark for mark in MARKS if length / mark <= 8), length)
-    for tokens in range(0, length + 1, distance):
-        yield f"{tokens / length:.2%}", tokens

@@ -112,22 +112,18 @@ def presets_html() -> Markup:
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
     """Return how many rows these sizes take in a step, and their memory; `price` is one row's."""
     rows = largest_step(decoding)
+    window = f"{rows.tree} tree + {rows.window} window, " if rows and rows.window else ""
     return render_macro(
         "settings.html",
         "cost",
         decoder=decoding.decoder,
         total=counted(rows.total, "row") if rows else "",
-        parts=_row_words(rows) if rows else "",
+        parts=f"{window}{counted(rows.read, 'row')} with logits" if rows else "",
         rows=rows,
         tree_share=rows.tree / rows.total if rows else 0.0,
         formula=FORMULAS[decoding.decoder],
         memory=_memory_words(rows, price, model) if rows else "",
     )
-
-
-def _row_words(rows: StepRows) -> str:
-    parts = f"{rows.tree} tree + {rows.window} window, " if rows.window else ""
-    return f"{parts}{counted(rows.read, 'row')} with logits"
 
 
 def _memory_words(rows: StepRows, price: RowPrice | None, model: str) -> str:
