@@ -87,15 +87,10 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
     "a text": lambda file: file.write_bytes(NO_DATABASE),
 }
 COMMANDS = (
-    ("chats", "list"),
-    ("chats", "search", "words"),
-    ("chats", "export"),
-    ("chats", "export", "--markdown"),
-    ("chats", "backup", "copy.sqlite"),
-    ("documents", "list"),
-    ("documents", "list", "--collection", "Sea"),
+    ("chats", "list"), ("chats", "search", "words"), ("chats", "export"), ("chats", "export", "--markdown"),
+    ("chats", "backup", "copy.sqlite"), ("documents", "list"), ("documents", "list", "--collection", "Sea"),
     ("documents", "remove", "1"),
-)
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("harm", DAMAGES)

@@ -68,14 +68,8 @@ LAYERS = {
 }  # fmt: skip
 """The layers of a package: each folder or file may import itself and those before it."""
 LIGHT_MODULES = (
-    "app.ui",
-    "app.api",
-    "app.engine",
-    "app.models_registry",
-    "app.conversation",
-    "app.commands",
-    "app.main",
-)
+    "app.ui", "app.api", "app.engine", "app.models_registry", "app.conversation", "app.commands", "app.main",
+)  # fmt: skip
 MAX_FUNCTION, MAX_FILE = 60, 450
 
 

@@ -27,22 +27,16 @@ NOT_OURS = (
     (r"\b(some|no|any)body\b", 'write "the user" or what it is'),
     (r"\bthe person\b", 'write "the user"'),
     (r"(^|[.;] )Of (a|an|the|its|each|every|several|such|these|those|longer)\b", "begin with the subject"),
-    (
-        r"(^|[.;:] )To [a-z]+ [^,.;:]* (takes?|costs?|sets?|would)\b",
-        'begin with "Reading …", not "To read …"',
-    ),
+    (r"(^|[.;:] )To [a-z]+ [^,.;:]* (takes?|costs?|sets?|would)\b", 'begin with "Reading …", not "To read …"'),
     (r"\blikewise\b", "repeat the words"),
     (r"\bstands? in (a|the|its|their)\b", "name what is there"),
     (r"\bfor one thread( only)?\.", 'write "not thread-safe"'),
     (r"\b(two|the) looks\b|\blooks of\b", 'write "polls" or "checks"'),
-    (
-        r"\b(in|of) (the|its own|their own|another) ([A-Z]\w+ )?form of (a|an|the) \w+",
-        'write "as" or "format"',
-    ),
+    (r"\b(in|of) (the|its own|their own|another) ([A-Z]\w+ )?form of (a|an|the) \w+", 'write "as" or "format"'),
     (r"\bare the most\b", 'write "at most"'),
     (r"\b(stored|kept|read|looked up|counted) apart\b", 'write "separately"'),
     (r"\bcannot be had\b", "say what fails"),
-)
+)  # fmt: skip
 NOT_IN_MESSAGES = tuple(
     pair
     for pair in NOT_OURS

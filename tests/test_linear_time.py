@@ -41,21 +41,16 @@ def hub_id(text: str) -> None:
 
 
 READERS: dict[str, Read] = {
-    "title": title_of,
-    "thought": split_thought,
+    "title": title_of, "thought": split_thought,
     "opened thought": lambda text: split_thought(f"<think>{text}"),
     "quoted passage": quoted,
     "citations": lambda text: unsupported(f"{text} [1]", [text], lambda _claims, _sources: ()),
     "search": lambda text: (chat_search.fts_query(text), chat_search.excerpt("some words", text)),
     "excerpt": lambda text: chat_search.excerpt(text, "word"),
     "excerpt by itself": lambda text: chat_search.excerpt(text, text),
-    "index of chats": spaced,
-    "imported file": library,
-    "stop strings": stops,
-    "hub id": hub_id,
-    "printed": printable,
-    "argument": without_surrogates,
-}
+    "index of chats": spaced, "imported file": library, "stop strings": stops, "hub id": hub_id,
+    "printed": printable, "argument": without_surrogates,
+}  # fmt: skip
 
 
 test_it_takes_linear_time, test_it_takes_linear_time_for_a_megabyte = linear_time_tests(READERS)

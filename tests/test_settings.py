@@ -115,13 +115,7 @@ def test_without_a_file_the_demo_model_is_chosen(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "content",
     [
-        b"",
-        b"\x00\x00\x00",
-        b"\xff\xfe",
-        b"null",
-        b"[]",
-        b"{}",
-        b'{"model": {"name": ""}, "options": {}}',
+        b"", b"\x00\x00\x00", b"\xff\xfe", b"null", b"[]", b"{}", b'{"model": {"name": ""}, "options": {}}',
         b'{"model": {"name": "demo"}, "options": {"stop": null}}',
         b'{"model": {"name": "demo", "from": "a later version"}, "options": {}}',
         b"[" * 100_000,
@@ -129,7 +123,7 @@ def test_without_a_file_the_demo_model_is_chosen(tmp_path: Path) -> None:
         b'{"model": ' + b"1" * 5_000 + b"}",
         b'{"model": {"name": 5}}',
     ],
-)
+)  # fmt: skip
 def test_a_broken_file_is_kept_aside_and_defaults_take_over(tmp_path: Path, content: bytes) -> None:
     file = SettingsFile(tmp_path)
     file.path.write_bytes(content)
@@ -142,21 +136,16 @@ def test_a_broken_file_is_kept_aside_and_defaults_take_over(tmp_path: Path, cont
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
-        ("options", "max_new_tokens", -1),
-        ("options", "max_new_tokens", 7.5),
+        ("options", "max_new_tokens", -1), ("options", "max_new_tokens", 7.5),
         ("options", "max_new_tokens", float("inf")),
         ("options", "max_new_tokens", float("nan")),
-        ("options", "ignore_eos", "yes"),
-        ("options", "stop", "text"),
+        ("options", "ignore_eos", "yes"), ("options", "stop", "text"),
         ("options", "stop", [1]),
         ("model", "context", 10**400),
-        ("model", "offload", "no"),
-        ("library", "is_offline", "false"),
-        ("library", "folders", "/models"),
-        ("library", "downloads_at_once", 1.5),
-        ("chats", "rolling_context", 1),
+        ("model", "offload", "no"), ("library", "is_offline", "false"), ("library", "folders", "/models"),
+        ("library", "downloads_at_once", 1.5), ("chats", "rolling_context", 1),
     ],
-)
+)  # fmt: skip
 def test_impossible_values_count_as_broken(tmp_path: Path, part: str, name: str, value: object) -> None:
     file = SettingsFile(tmp_path)
     file.save(UNUSUAL)

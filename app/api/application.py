@@ -77,13 +77,8 @@ def _model(name: str) -> dict[str, Any]:
 
 
 ROUTERS = (
-    models_router,
-    chat_router,
-    completions_router,
-    embeddings_router,
-    responses_router,
-    messages_router,
-)
+    models_router, chat_router, completions_router, embeddings_router, responses_router, messages_router,
+)  # fmt: skip
 
 
 class RunningApi:

@@ -72,19 +72,13 @@ class ResponsePlan(ChatPlan):
             "id": f"resp_{secrets.token_hex(16)}",
             "object": "response",
             "created_at": int(time()),
-            "status": "in_progress",
-            "background": False,
-            "output": [],
+            "status": "in_progress", "background": False, "output": [],
             "reasoning": {"effort": asked.reasoning and asked.reasoning.effort, "summary": None},
-            "service_tier": "default",
-            "store": False,
-            "truncation": "disabled",
-            "presence_penalty": 0.0,
-            "frequency_penalty": 0.0,
-            "top_logprobs": 0,
+            "service_tier": "default", "store": False, "truncation": "disabled", "presence_penalty": 0.0,
+            "frequency_penalty": 0.0, "top_logprobs": 0,
             **dict.fromkeys(EMPTY),
             **_echoed(asked, model.id),
-        }
+        }  # fmt: skip
         self._number = 0
         self._is_open = False
 

@@ -160,16 +160,10 @@ def macos_entry(launch: Launch, home: Path, version: str) -> MenuEntry:
     contents = bundle / "Contents"
     script = f"#!/bin/sh\nexec {shlex.join(launch.command)}\n"
     properties = {
-        "CFBundleName": "Foresight",
-        "CFBundleDisplayName": "Foresight",
-        "CFBundleIdentifier": BUNDLE,
-        "CFBundleExecutable": "foresight",
-        "CFBundleIconFile": "foresight.icns",
-        "CFBundlePackageType": "APPL",
-        "CFBundleShortVersionString": version,
-        "CFBundleVersion": version,
-        "LSMinimumSystemVersion": "11.0",
-    }
+        "CFBundleName": "Foresight", "CFBundleDisplayName": "Foresight", "CFBundleIdentifier": BUNDLE,
+        "CFBundleExecutable": "foresight", "CFBundleIconFile": "foresight.icns", "CFBundlePackageType": "APPL",
+        "CFBundleShortVersionString": version, "CFBundleVersion": version, "LSMinimumSystemVersion": "11.0",
+    }  # fmt: skip
     return MenuEntry(
         files=(
             MenuFile(contents / "Info.plist", plistlib.dumps(properties)),

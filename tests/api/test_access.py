@@ -16,16 +16,10 @@ from app.errors import SettingsNotSaved
 from tests.api.conftest import KEY
 
 ROUTES = (
-    ("GET", "/v1/models"),
-    ("GET", "/v1/models/demo"),
-    ("GET", "/v1/openapi.json"),
-    ("POST", "/v1/chat/completions"),
-    ("POST", "/v1/completions"),
-    ("POST", "/v1/embeddings"),
-    ("POST", "/v1/responses"),
-    ("OPTIONS", "/v1/chat/completions"),
-    ("GET", "/no/such/route"),
-)
+    ("GET", "/v1/models"), ("GET", "/v1/models/demo"), ("GET", "/v1/openapi.json"),
+    ("POST", "/v1/chat/completions"), ("POST", "/v1/completions"), ("POST", "/v1/embeddings"),
+    ("POST", "/v1/responses"), ("OPTIONS", "/v1/chat/completions"), ("GET", "/no/such/route"),
+)  # fmt: skip
 BEARER = {"Authorization": f"Bearer {KEY}"}
 STRANGERS: dict[str, dict[str, str]] = {
     "no key": {},

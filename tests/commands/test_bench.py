@@ -18,17 +18,9 @@ from tests.commands.scripted import PLAIN, ScriptedDecoders
 
 BOTH: list[DecoderName] = ["plain", "lookahead"]
 FIELDS = {
-    "decoder",
-    "tokens_per_step",
-    "tokens_per_second",
-    "ms_per_step",
-    "rows_per_step",
-    "hit_rate",
-    "speed_vs_plain",
-    "identical",
-    "same_text",
-    "speeds",
-}
+    "decoder", "tokens_per_step", "tokens_per_second", "ms_per_step", "rows_per_step", "hit_rate",
+    "speed_vs_plain", "identical", "same_text", "speeds",
+}  # fmt: skip
 
 
 ONE_SET = (PromptSet("short", (PromptItem("One"), PromptItem("Two"))),)

@@ -23,16 +23,8 @@ from app.errors import StoreNotUsable
 from tests.database.libraries import CHATS, LONG, MESSAGES, PAGE, WHALES, damage, damage_table, make_library
 
 TABLES = (
-    "chat",
-    "message",
-    "preset",
-    "folder",
-    "draft",
-    "collection",
-    "document",
-    "document_text",
-    "passage",
-)
+    "chat", "message", "preset", "folder", "draft", "collection", "document", "document_text", "passage",
+)  # fmt: skip
 LEAF = 0x0D
 INTERIOR, INDEX_INTERIOR, INDEX_LEAF = 0x05, 0x02, 0x0A
 WHOLE = Unread(0, 0, True)

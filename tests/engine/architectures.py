@@ -55,18 +55,10 @@ def architecture(
 
 
 _SHAPE: Settings = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "initializer_range": 0.3,
-    "tie_word_embeddings": False,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": None,
-}
+    "vocab_size": VOCABULARY, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "initializer_range": 0.3, "tie_word_embeddings": False,
+    "bos_token_id": None, "eos_token_id": None, "pad_token_id": None,
+}  # fmt: skip
 
 
 def _build(family: str, seed: int, settings: Settings) -> PreTrainedModel:
@@ -95,19 +87,10 @@ QWEN_EXPERTS: Settings = {
     "shared_expert_intermediate_size": 32,
 }
 DEEPSEEK: Settings = {
-    "num_key_value_heads": 4,
-    "kv_lora_rank": 16,
-    "q_lora_rank": 16,
-    "qk_rope_head_dim": 8,
-    "qk_nope_head_dim": 16,
-    "v_head_dim": 12,
-    "n_routed_experts": 4,
-    "n_group": 1,
-    "topk_group": 1,
-    "num_experts_per_tok": 2,
-    "moe_intermediate_size": 32,
-    "first_k_dense_replace": 1,
-}
+    "num_key_value_heads": 4, "kv_lora_rank": 16, "q_lora_rank": 16, "qk_rope_head_dim": 8,
+    "qk_nope_head_dim": 16, "v_head_dim": 12, "n_routed_experts": 4, "n_group": 1, "topk_group": 1,
+    "num_experts_per_tok": 2, "moe_intermediate_size": 32, "first_k_dense_replace": 1,
+}  # fmt: skip
 _PER_LAYER_INPUT: Settings = {"vocab_size_per_layer_input": VOCABULARY, "hidden_size_per_layer_input": 8}
 _LONGROPE: Settings = {
     "rope_type": "longrope",
@@ -183,16 +166,8 @@ BRANCHING = (
 )
 
 IN_DEPTH = (
-    "llama",
-    "gemma2",
-    "gemma3",
-    "phi3-longrope-32",
-    "gpt2",
-    "gpt-oss",
-    "mixtral",
-    "deepseek-v3",
-    "gemma4",
-)
+    "llama", "gemma2", "gemma3", "phi3-longrope-32", "gpt2", "gpt-oss", "mixtral", "deepseek-v3", "gemma4",
+)  # fmt: skip
 """One of each kind: plain, capped scores, mixed windows, tables that change, learned positions, sinks, experts,
 latent keys, shared caches."""
 

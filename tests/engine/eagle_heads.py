@@ -24,18 +24,12 @@ VOCABULARY, WIDTH, HEADS = 4096, 32, 4
 NAMED = [*range(2048), *range(2900, 3200)]
 """The target's tokens that heads name."""
 LAYER: dict[str, Any] = {
-    "model_type": "llama",
-    "vocab_size": VOCABULARY,
-    "hidden_size": WIDTH,
-    "intermediate_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": HEADS,
-    "num_key_value_heads": HEADS,
+    "model_type": "llama", "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 48,
+    "num_hidden_layers": 1, "num_attention_heads": HEADS, "num_key_value_heads": HEADS,
     "head_dim": WIDTH // HEADS,
-    "max_position_embeddings": 256,
-    "rms_norm_eps": 1e-6,
+    "max_position_embeddings": 256, "rms_norm_eps": 1e-6,
     "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0},
-}
+}  # fmt: skip
 Weights = dict[str, Tensor]
 
 

@@ -37,18 +37,10 @@ SHARPNESS = 0.35
 """Of the taught target's logits: a sampled text is varied, and a greedy one is certain."""
 
 _SHAPE: dict[str, Any] = {
-    "vocab_size": VOCABULARY,
-    "hidden_size": WIDTH,
-    "intermediate_size": 48,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "max_position_embeddings": 256,
-    "initializer_range": 0.3,
-    "num_nextn_predict_layers": 1,
-    "bos_token_id": 0,
-    "eos_token_id": 2,
-    "pad_token_id": 0,
-}
+    "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": 2,
+    "num_attention_heads": 4, "max_position_embeddings": 256, "initializer_range": 0.3,
+    "num_nextn_predict_layers": 1, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0,
+}  # fmt: skip
 _EXPERTS: dict[str, Any] = {
     "num_key_value_heads": 2,
     "head_dim": 8,

@@ -21,14 +21,9 @@ from typing import Any
 import pytest
 
 SHARED_MEMORY = {
-    (7, 5): 65_536,
-    (8, 0): 166_912,
-    (8, 6): 101_376,
-    (8, 9): 101_376,
-    (9, 0): 232_448,
-    (10, 0): 232_448,
+    (7, 5): 65_536, (8, 0): 166_912, (8, 6): 101_376, (8, 9): 101_376, (9, 0): 232_448, (10, 0): 232_448,
     (12, 0): 101_376,
-}
+}  # fmt: skip
 """Bytes that a program may have, by compute capability."""
 
 HOPPER, LAPTOP, TURING = (9, 0), (8, 6), (7, 5)

@@ -44,18 +44,11 @@ def test_a_folder_here_goes_before_a_hub_id_of_the_same_name(
 @pytest.mark.parametrize(
     "path",
     [
-        "~/no-such-model",
-        "~nobody-of-this-name/x",
-        "./no-such-model",
-        "../no/such",
-        "/no/such/model",
-        "models/no/such",
-        r"C:\models\none",
-        r"models\none",
-        "C:/models/none",
+        "~/no-such-model", "~nobody-of-this-name/x", "./no-such-model", "../no/such", "/no/such/model",
+        "models/no/such", r"C:\models\none", r"models\none", "C:/models/none",
         "/" + 5000 * "x",
     ],
-)
+)  # fmt: skip
 def test_a_mistyped_path_is_not_asked_of_the_hub(path: str) -> None:
     with pytest.raises(ModelNotFound, match="does not exist: check the path"):
         locate(path, silent, NOWHERE)

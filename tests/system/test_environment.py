@@ -28,14 +28,8 @@ from tests.models_registry.test_installed_models import CONFIG
 from tests.support.app_process import AppProcess
 
 NETWORK = (
-    "HTTP_PROXY",
-    "HTTPS_PROXY",
-    "ALL_PROXY",
-    "NO_PROXY",
-    "SSL_CERT_FILE",
-    "SSL_CERT_DIR",
-    "SSLKEYLOGFILE",
-)
+    "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", "SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE",
+)  # fmt: skip
 DEAD = "127.0.0.1:9"
 
 

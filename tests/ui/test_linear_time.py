@@ -56,10 +56,7 @@ def coloured(text: str) -> None:
 
 
 READERS: dict[str, Read] = {
-    "reply": reply_html,
-    "question": typed_html,
-    "live markdown": live_markdown,
-    "live reply": live_reply,
+    "reply": reply_html, "question": typed_html, "live markdown": live_markdown, "live reply": live_reply,
     "live code": live_code,
     "formula": lambda text: formula_html(text, text, True),
     "code": code("python"),
@@ -67,12 +64,10 @@ READERS: dict[str, Read] = {
     "code in C#": code("csharp"),
     "code in HTML": code("html"),
     "code of an unknown language": lambda text: code_html(text, text),
-    "citations": cited,
-    "token colours": coloured,
-    "file name": file_name,
+    "citations": cited, "token colours": coloured, "file name": file_name,
     "file": lambda text: file_html(text, text),
     "visible tokens": visible,
-}
+}  # fmt: skip
 
 
 test_it_takes_linear_time, test_it_takes_linear_time_for_a_megabyte = linear_time_tests(READERS, TIME_LIMIT)

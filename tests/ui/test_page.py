@@ -27,28 +27,18 @@ from tests.ui.conftest import key_of
 SECONDS = 300.0
 UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
 CLOSED = (
-    ("GET", "/gradio_api/file=/etc/passwd"),
-    ("GET", "/gradio_api/file/etc/passwd"),
+    ("GET", "/gradio_api/file=/etc/passwd"), ("GET", "/gradio_api/file/etc/passwd"),
     ("GET", "/gradio_api/proxy=http://127.0.0.1:9/"),
-    ("POST", "/gradio_api/run/add_files"),
-    ("POST", "/gradio_api/api/add_files"),
-    ("POST", "/gradio_api/call/add_files"),
-    ("POST", "/gradio_api/component_server"),
-    ("POST", "/gradio_api/process_recording"),
-    ("POST", "/gradio_api/reset"),
-    ("POST", "/gradio_api/vibe-edit"),
-    ("GET", "/gradio_api/info"),
-    ("GET", "/gradio_api/openapi.json"),
+    ("POST", "/gradio_api/run/add_files"), ("POST", "/gradio_api/api/add_files"),
+    ("POST", "/gradio_api/call/add_files"), ("POST", "/gradio_api/component_server"),
+    ("POST", "/gradio_api/process_recording"), ("POST", "/gradio_api/reset"), ("POST", "/gradio_api/vibe-edit"),
+    ("GET", "/gradio_api/info"), ("GET", "/gradio_api/openapi.json"),
     ("GET", "/gradio_api/deep_link?session_hash=x"),
     ("GET", "/gradio_api/stream/a/0/1/playlist-file"),
-    ("GET", "/gradio_api/token"),
-    ("GET", "/gradio_api/runs"),
+    ("GET", "/gradio_api/token"), ("GET", "/gradio_api/runs"),
     ("GET", "/gradio_api/custom_component/1/client/component/index.js"),
-    ("GET", "/monitoring/summary"),
-    ("GET", "/openapi.json"),
-    ("POST", "/login"),
-    ("GET", "/manifest.json"),
-)
+    ("GET", "/monitoring/summary"), ("GET", "/openapi.json"), ("POST", "/login"), ("GET", "/manifest.json"),
+)  # fmt: skip
 """Routes of Gradio's that the page does not ask for."""
 TALKATIVE = {
     "file", "image", "video", "audio", "gallery", "dataframe", "multimodaltextbox", "fileexplorer",

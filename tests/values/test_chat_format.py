@@ -11,18 +11,12 @@ EFFORTS = ChatFormat(modes=(ThinkingMode("medium"), ThinkingMode("low"), Thinkin
 @pytest.mark.parametrize(
     ("chat_format", "level", "nearest"),
     [
-        (SWITCH, "default", "on"),
-        (SWITCH, "off", "off"),
-        (SWITCH, "minimal", "off"),
-        (SWITCH, "low", "on"),
-        (SWITCH, "max", "on"),
-        (EFFORTS, "off", "low"),
-        (EFFORTS, "on", "medium"),
-        (EFFORTS, "high", "high"),
+        (SWITCH, "default", "on"), (SWITCH, "off", "off"), (SWITCH, "minimal", "off"), (SWITCH, "low", "on"),
+        (SWITCH, "max", "on"), (EFFORTS, "off", "low"), (EFFORTS, "on", "medium"), (EFFORTS, "high", "high"),
         (EFFORTS, "max", "high"),
         (ChatFormat(), "high", "default"),
     ],
-)
+)  # fmt: skip
 def test_a_level_stands_for_the_nearest_that_the_template_has(
     chat_format: ChatFormat, level: ThinkingLevel, nearest: ThinkingLevel
 ) -> None:

@@ -40,18 +40,13 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
 @pytest.mark.parametrize(
     ("address", "warns"),
     [
-        ("http://example.com/v1", True),
-        ("http://8.8.8.8:8000/v1", True),
-        ("https://example.com/v1", False),
-        ("http://localhost:8000/v1", False),
-        ("http://10.1.2.3:8000/v1", False),
-        ("http://100.100.1.2:8000/v1", False),
-        ("http://gpu-box:8000/v1", False),
-        ("http://box.local:8000/v1", False),
-        ("http://[fd00::1]:8000/v1", False),
+        ("http://example.com/v1", True), ("http://8.8.8.8:8000/v1", True), ("https://example.com/v1", False),
+        ("http://localhost:8000/v1", False), ("http://10.1.2.3:8000/v1", False),
+        ("http://100.100.1.2:8000/v1", False), ("http://gpu-box:8000/v1", False),
+        ("http://box.local:8000/v1", False), ("http://[fd00::1]:8000/v1", False),
         ("http://[2606:4700::1111]/v1", True),
     ],
-)
+)  # fmt: skip
 def test_an_open_connection_beyond_the_private_network_is_warned_of(address: str, warns: bool) -> None:
     assert Server(address).warning.startswith("The connection to ") == warns
 

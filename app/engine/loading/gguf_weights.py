@@ -55,17 +55,12 @@ NAMES = (
     (r"shared_mlp\.output_linear$", "ffn_down"),
     (r"shared_experts\.(gate|up|down)_proj$", r"ffn_\1_shexp"),
     (r"(pre_ff_layernorm|ffn_norm)$", "ffn_norm"),
-    (r"(attn|ffn)_sub_norm$", r"\1_sub_norm"),
-    (r"linear_attn\.in_proj_qkvz$", "attn_qkvz"),
-    (r"\.dt$", "ssm_dt"),
-    (r"mixer\.A_log$", "ssm_a"),
-    (r"mixer\.D$", "ssm_d"),
-    (r"mixer\.(conv1d|norm)$", r"ssm_\1"),
-    (r"mixer\.(in|out)_proj$", r"ssm_\1"),
-    (r"mixer\.([qkv])_proj$", r"attn_\1"),
-    (r"mixer\.o_proj$", "attn_output"),
+    (r"(attn|ffn)_sub_norm$", r"\1_sub_norm"), (r"linear_attn\.in_proj_qkvz$", "attn_qkvz"),
+    (r"\.dt$", "ssm_dt"), (r"mixer\.A_log$", "ssm_a"), (r"mixer\.D$", "ssm_d"),
+    (r"mixer\.(conv1d|norm)$", r"ssm_\1"), (r"mixer\.(in|out)_proj$", r"ssm_\1"),
+    (r"mixer\.([qkv])_proj$", r"attn_\1"), (r"mixer\.o_proj$", "attn_output"),
     (r"mixer\.(up|down)_proj$", r"ffn_\1"),
-)
+)  # fmt: skip
 """Names of modules that gguf-py's table lacks, each with its name in GGUF files on the hub."""
 JOINED: Mapping[str, Sequence[str]] = {
     "ffn_gate_up_exps": ("ffn_gate_exps", "ffn_up_exps"),

@@ -23,24 +23,12 @@ _GAP = re.compile(r"\s{200}")
 """Code with this much white space keeps one colour, because lexers for C rescan it from each position in it."""
 
 KINDS: dict[_TokenType, str] = {
-    Token.Keyword: "k",
-    Token.Keyword.Constant: "n",
-    Token.Name.Builtin: "b",
-    Token.Name.Function: "f",
-    Token.Name.Class: "f",
-    Token.Name.Decorator: "f",
-    Token.Name.Tag: "k",
-    Token.Name.Attribute: "b",
-    Token.Name.Exception: "b",
-    Token.Literal.String: "s",
-    Token.Literal.Number: "n",
-    Token.Operator.Word: "k",
-    Token.Comment: "c",
-    Token.Comment.Preproc: "b",
-    Token.Generic.Heading: "f",
-    Token.Generic.Deleted: "d",
+    Token.Keyword: "k", Token.Keyword.Constant: "n", Token.Name.Builtin: "b", Token.Name.Function: "f",
+    Token.Name.Class: "f", Token.Name.Decorator: "f", Token.Name.Tag: "k", Token.Name.Attribute: "b",
+    Token.Name.Exception: "b", Token.Literal.String: "s", Token.Literal.Number: "n", Token.Operator.Word: "k",
+    Token.Comment: "c", Token.Comment.Preproc: "b", Token.Generic.Heading: "f", Token.Generic.Deleted: "d",
     Token.Generic.Inserted: "i",
-}
+}  # fmt: skip
 """The kinds of words that have a colour, with their classes in assets/ui/chat.css."""
 
 

@@ -119,20 +119,13 @@ log = logging.getLogger(__name__)
 # WebSocket to the page's own address as 'self'.
 CONTENT_SECURITY_POLICY = "; ".join(
     (
-        "default-src 'self'",
-        "connect-src 'self'{sockets}",
+        "default-src 'self'", "connect-src 'self'{sockets}",
         "script-src 'self' 'unsafe-inline' 'unsafe-eval'",
-        "style-src 'self' 'unsafe-inline'",
-        "img-src 'self' data: blob:",
-        "font-src 'self' data:",
-        "media-src 'self' blob:",
-        "worker-src 'self' blob:",
-        "object-src 'none'",
-        "base-uri 'self'",
-        "form-action 'self'",
-        "frame-ancestors 'none'",
+        "style-src 'self' 'unsafe-inline'", "img-src 'self' data: blob:", "font-src 'self' data:",
+        "media-src 'self' blob:", "worker-src 'self' blob:", "object-src 'none'", "base-uri 'self'",
+        "form-action 'self'", "frame-ancestors 'none'",
     )
-)
+)  # fmt: skip
 SECURITY_HEADERS = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",

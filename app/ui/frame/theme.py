@@ -52,20 +52,12 @@ COLOURS: Mapping[str, tuple[str, str]] = {
 }
 """The colours of the light page and of the dark page, by Gradio's names."""
 SHAPES = {
-    "block_border_width": "0px",
-    "block_padding": "0px",
-    "block_shadow": "none",
-    "block_label_border_width": "0px",
-    "block_title_text_size": "0.8125rem",
-    "block_title_text_weight": "500",
-    "block_info_text_size": "0.75rem",
-    "input_radius": "10px",
-    "input_shadow": "none",
-    "button_large_radius": "10px",
-    "button_large_text_weight": "550",
-    "button_border_width": "1px",
+    "block_border_width": "0px", "block_padding": "0px", "block_shadow": "none",
+    "block_label_border_width": "0px", "block_title_text_size": "0.8125rem", "block_title_text_weight": "500",
+    "block_info_text_size": "0.75rem", "input_radius": "10px", "input_shadow": "none",
+    "button_large_radius": "10px", "button_large_text_weight": "550", "button_border_width": "1px",
     "layout_gap": "14px",
-}
+}  # fmt: skip
 
 
 def make_theme() -> Base:

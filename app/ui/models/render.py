@@ -40,14 +40,9 @@ STATES: dict[DownloadState, str] = {
 DELETABLE = ("hub", "hub-gguf")
 """Origins of models that Foresight may delete, which are those in the hub's cache."""
 ORIGINS = {
-    "demo": "part of Foresight",
-    "hub": "Hugging Face cache",
-    "folder": "your folder",
-    "hub-gguf": "Hugging Face cache",
-    "lm-studio": "LM Studio",
-    "ollama": "Ollama",
-    "llama.cpp": "llama.cpp",
-}
+    "demo": "part of Foresight", "hub": "Hugging Face cache", "folder": "your folder",
+    "hub-gguf": "Hugging Face cache", "lm-studio": "LM Studio", "ollama": "Ollama", "llama.cpp": "llama.cpp",
+}  # fmt: skip
 
 
 class ModelsRenderer:

@@ -6,15 +6,9 @@ from app.engine.machine.device_plan import ALONE, RankPlan, TorchrunRank, plan_o
 from app.errors import BadOption
 
 ENVIRONMENT = {
-    "TORCHELASTIC_RUN_ID": "none",
-    "TORCHELASTIC_USE_AGENT_STORE": "True",
-    "TORCHELASTIC_RESTART_COUNT": "0",
-    "RANK": "1",
-    "WORLD_SIZE": "2",
-    "LOCAL_WORLD_SIZE": "2",
-    "MASTER_ADDR": "127.0.0.1",
-    "MASTER_PORT": "29500",
-}
+    "TORCHELASTIC_RUN_ID": "none", "TORCHELASTIC_USE_AGENT_STORE": "True", "TORCHELASTIC_RESTART_COUNT": "0",
+    "RANK": "1", "WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "29500",
+}  # fmt: skip
 
 
 def test_devices_are_cards_by_number_or_the_cpu() -> None:

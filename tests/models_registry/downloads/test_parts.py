@@ -48,25 +48,17 @@ FAILED = DownloadFailed("ModelGated", "org/x is gated: accept its terms.")
         ("http://127.0.0.1:8000/org/name", HubId("org/name")),
         ("org/name:a.Q8_0.gguf", HubId("org/name", "", "a.Q8_0.gguf")),
         ("org/name:a.gguf@v1", HubId("org/name", "v1", "a.gguf")),
-        (
-            "https://huggingface.co/org/name/blob/main/a-Q4_K_M.gguf",
-            HubId("org/name", "main", "a-Q4_K_M.gguf"),
-        ),
+        ("https://huggingface.co/org/name/blob/main/a-Q4_K_M.gguf", HubId("org/name", "main", "a-Q4_K_M.gguf")),
         ("https://huggingface.co/org/name/resolve/main/x/a.gguf", HubId("org/name", "main", "x/a.gguf")),
-        ("org/name:a.bin", None),
-        ("org/name:../a.gguf", None),
+        ("org/name:a.bin", None), ("org/name:../a.gguf", None),
         ("https://huggingface.co/datasets/org/name", None),
         ("https://hub.example/org/name", None),
         ("https://huggingface.co.evil.example/org/name", None),
         ("https://huggingface.co/org/name/tree/..", None),
-        ("org/name@../../x", None),
-        ("org/name@/etc/x", None),
-        ("file:///org/name", None),
-        ("org", None),
-        ("../org/name", None),
-        ("", None),
+        ("org/name@../../x", None), ("org/name@/etc/x", None), ("file:///org/name", None), ("org", None),
+        ("../org/name", None), ("", None),
     ],
-)
+)  # fmt: skip
 def test_what_is_pasted_names_a_model_or_nothing(text: str, expected: HubId | None) -> None:
     assert parse_hub_id(text, "http://127.0.0.1:8000") == expected
 

@@ -155,16 +155,10 @@ def test_formulas_within_a_line(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "$$x^2$$",
-        "$$\nx^2\n$$",
-        r"\[x^2\]",
-        "\\[\nx^2\n\\]",
-        "so\n$$\nx^2\n$$\nand",
-        "- a\n  $$\n  x^2\n  $$",
-        "so $$x^2$$.",
-        "$$\n- x^2\n+ 1\n$$",
+        "$$x^2$$", "$$\nx^2\n$$", r"\[x^2\]", "\\[\nx^2\n\\]", "so\n$$\nx^2\n$$\nand", "- a\n  $$\n  x^2\n  $$",
+        "so $$x^2$$.", "$$\n- x^2\n+ 1\n$$",
     ],
-)
+)  # fmt: skip
 def test_formulas_on_their_own(text: str) -> None:
     html = render(text)
     assert '<math display="block" dir="ltr">' in html
