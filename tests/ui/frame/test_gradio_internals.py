@@ -18,6 +18,11 @@ USED = (
         "await self.preprocess_data(block_fn,",
         "events are checked in preprocess_data",
     ),
+    (
+        routes.mount_gradio_app,
+        "blocks.config = blocks.get_config_file()",
+        "the page's configuration is made when it is mounted",
+    ),
     (processing_utils, "not blocks.has_launched", "a file's folder is checked once has_launched is set"),
     (state_holder, "blocks.state_session_capacity", "sessions are kept up to state_session_capacity"),
     (queueing.Queue, "asyncio.sleep(self.sleep_when_free)", "the queue waits for sleep_when_free"),
