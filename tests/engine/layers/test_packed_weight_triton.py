@@ -131,8 +131,11 @@ def test_weights_of_different_forms_are_not_joined() -> None:
     )  # the first has a tile that is not full
 
 
-@pytest.mark.parametrize("kernel", (PackedInt8Linear, PackedInt4Linear))
-@pytest.mark.parametrize("dtype", (torch.float16, torch.float32), ids=str)
+@pairwise(
+    kernel={"int8": PackedInt8Linear, "int4": PackedInt4Linear},
+    dtype=named((torch.float16, torch.float32)),
+    deep=(),
+)
 def test_quantised_layers_multiply_by_packed_weights(
     kernel: type[PackedInt8Linear], dtype: torch.dtype
 ) -> None:
