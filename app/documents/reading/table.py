@@ -8,7 +8,7 @@ would have numbers without names.
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from itertools import count, islice, zip_longest
+from itertools import count, islice, pairwise, zip_longest
 from pathlib import Path
 
 from app.documents.reading.files import TextFileReader
@@ -21,6 +21,7 @@ ROWS = 500
 """Rows of a message."""
 TRIED = 20
 """Rows at the beginning of which one may name the columns."""
+YEAR = re.compile(r"(?:19|20)\d\d")
 COLUMN = re.compile(r"\s*[^\W\d].*", re.DOTALL)
 """A column's name begins with a letter; a first row with anything else has values, too."""
 
@@ -56,7 +57,12 @@ def in_pieces(lines: Iterator[str]) -> Iterator[TextPiece]:
 
 
 def _names_columns(row: list[str]) -> bool:
-    return len(row) > 1 and all(COLUMN.fullmatch(one.strip()) for one in row)
+    """Returns whether these are names, which may end with a row of years: "Item", "2025", "2026"."""
+    years = [int(one) for one in row[1:] if YEAR.fullmatch(one)]
+    is_series = len(years) > 1 and all(abs(one - other) == 1 for one, other in pairwise(years))
+    return len(row) > 1 and all(
+        COLUMN.fullmatch(one.strip()) or (is_series and YEAR.fullmatch(one)) for one in row
+    )
 
 
 def _rows(text: str) -> Iterator[list[str]]:

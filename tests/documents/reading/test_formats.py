@@ -10,6 +10,7 @@ import pytest
 import xlsxwriter
 from pptx import Presentation
 
+from app.documents.reading.table import labelled
 from app.errors import DocumentUnreadable
 from tests.documents import files
 from tests.documents.reading.test_reading import read
@@ -150,6 +151,21 @@ def test_each_value_of_a_spreadsheet_has_the_name_of_its_column(tmp_path: Path) 
     assert text.endswith("\n\n# Rooms\n\nElm; 3\n\n") and notes == []
     open_sheet(tmp_path / "cities.ods")
     assert read(tmp_path / "cities.ods")[0] == "# Cities\n\ncity: Köln; code: 50667\n\n"
+
+
+@pytest.mark.parametrize(
+    ("rows", "text"),
+    [
+        ([["Item", "2025", "2026"], ["Rent", "700", "740"]], "Item: Rent; 2025: 700; 2026: 740"),
+        ([["Ada", "1985", "2003"], ["Bo", "1990", "2001"]], "Ada; 1985; 2003 Bo; 1990; 2001"),
+        (
+            [["Costs", ""], ["", "May"], ["Item", "Sum", ""], ["Rent", "740", "due"]],
+            "Costs May Item: Rent; Sum: 740; due",
+        ),
+    ],
+)
+def test_names_of_columns_are_told_from_values(rows: list[list[str]], text: str) -> None:
+    assert " ".join(labelled(rows)) == text
 
 
 def test_what_a_rich_text_loses_is_told(tmp_path: Path) -> None:
