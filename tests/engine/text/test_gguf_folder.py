@@ -25,6 +25,7 @@ from app.engine.text.sandbox import Sandbox
 from app.errors import ModelBroken, ModelTooLarge
 from app.system.machine import ram
 from app.values.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
+from tests.engine.loading.test_gguf_packing import read
 from tests.engine.tiny import tiny_config
 from tests.gguf_models import tiny_llama, write_gguf
 from tests.models_registry.model_files import write
@@ -49,19 +50,20 @@ def loaded(places: tuple[ModelFolder, Path]) -> LoadedModel:
     return load(places[0], CPU, None, places[1])
 
 
-def same_weights(folder: ModelFolder, model: PreTrainedModel, cache: Path) -> None:
-    with unpacked(folder, cache) as whole:
-        found = read_weights(whole, AutoConfig.from_pretrained(whole.path), torch.float32, {}).state_dict()
-    assert set(found) == set(model.state_dict())
+def assert_same_weights(found: PreTrainedModel, model: PreTrainedModel) -> None:
+    weights = found.state_dict()
+    assert set(weights) == set(model.state_dict())
     for name, weight in model.state_dict().items():
-        assert torch.equal(found[name], weight), name
+        assert torch.equal(weights[name], weight), name
 
 
 def test_a_files_weights_tokenizer_and_template_are_the_models_own(
     places: tuple[ModelFolder, Path], loaded: LoadedModel
 ) -> None:
     model = loaded.runner.model  # type: ignore[attr-defined]
-    same_weights(places[0], tiny_llama(), places[1])
+    with unpacked(*places) as whole:
+        config = AutoConfig.from_pretrained(whole.path)
+        assert_same_weights(read_weights(whole, config, torch.float32, {}), tiny_llama())
     assert loaded.can_draft and loaded.info.name == "tiny" and loaded.info.context == 256
     assert loaded.eos_ids == {0, 2}
     assert not hasattr(model.config, "quantization_config") and not getattr(model, "is_quantized", False)
@@ -81,8 +83,7 @@ def test_a_files_weights_tokenizer_and_template_are_the_models_own(
     ),
 )
 def test_other_architectures_are_read_to_the_bit(model: PreTrainedModel, tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "other.gguf", model)
-    same_weights(ModelFolder(file, name="other"), model, tmp_path)
+    assert_same_weights(read(write_gguf(tmp_path / "other.gguf", model)), model)
 
 
 def test_text_is_the_same_with_lookahead_on_and_off(places: tuple[ModelFolder, Path], tmp_path: Path) -> None:
