@@ -112,6 +112,5 @@ def _tensors(shape: ModelConfig, entry: CatalogueEntry, experts: int) -> Iterato
         yield Tensor("experts.weight", "BF16", (1, experts, 1))  # not a matrix, so it is not quantised
     tables = shape.embedding * (1 if shape.is_tied else 2)
     rows, rest = divmod(entry.parameters - tables - experts, shape.hidden)
-    name = "layers.conv.weight" if entry.kind == "hybrid" else "layers.weight"
-    yield Tensor(name, "BF16", (rows, shape.hidden))
+    yield Tensor("layers.weight", "BF16", (rows, shape.hidden))
     yield Tensor("norm.weight", "BF16", (rest,))

@@ -113,12 +113,12 @@ def test_a_model_is_judged_in_the_form_that_is_fastest_here_if_it_can_be_read_fo
     assert [(one.quantisation, one.precision) for one in others] == [("none", "bfloat16")] * 3
 
 
-def test_hybrids_and_mixtures_are_not_quantised_automatically() -> None:
+def test_mixtures_are_not_quantised_automatically() -> None:
     memory = Memory("cpu", 900 * GIB, 900 * GIB)
     for one in CATALOGUE:
         fast = replace(one, estimator=replace(one.estimator, is_fast=True))
         judged = fast.fit(memory, "bfloat16", 4096, is_automatic=True)
-        assert (judged.quantisation == "int8") == (one.entry.kind == "dense"), one.entry.repo
+        assert (judged.quantisation == "int8") == (one.entry.kind != "mixture"), one.entry.repo
 
 
 def test_what_is_recommended_does_not_depend_on_what_is_free() -> None:

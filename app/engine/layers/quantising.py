@@ -36,9 +36,9 @@ from app.engine.layers.quantised_layers import (
     TiledInt8Linear,
     stands_for,
 )
+from app.engine.layers.recurrent_layers import calls_its_linears
 from app.engine.machine.device_faults import fault_found, refused_because
 from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
-from app.engine.runner.kv_cache import layer_windows
 from app.errors import BadOption
 from app.system.machine import multiplies_int8_fast, ram
 from app.values.messages import ModelChoice
@@ -186,8 +186,8 @@ def _linears(
     model: PreTrainedModel, quantisation: Quantisation
 ) -> Iterator[tuple[nn.Module, str, int, bool]]:
     """Yield each Linear to quantise: its parent, name and bits, and whether the embedding has its weight."""
-    if not layer_windows(model.config.get_text_config(decoder=True)):
-        return  # recurrent layers also read the weights of their Linears directly
+    if not calls_its_linears(model):
+        return
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     embedding = model.get_input_embeddings()
     for parent in model.modules():

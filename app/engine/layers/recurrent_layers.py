@@ -28,7 +28,7 @@ from torch.nn.functional import silu, softplus
 from transformers import PreTrainedModel
 from transformers.activations import ACT2FN
 
-from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.kv_cache import BlockCache, block_cache, layer_windows
 from app.engine.runner.recurrent_state import RecurrentLayer, StateAfter
 
 Function = Callable[..., Any]
@@ -214,6 +214,7 @@ _REPLACED: dict[str, Function] = {
 }
 """transformers' functions by name, and ours, which get theirs as the first argument."""
 
+_KNOWN = frozenset(("torch_chunk_gated_delta_rule", "mamba2_chunk_scan"))
 _MARKS = frozenset(("update_conv_state", "update_recurrent_state"))
 """Methods of a cache that only recurrent layers call."""
 
@@ -250,6 +251,22 @@ def read_trees(model: PreTrainedModel) -> None:
 
     Whether they do it right is for a trial to find out: a recurrence without a function here raises an error."""
     for path, module in list(model.named_modules()):
-        code = getattr(unwrap(type(module).forward), "__code__", None)
-        if code and not _MARKS.isdisjoint(code.co_names):
+        if not _MARKS.isdisjoint(_names(module)):
             model.set_submodule(path, RecurrentMixer(module))
+
+
+def calls_its_linears(model: PreTrainedModel) -> bool:
+    """Return whether all layers call their Linears, so that these may be replaced.
+
+    Recurrent layers of other kinds than those of this module also read the weights of their Linears."""
+    config = model.config.get_text_config(decoder=True)
+    if not block_cache(config).is_recurrent:
+        return bool(layer_windows(config))
+    used = [names for module in model.modules() if not _MARKS.isdisjoint(names := _names(module))]
+    return all("update_recurrent_state" not in names or _KNOWN & names for names in used)
+
+
+def _names(module: nn.Module) -> frozenset[str]:
+    """Return the names that a module's forward uses."""
+    code = getattr(unwrap(type(module).forward), "__code__", None)
+    return frozenset(code.co_names if code else ())

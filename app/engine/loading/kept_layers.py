@@ -15,7 +15,7 @@ from transformers import PreTrainedModel
 from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedLinear, dense
 from app.engine.layers.packed_weight import Numbers, PackedWeight
 from app.engine.layers.quantised_layers import TRIED, stands_for
-from app.engine.runner.kv_cache import layer_windows
+from app.engine.layers.recurrent_layers import calls_its_linears
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +32,8 @@ class KeptWeight:
 
 
 def packable(model: PreTrainedModel) -> dict[str, tuple[int, int]]:
-    """Return the shapes of the weights that can stay packed, by their names: those of Linears and of the embedding.
-
-    Recurrent layers also read the weights of their Linears directly, so a model with such layers has none."""
-    if not layer_windows(model.config.get_text_config(decoder=True)):
+    """Return the shapes of the weights that can stay packed, those of Linears and the embedding, by their names."""
+    if not calls_its_linears(model):
         return {}
     embedding = model.get_input_embeddings()
     matrices = (

@@ -33,9 +33,9 @@ from app.engine.layers.model_trial import (
     trial_blocks,
 )
 from app.engine.layers.packing import pack_weights
+from app.engine.layers.recurrent_layers import calls_its_linears
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import rounding_of, tolerance_of
-from app.engine.runner.kv_cache import layer_windows
 from app.engine.runner.model_config import Rotary, heads_of, rotary_of
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.prefix_cache import PrefixCache, share_of_free
@@ -79,7 +79,7 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
         machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(config, model.dtype))
     reason = reason_against_trees(model, SDPA.attend)
-    if layer_windows(config):  # recurrent layers also read the weights of their Linears directly
+    if calls_its_linears(model):
         pack_weights(model)
     if reason:
         return run_in_chains(model, context, reason)

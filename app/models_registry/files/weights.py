@@ -30,9 +30,12 @@ NUMBERED = re.compile(r"\.(\d{1,6})\.")
 PACKED_PAIRS = "_blocks"
 """The end of the names of tensors in MXFP4, which have two numbers in a byte."""
 SINKS = ".sinks"
-RECURRENT = re.compile(r"mamba|ssm_|linear_attn|A_log|\.conv|conv1d|time_mix|shortconv|rg_lru")
+RECURRENT = re.compile(
+    r"\.x_proj|\.dt_proj|ssm_x\.|ssm_dt\.weight|time_mix|rg_lru|forget_gate|f_a_proj|ssm_f_a|sconv|conv_qk"
+)
 EXPERTS = re.compile(r"expert|_exps")
-"""Parts of the names of tensors in recurrent layers, and of experts, which transformers stacks in one tensor."""
+"""Parts of the names of tensors in recurrent layers that read the weights of their Linears directly, and of
+experts, which transformers stacks in one tensor."""
 EMBEDDINGS = ".embed_tokens.weight"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
@@ -70,7 +73,7 @@ class Weights:
 
     @property
     def quantisable(self) -> int:
-        """Number of parameters that can be quantised: no stacked experts, 0 if any layer is recurrent."""
+        """Number of parameters that can be quantised: no stacked experts, 0 if a recurrent layer forbids it."""
         if any(RECURRENT.search(one.name) for one in self.tensors):
             return 0
         return sum(

@@ -53,7 +53,7 @@ from app.values.model import Memory
 from app.values.quantisation import Quantisation, model_bytes
 from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
-from tests.engine.recurrent_architectures import RECURRENT
+from tests.engine.recurrent_architectures import RECURRENT, TREES
 from tests.engine.replies import GREEDY, numbers, says_plainly, with_pool, write
 from tests.engine.replies import load as load_made
 from tests.engine.tiny import DEMO, STORIES
@@ -66,7 +66,8 @@ SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
 QUESTIONS = ("Hello, who are you?", "How do I list the files of a folder?")
 KINDS: tuple[Quantisation, ...] = ("int8", "int4")
 
-BY_DEFAULT = covering([("llama", "gemma2", "gpt2", "deepseek-v3"), KINDS], deep=())
+HYBRIDS = ("qwen3.5", "falcon-h1", "lfm2", "nemotron-h")
+BY_DEFAULT = covering([("llama", "gemma2", "gpt2", "deepseek-v3", *HYBRIDS), KINDS], deep=())
 
 both_kinds = pytest.mark.parametrize("quantisation", KINDS)
 
@@ -264,7 +265,7 @@ def test_lookahead_writes_what_plain_writes_also_when_a_prefix_is_reused(
         assert loaded.runner.reused >= len(prompt) + 29
 
 
-@tiered(lambda *ids: ids in BY_DEFAULT, architecture=named(BRANCHING), quantisation=named(KINDS))
+@tiered(lambda *ids: ids in BY_DEFAULT, architecture=named((*BRANCHING, *TREES)), quantisation=named(KINDS))
 def test_every_architecture_keeps_its_promise_when_quantised(
     architecture: Architecture, quantisation: Quantisation
 ) -> None:
