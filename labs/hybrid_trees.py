@@ -39,13 +39,13 @@ from app.engine.sampling.sampling import make_sampler
 from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, ModelChoice, Sampling
 
-LENGTH, BATCH, CONTEXT = 256, 16, 1024
+LENGTH, BATCH, CONTEXT = 256, 8, 1024
 PROMPT, REPLY = 40, 160
 SHARED = {
-    "hidden_size": 128,
+    "hidden_size": 64,
     "num_hidden_layers": 4,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 1,
     "max_position_embeddings": CONTEXT,
     "bos_token_id": 1,
     "eos_token_id": 2,
@@ -103,15 +103,15 @@ def untrained(vocabulary: int) -> dict[str, PreTrainedModel]:
     """Make both models with about the same number of parameters."""
     hybrid = Qwen3_5TextConfig(
         vocab_size=vocabulary,
-        intermediate_size=320,
+        intermediate_size=160,
         head_dim=32,
-        linear_num_key_heads=4,
-        linear_num_value_heads=4,
+        linear_num_key_heads=2,
+        linear_num_value_heads=2,
         linear_key_head_dim=32,
         linear_value_head_dim=32,
         **SHARED,
     )
-    transformer = LlamaConfig(vocab_size=vocabulary, intermediate_size=384, **SHARED)
+    transformer = LlamaConfig(vocab_size=vocabulary, intermediate_size=208, **SHARED)
     return {"hybrid": Qwen3_5ForCausalLM(hybrid), "transformer": LlamaForCausalLM(transformer)}
 
 

@@ -16,6 +16,7 @@ import logging
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
+from inspect import signature
 from itertools import chain
 from math import inf
 from typing import Any, TypeVar
@@ -39,7 +40,7 @@ from app.engine.layers.fused_modules import (
 from app.engine.layers.products import JoinedProduct, SeparateProducts
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close
-from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, block_cache
 from app.engine.runner.runner import run_block
 
 log = logging.getLogger(__name__)
@@ -198,7 +199,8 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     names = ("variance_epsilon", "eps", "epsilon")  # the names that classes use
     eps = next((one for name in names if isinstance(one := getattr(module, name, None), float)), 0.0)
     is_leaf = not any(True for _ in module.children()) and len(list(module.parameters())) == 1
-    if not (eps and is_leaf):
+    takes_rows_alone = len(signature(module.forward).parameters) == 1  # a gated norm takes the gate, too
+    if not (eps and is_leaf and takes_rows_alone):
         return None
     weight = getattr(module, "weight", None)  # a quantised layer's property dequantises its weight
     if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
@@ -322,7 +324,7 @@ def captured_calls(
 
     hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
     try:
-        run_block(model, BlockCache(), chain_block(TEXT, 0, wanted=(0,)), attend)
+        run_block(model, block_cache(model.config), chain_block(TEXT, 0, wanted=(0,)), attend)
     finally:
         for hook in hooks:
             hook.remove()

@@ -285,7 +285,9 @@ class BlockCache(Cache):
         """Return the slots for a layer's states of this shape, for kernels that write states themselves."""
         while len(self.layers) <= layer:
             self.layers.append(_Layer(self._room))
-        return self._rows[layer].slots_for(key_states, value_states)
+        rows = self.layers[layer]
+        assert isinstance(rows, _Layer)
+        return rows.slots_for(key_states, value_states)
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep these rows of the newest block, in this order, and forget its other rows."""

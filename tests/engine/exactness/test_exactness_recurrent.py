@@ -6,11 +6,14 @@ from itertools import islice
 
 import pytest
 
+from app.engine.attention import register
+from app.engine.cpu_kernels import cpu_kernels
+from app.engine.loading.kernel_choice import choose_kernels
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
-from app.values.messages import Decoding
-from tests.engine.architectures import OWN_ATTENTION, WINDOW, Architecture
+from app.values.messages import AttentionChoice, Decoding, ModelChoice
+from tests.engine.architectures import LONG, OWN_ATTENTION, WINDOW, Architecture
 from tests.engine.oracle import Draft, Oracle, half_right, right
 from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH, READ_BY_ROWS, RECURRENT, TREES
 from tests.engine.replies import Reply, Zoo, collect, numbers, reference, stream, with_pool, write
@@ -101,6 +104,23 @@ def test_another_prompt_begins_anew(zoo: Zoo, architecture: Architecture) -> Non
     assert runner.reused == 0
     assert write(runner, other, plain, limit=12).tokens == expected.tokens
     assert runner.reused == (reusable(architecture, other) if zoo.loaded(architecture).can_draft else 0)
+
+
+@pytest.mark.parametrize("architecture", some(named(TREES), "qwen3.5", "bamba", "lfm2"))
+def test_our_attention_and_fused_layers_write_the_same_text(architecture: Architecture) -> None:
+    if cpu_kernels() is None:
+        pytest.skip("there is no C compiler here")
+    register()
+    texts = []
+    attentions: tuple[AttentionChoice, ...] = ("sdpa", "native")
+    for attention in attentions:
+        chosen = choose_kernels(architecture.make(), ModelChoice("zoo", attention=attention), LONG)
+        assert chosen.attention.name == attention
+        assert chosen.fused == (attention == "native"), chosen.fused_note
+        texts.append(write(chosen.runner, PROMPT, plain, limit=LIMIT).tokens)
+        chosen.runner.forget()
+        texts.append(write(chosen.runner, PROMPT, make_lookahead(Decoding(rows=24)), limit=LIMIT).tokens)
+    assert len(set(texts)) == 1
 
 
 def test_every_recurrent_architecture_that_reads_rows_is_known() -> None:
