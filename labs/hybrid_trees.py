@@ -10,9 +10,11 @@ times of steps of the hybrid: a tree here against a chain with transformers' cac
 
 import argparse
 from collections.abc import Iterator
+from copy import deepcopy
 from pathlib import Path
 from statistics import fmean, median
 from time import perf_counter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -71,11 +73,21 @@ def main() -> None:
     models = untrained(int(writer.config.vocab_size))
     steps = train(models, stories[8:], 60 * given.minutes)
     _print(f"{len(stories):,} stories of {LENGTH} tokens, {steps} steps of {BATCH} stories")
-    for name, model in models.items():
-        for line in tokens_per_step(name, model, stories[:8, :PROMPT]):
-            _print(line)
-    for line in step_times(models["hybrid"]):
+    for line in report(models, stories[:8, :PROMPT]):
         _print(line)
+
+
+def report(models: dict[str, PreTrainedModel], prompts: Tensor) -> Iterator[str]:
+    """Yield the lines to print: tokens per step of both models, with trees and with chains, and times of steps."""
+    register()
+    chains = SequentialRunner(deepcopy(models["hybrid"]), CONTEXT)
+    chains.longest_chain = LONGEST_CHAIN
+    trees, other = (
+        choose_kernels(model, ModelChoice(name), CONTEXT).runner for name, model in models.items()
+    )
+    for name, runner in {"hybrid": trees, "transformer": other, "hybrid, chains": chains}.items():
+        yield from tokens_per_step(name, runner, prompts)
+    yield from step_times(trees, chains)
 
 
 @torch.inference_mode()
@@ -135,15 +147,13 @@ def train(models: dict[str, PreTrainedModel], stories: Tensor, seconds: float) -
     return steps
 
 
-def tokens_per_step(name: str, model: PreTrainedModel, prompts: Tensor) -> Iterator[str]:
+def tokens_per_step(name: str, runner: Any, prompts: Tensor) -> Iterator[str]:
     """Yield a line for each number of rows. Raises ArithmeticError if a text differs from plain decoding's."""
-    register()
-    runner = choose_kernels(model, ModelChoice(name), CONTEXT).runner
     expected = [reply(runner, prompt.tolist(), plain)[0] for prompt in prompts]
-    size = sum(weight.numel() for weight in model.parameters()) / 1e6
+    size = sum(weight.numel() for weight in runner.model.parameters()) / 1e6
     yield f"{name}: {type(runner).__name__}, {size:.2f} million parameters"
     for rows in ROWS:
-        known = ReplyContext(ModelStatistics(runner.vocabulary))  # type: ignore[attr-defined]
+        known = ReplyContext(ModelStatistics(runner.vocabulary))
         decoder = make_lookahead(Decoding("auto", rows=rows), known)
         found = [reply(runner, prompt.tolist(), decoder) for prompt in prompts]
         if [text for text, _ in found] != expected:
@@ -168,13 +178,8 @@ def reply(runner: ModelRunner, prompt: list[int], decoder: Decoder) -> tuple[lis
     return text[:REPLY], steps
 
 
-def step_times(model: PreTrainedModel) -> Iterator[str]:
+def step_times(trees: ModelRunner, chains: ModelRunner) -> Iterator[str]:
     """Yield the median milliseconds of a committed step by rows, the two runners in turn."""
-    trees, chains = (
-        choose_kernels(model, ModelChoice("hybrid"), CONTEXT).runner,
-        SequentialRunner(model, CONTEXT),
-    )
-    chains.longest_chain = LONGEST_CHAIN
     text = list(range(3, 103))
     for rows in TIMED_ROWS:
         blocks = {
