@@ -3,7 +3,6 @@
 import re
 import zipfile
 from collections.abc import Iterator
-from importlib import import_module
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 from posixpath import normpath
@@ -12,7 +11,7 @@ from typing import IO
 from docx.opc.oxml import serialize_part_xml
 from docx.oxml.parser import parse_xml
 
-from app.documents.reading.process import ReadMessage
+from app.documents.reading.process import ReadMessage, reader_of
 from app.errors import DocumentUnreadable
 
 LARGEST = 300 * 2**20
@@ -26,7 +25,7 @@ FORMATS = (
     ("mimetype", rb"opendocument\.spreadsheet", "sheet"),
     ("META-INF/container.xml", rb"", "book"),
 )
-"""The part by which a format is recognised, the pattern of what it says, and the module that reads the format."""
+"""The part by which a format is recognised, the pattern of what it says, and the format's name for `reader_of`."""
 LOCKS = (
     ("META-INF/manifest.xml", b"encryption-data"),
     ("META-INF/rights.xml", b""),
@@ -50,8 +49,7 @@ def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
         raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
     if not file_format:
         raise DocumentUnreadable(f"{name} is an archive, not a document: add the files in it instead.")
-    module = import_module(f"app.documents.reading.{file_format}")
-    yield from getattr(module, f"read_{file_format}")(path, name)
+    yield from reader_of(file_format)(path, name)
 
 
 def office_package(path: Path) -> tuple[str | IO[bytes], int]:

@@ -6,8 +6,10 @@ do not extend them. It can be killed at any time.
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass, fields
+from importlib import import_module
+from pathlib import Path
 from time import monotonic
 from typing import Any, Protocol
 
@@ -56,6 +58,16 @@ class ReadTitle:
 
 
 ReadMessage = TextPiece | ReadProgress | ReadNote | ReadTitle
+
+
+Read = Callable[[Path, str], Iterator[ReadMessage]]
+"""A file and its name for the user -> its text, with progress and notes. Raises DocumentUnreadable."""
+
+
+def reader_of(form: str) -> Read:
+    """Returns the function that reads files of this format. It is imported only now, because that takes a while."""
+    read: Read = getattr(import_module(f"app.documents.reading.{form}"), f"read_{form}")
+    return read
 
 
 class FileReader(Protocol):

@@ -1,24 +1,20 @@
 """The process that reads one file. It takes a request on standard input and sends messages on standard output."""
 
-from collections.abc import Callable, Iterator
-from importlib import import_module
 from pathlib import Path
 
 from app.documents.reading.process import (
     PIECE,
     ReadEnded,
     ReadFailed,
-    ReadMessage,
     ReadRequest,
     TextPiece,
+    reader_of,
     request_from_line,
     to_line,
 )
 from app.errors import DocumentUnreadable, first_line
 from app.system.child_process import OutOfProcessorTime, Say, limit_memory, limit_processor_time, serve
 from app.values.display_text import counted
-
-Read = Callable[[Path, str], Iterator[ReadMessage]]
 
 
 def read(line: bytes, say: Say) -> None:
@@ -31,7 +27,7 @@ def read(line: bytes, say: Say) -> None:
 
 def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
     try:
-        for message in _reader(request.form)(Path(request.path), request.name):
+        for message in reader_of(request.form)(Path(request.path), request.name):
             if isinstance(message, TextPiece):
                 for at in range(0, len(message.text), PIECE):
                     say(to_line(TextPiece(message.text[at : at + PIECE])))
@@ -59,12 +55,6 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
             f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that."
         )
     return ReadEnded()
-
-
-def _reader(form: str) -> Read:
-    """Returns the function that reads files of this format. It is imported only now, because that takes a while."""
-    read_form: Read = getattr(import_module(f"app.documents.reading.{form}"), f"read_{form}")
-    return read_form
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Reads rich text (RTF)."""
+"""Reads rich text (RTF) as plain text; notes, comments, headers and footers are left out by its library."""
 
 import re
 from collections.abc import Iterator

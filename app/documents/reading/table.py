@@ -8,7 +8,7 @@ would have numbers without names.
 import csv
 import re
 from collections.abc import Iterable, Iterator
-from itertools import count, islice, pairwise, zip_longest
+from itertools import chain, count, islice, pairwise, zip_longest
 from pathlib import Path
 
 from app.documents.reading.files import TextFileReader
@@ -30,8 +30,10 @@ def read_table(path: Path, name: str) -> Iterator[ReadMessage]:
     """Yields the rows of a table; the text as it is if its first row does not name the columns."""
     messages = list(TextFileReader(path, name).messages())
     text = "".join(one.text for one in messages if isinstance(one, TextPiece))
-    if _names_columns(next(_rows(text), [])):
-        yield from in_pieces(labelled(_rows(text)))
+    rows = _rows(text)
+    first = next(rows, [])
+    if _names_columns(first):
+        yield from in_pieces(labelled(chain([first], rows)))
     else:
         yield TextPiece(text)
     yield from (one for one in messages if isinstance(one, ReadNote))
