@@ -36,8 +36,9 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.plain import plain
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
-from app.engine.runner.step import Decoder
+from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import make_sampler
+from app.engine.session.reply_events import generate
 from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, ModelChoice, Sampling
 
@@ -165,17 +166,15 @@ def tokens_per_step(name: str, runner: Any, prompts: Tensor) -> Iterator[str]:
 def reply(runner: ModelRunner, prompt: list[int], decoder: Decoder) -> tuple[list[int], int]:
     """Return a greedy reply and the number of its steps."""
     runner.forget()
-    sampler = make_sampler(Sampling())
-    logits = prefilled(runner, prompt)
-    first = int(logits.argmax())
-    text, steps = [first], 0
     stopper = StoppingCriteria(frozenset(), REPLY, CONTEXT - len(prompt), (), lambda _ids: "")
-    for step in decoder(runner, [*prompt, first], sampler, stopper):
-        text += step.tokens
-        steps += 1
-        if len(text) >= REPLY:
-            break
-    return text[:REPLY], steps
+    text, steps = list[int](), 0
+    for item in generate(runner, prompt, decoder, make_sampler(Sampling()), stopper):
+        if isinstance(item, FirstToken):
+            text.append(item.token)
+        elif isinstance(item, Step):
+            text += item.tokens
+            steps += 1
+    return text, steps
 
 
 def step_times(trees: ModelRunner, chains: ModelRunner) -> Iterator[str]:

@@ -1,10 +1,10 @@
 """Tests whether a model can decode draft trees, only chains, or only token by token, and why.
 
-The config is read first: a recurrent state cannot branch, and the windows of sliding layers must be known. Then a
-small tree is run with our attention and cache, and each of its paths by transformers' own code. Lookahead is used
-only if the logits agree, so a model with a positional bias, chunked layers or its own attention code is found
-before it can write wrong text. Such models are tried again with transformers' attention and cache: a token sequence
-in one pass, row by row, and as a chain after wrong guesses.
+The config is read first: every layer's kind and the windows of sliding layers must be known. Then a small tree is
+run with our attention and cache, and each of its paths by transformers' own code; a recurrent model also continues
+after an accepted path. Trees are used only if the logits agree, so a model with a positional bias, chunked layers,
+its own attention code or another recurrence is found before it can write wrong text. Such models are tried again
+with transformers' attention and cache: a text in one pass, row by row, and as a chain after wrong guesses.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -82,7 +82,7 @@ def _delta_rule(
             use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
             **others,
         )
-        return found, lambda _rows: state
+        return found, lambda _rows, _last: state
     heads = value.shape[2]
     q, k, v = (_by_head(part, heads) for part in (query, key, value))
     if use_qk_l2norm_in_kernel:
@@ -122,7 +122,7 @@ def _state_space(
     if layer.visible is None:
         given = {"D": D, "dt_bias": dt_bias, "dt_softplus": dt_softplus, "dt_limit": dt_limit, **others}
         found, state = of_chunk(hidden_states, dt, A, B, C, initial_states=layer.state, **given)
-        return found, lambda _rows: state
+        return found, lambda _rows, _last: state
     step = dt[0].float() if dt_bias is None else dt[0].float() + dt_bias.float()
     step = (softplus(step) if dt_softplus else step).clamp(*dt_limit)
     heads = hidden_states.shape[2]
@@ -188,10 +188,9 @@ class _Paths:
 
 
 def _state_after(
-    state: Tensor, keys: Tensor, updates: Tensor, paths: _Paths, is_transposed: bool, rows: Tensor
+    state: Tensor, keys: Tensor, updates: Tensor, paths: _Paths, is_transposed: bool, rows: Tensor, last: int
 ) -> Tensor:
-    """Return the state [1, H, K, V] after the path `rows` [n], or [1, H, V, K] if `is_transposed`."""
-    last = rows[-1]
+    """Return the state [1, H, K, V], or [1, H, V, K] if `is_transposed`, after the path `rows` [n] to `last`."""
     weights = paths.between[:, last].index_select(1, rows)[..., None]
     added = (keys.index_select(1, rows) * weights).mT @ updates.index_select(1, rows)
     found = state * paths.decay[:, last, None, None] + added

@@ -91,11 +91,8 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner, 
     if known.budget:
         known.budget.begin_reply()
     if runner.max_branches == 1:
-        sizer, tune, decoding = (
-            WindowSizer(0),
-            ChainTuner,
-            replace(decoding, window=0),
-        )  # a window is not a chain
+        # A window is not a chain.
+        sizer, tune, decoding = WindowSizer(0), ChainTuner, replace(decoding, window=0)
     times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":
         return FixedSizesPlanner(decoding)

@@ -241,7 +241,6 @@ class BlockCache(Cache):
         # transformers calls it whenever a layer is first written to.
         super().__init__(layer_class_to_replicate=partial(_Layer, self._room))  # type: ignore[arg-type]
         self.length = 0
-        self.kinds = tuple(kinds)
         self._known: list[_Layer] = []
         self._pass = BlockInPass()
         self._kept: dict[int, list[RecurrentState]] = {}
@@ -303,7 +302,7 @@ class BlockCache(Cache):
         if self._recurrent:
             accepted = uploaded(np.array(rows, dtype=np.int64), self._pass.device)
             for recurrent in self._recurrent:
-                recurrent.advance(accepted)
+                recurrent.advance(accepted, rows[-1])
         self._set_length(end)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:

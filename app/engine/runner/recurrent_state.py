@@ -16,8 +16,8 @@ from app.engine.block.block import Block, newest_on_path
 from app.engine.machine.hardware import uploaded
 from app.values.messages import MAX_ROWS
 
-StateAfter = Callable[[Tensor], Tensor]
-"""Accepted rows of a block [n], a path that begins after the committed rows -> the recurrent state after them."""
+StateAfter = Callable[[Tensor, int], Tensor]
+"""Accepted rows of a block [n], a path that begins after the committed rows, and its last row -> the state then."""
 
 
 class RecurrentState(NamedTuple):
@@ -69,9 +69,8 @@ class RecurrentLayer:
         self.record_past = True  # otherwise transformers updates the inputs of a single row without asking
         self.has_previous_state: dict[int, bool] = defaultdict(lambda: True)
         self._running = running
-        self._newest: dict[
-            int, tuple[Tensor, int]
-        ] = {}  # inputs of committed rows and of the block, and how many stay
+        # Each convolution's inputs of committed rows and of the block, and how many of them stay.
+        self._newest: dict[int, tuple[Tensor, int]] = {}
         self._state_after: StateAfter | None = None
         self.conv_states: dict[int, Tensor | None] = defaultdict(lambda: None)
         self.recurrent_states: dict[int, Any] = {0: self}
@@ -104,13 +103,15 @@ class RecurrentLayer:
         self._state_after = recurrent_states
         return recurrent_states
 
-    def advance(self, rows: Tensor) -> None:
-        """Make the state that after these rows [n] of the block."""
+    def advance(self, rows: Tensor, last: int) -> None:
+        """Set the state to that after these rows [n] of the block, a path that ends with row `last`."""
         for name, (inputs, count) in self._newest.items():
-            places = torch.cat((torch.arange(count, device=rows.device), rows + count))[-count:]
-            self.conv_states[name] = inputs.index_select(2, places)
+            if self.visible is None:
+                self.conv_states[name] = inputs[:, :, -count:].clone()  # a copy, so that the chunk is freed
+            else:
+                self.conv_states[name] = inputs[:, :, self._running.newest(count + 1)[last, 1:]]
         if self._state_after is not None:
-            self.state = self._state_after(rows)
+            self.state = self._state_after(rows, last)
         self._newest, self._state_after = {}, None
 
     @property

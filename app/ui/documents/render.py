@@ -74,9 +74,8 @@ class DocumentsRenderer:
         shown = open_collection(collections, state)
         documents = self._documents.documents(shown.id) if shown else ()
         ids = {document.id for document in documents}
-        hits = tuple(
-            hit for hit in state.result.hits if hit.passage.document in ids
-        )  # not those removed since
+        # Documents may have been removed since.
+        hits = tuple(hit for hit in state.result.hits if hit.passage.document in ids)
         return {
             "collections": collections_html(collections, shown.id if shown else 0),
             "collection-title": title_html(shown),

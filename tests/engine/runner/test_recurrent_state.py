@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import Block, chain_block
+from app.engine.drafters.draft_model import prefilled
 from app.engine.machine.hardware import is_close
 from app.engine.measuring.same_bits import has_experts
 from app.engine.runner.kv_cache import KEPT_STATES
@@ -31,19 +32,9 @@ def runner(zoo: Zoo, request: pytest.FixtureRequest) -> Iterator[BlockRunner]:
     """The runner of a model with recurrent layers, which has read the prompt."""
     found = zoo.runner(request.param)
     assert isinstance(found, BlockRunner)
-    read(found, PROMPT)
+    prefilled(found, PROMPT)
     yield found
     found.forget()
-
-
-def read(runner: BlockRunner, ids: Sequence[int]) -> Tensor:
-    """The logits after the prompt."""
-    reading = runner.prefill(ids)
-    while True:
-        try:
-            next(reading)
-        except StopIteration as end:
-            return end.value  # type: ignore[no-any-return]
 
 
 def after(runner: BlockRunner, token: int) -> Tensor:
@@ -54,7 +45,7 @@ def after(runner: BlockRunner, token: int) -> Tensor:
 def in_one_pass(runner: BlockRunner, tokens: Sequence[int]) -> Tensor:
     """The logits after the prompt and these tokens, from a new cache."""
     runner.forget()
-    return read(runner, (*PROMPT, *tokens))
+    return prefilled(runner, (*PROMPT, *tokens))
 
 
 def test_each_row_continues_its_own_path(runner: BlockRunner) -> None:
@@ -66,7 +57,7 @@ def test_each_row_continues_its_own_path(runner: BlockRunner) -> None:
 def test_the_state_after_any_path_is_that_of_the_same_text(runner: BlockRunner) -> None:
     for path in PATHS:
         runner.forget()
-        read(runner, PROMPT)
+        prefilled(runner, PROMPT)
         runner.forward(TREE)
         runner.commit(path)
         found = after(runner, 3).clone()
@@ -92,14 +83,14 @@ def test_a_prompt_is_read_again_from_the_newest_state_that_it_shares(runner: Blo
     runner.commit((0, 3, 4))
     longer = (*PROMPT, 7, 5, 6, 2)
     expected = in_one_pass(runner, longer[len(PROMPT) :]).clone()
-    read(runner, PROMPT)
+    prefilled(runner, PROMPT)
     runner.forward(TREE)
     runner.commit((0, 3, 4))
-    assert is_close(read(runner, longer), expected)
+    assert is_close(prefilled(runner, longer), expected)
     assert runner.reused == 12, "the state after the accepted path"
-    read(runner, (*PROMPT, 1))
+    prefilled(runner, (*PROMPT, 1))
     assert runner.reused == 8, "the state before the prompt's last token"
-    read(runner, PROMPT[:4])
+    prefilled(runner, PROMPT[:4])
     assert runner.reused == 0
 
 
@@ -107,7 +98,7 @@ def test_states_are_kept_of_a_few_turns_alone(runner: BlockRunner) -> None:
     text = PROMPT
     for turn in range(KEPT_STATES + 2):
         text = (*text, turn, 7)
-        read(runner, text)
+        prefilled(runner, text)
         kept = [runner.cache.reachable(length) for length in range(len(text) + 1)]
         assert len({length for length in kept if 0 < length < len(text)}) <= KEPT_STATES
     assert runner.cache.reachable(len(text) - 1) == len(text) - 1
