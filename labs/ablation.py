@@ -1,10 +1,10 @@
-"""Measures what each source of the pool brings, alone and together, with and without a window, by row budget.
+"""Measures tokens per step with each source of the n-gram pool, alone and together, with and without a window.
 
     python -m labs.ablation --model stories260K --raw --prompts assets/bench/stories.jsonl --max-new-tokens 200
 
-Every reply begins with an empty pool; each combination learns its own chances of guesses. The window always keeps a
-third of the budget. Prints a Markdown table of tokens per step, and ends with an error if a text differs from plain
-decoding's.
+Every reply begins with an empty pool; each combination estimates anew how often guesses are accepted. The window
+always keeps a third of the budget. Prints a Markdown table of tokens per step, and ends with an error if a text
+differs from plain decoding's.
 """
 
 import argparse
@@ -72,11 +72,11 @@ class FixedSizer(WindowSizer):
     """A sizer that never changes the window."""
 
     def settle(self, window: JacobiWindow, price: float, accepted: int) -> None:
-        """Do nothing, because no statistics are kept."""
+        """Do nothing, so that the window keeps its size."""
 
 
 class Bench:
-    """A model, its prompts, and what plain decoding writes."""
+    """A model, its prompts, and what plain decoding writes for them."""
 
     def __init__(self, loaded: LoadedModel, prompts: Sequence[Sequence[int]], limit: int) -> None:
         self._loaded = loaded

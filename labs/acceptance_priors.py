@@ -1,14 +1,15 @@
-"""Fits the weights that the chances of guesses start from, and writes them as app/engine/lookahead/priors.py.
+"""Fits the acceptance estimator's initial weights, and writes them as app/engine/lookahead/priors.py.
 
     python -m labs.acceptance_priors MODEL:raw MODEL --towards MODEL --suite-data FOLDER --out priors.py
     python -m labs.acceptance_priors --towards MODEL --suite-data FOLDER --out priors.py
 
 Each model writes greedy replies with lookahead to made-up prompts (`:raw` for models that tell stories). Every
-candidate after an accepted token is one observation: its two codes and whether the model agreed. The log odds are
-a sum of one weight for each code, fitted by logistic regression with a small ridge, every model counting the same.
+candidate after an accepted token is one observation: its two codes and whether the model agreed. The log odds are a
+sum of one weight for each code, fitted by logistic regression with a small ridge penalty, every model counting the
+same.
 
-`--towards` then moves the weights towards what a real model's replies to the first questions of each Spec-Bench
-category show; the ridge pulls them back to where they were. Without models the weights in use are moved.
+`--towards` then fits the weights to a real model's replies to the first questions of each Spec-Bench category; a
+stronger ridge penalty keeps them near the weights fitted before, or near the weights in use if no MODEL is given.
 """
 
 import argparse
@@ -57,7 +58,7 @@ REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
 BORROWED = ("document", "history", "prediction")
-"""The last sources, which a single short reply does not have: their weights begin as the mean of prompt and
+"""The last sources, which single short replies do not use. Their weights are the mean of those of prompt and
 output."""
 
 
@@ -75,7 +76,7 @@ class Recorder(AcceptanceEstimator):
 
 
 Observed = list[tuple[int, bool]]
-"""(cell, whether the guess was right) of every candidate."""
+"""The cell of each candidate, and whether the guess was right."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +221,10 @@ _SEEN_BITS = (
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("models", nargs="*", metavar="MODEL[:raw]")
-    parser.add_argument("--prompts", type=int, default=20, help="made-up prompts for each model")
+    parser.add_argument("--prompts", type=int, default=20, help="number of made-up prompts for each model")
     parser.add_argument("--towards", metavar="MODEL", help="a model that answers Spec-Bench's questions")
-    parser.add_argument("--suite-data", type=Path, metavar="FOLDER", help="where spec-bench/ lies")
-    parser.add_argument("--limit", type=int, default=8, help="questions of each category")
+    parser.add_argument("--suite-data", type=Path, metavar="FOLDER", help="folder that contains spec-bench/")
+    parser.add_argument("--limit", type=int, default=8, help="number of questions of each category")
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     weights = weights_in_use()

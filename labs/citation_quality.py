@@ -23,7 +23,7 @@ from tests.support.cited_answers import (
 from tests.support.loaded_embedder import LoadedEmbedder
 
 NEVER = 2.0
-"""A cosine above any, so that words alone decide."""
+"""A threshold above any cosine, so that words alone decide."""
 THRESHOLDS = (0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5)
 COSINES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, NEVER)
 
@@ -46,7 +46,7 @@ def judged(answers: Iterable[CitedAnswer], embedder: LoadedEmbedder) -> list[Jud
 def _judged(answer: CitedAnswer, embedder: LoadedEmbedder) -> Judged:
     (claim,) = claims(answer.text)
     share = support(claim, answer.sources)
-    if share >= SUPPORTED:  # no model is loaded here
+    if share >= SUPPORTED:  # the app does not ask the model then
         return Judged(answer.is_right, share, 0.0)
     one, *others = embedder.embed([claim.text, *answer.sources]).result()
     return Judged(answer.is_right, share, nearness(claim, [float(one @ other) for other in others]))

@@ -33,9 +33,8 @@ WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
 
 @dataclass(frozen=True, slots=True)
 class ChatVersion:
-    """A state of a chat: changes of its messages, but not the growing text of a reply, increment `number`.
-
-    Chat 0 is one that is not stored yet."""
+    """A state of a chat. `number` grows by one with each change of its messages, but not with the growing text of a
+    reply. `chat` is 0 for a chat that is not stored yet."""
 
     chat: int = 0
     number: int = 0
@@ -45,7 +44,8 @@ class ChatVersion:
 class ChatSettings:
     """A chat's system prompt, the document collections that are searched for it, and whether its answers are JSON.
 
-    In a preset `sampling` may be set, for the page's controls; a preset sets neither collections nor JSON."""
+    A preset may hold values for the page's sampling controls (`sampling`), but neither collections nor JSON
+    answers."""
 
     system: str = ""
     sampling: Sampling | None = None
@@ -66,7 +66,7 @@ class ChatPreset:
 
 @dataclass(frozen=True, slots=True)
 class ChatSummary:
-    """A chat as the sidebar lists it; `updated` in seconds since 1970."""
+    """A chat as the sidebar lists it; `updated` is in seconds since 1970."""
 
     id: int
     title: str
@@ -105,7 +105,8 @@ class TokenMark:
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """How a reply was made, in enough detail to reproduce it. `grammar` is the one that it had to match, if any."""
+    """How a reply was made, in enough detail to reproduce it. `grammar` is the grammar that the reply had to match,
+    if any."""
 
     model: ModelInfo
     options: Options
@@ -120,7 +121,7 @@ class Provenance:
 class MessageContent:
     """A message as far as it is written. `thought` is the time of its <think> block in seconds; `sources` are the
     passages in its prompt, or None if no documents were searched. `note` explains a failure. If there is a
-    `summary`, later prompts have it in place of this message and all before it."""
+    `summary`, later prompts contain it in place of this message and all messages before it."""
 
     text: str = ""
     state: WritingState = "writing"

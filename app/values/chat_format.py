@@ -19,7 +19,7 @@ ThinkingLevel = Literal["default", "off", "on", "minimal", "low", "medium", "hig
 AMOUNTS: Mapping[str, int] = MappingProxyType(
     {"off": 0, "minimal": 1, "low": 2, "medium": 3, "on": 3, "default": 3, "high": 4, "max": 5}
 )
-"""The order of the levels, by which the nearest one that a template has is found."""
+"""The order of the levels. If a template lacks the chosen level, the nearest level that it has is used."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,8 @@ class ThinkingMode:
 
 
 ANY, KEY = "\0", "\1"
-"""Placeholders in the texts of a CallFormat: for an id or a number, and for a repeated key of the argument."""
+"""Placeholders in the texts of a CallFormat: ANY for an id or a number, KEY for the argument's key if it is
+repeated."""
 CallKind = Literal["", "object", "json", "tags", "pairs"]
 
 
@@ -69,9 +70,9 @@ class CallFormat:
         "pairs"     the same, but strings are enclosed in `quote`, and `after_value` separates the arguments
         ""          there are no calls
 
-    The template wants arguments as JSON text if it `takes_text`; it describes the tools itself if it `shows_tools`,
-    and takes several calls in a message if they `can_repeat`. If it `omits_calls`, it leaves earlier calls out, so
-    that they must be in a message's text."""
+    With `takes_text` the template expects arguments as JSON text; with `shows_tools` it describes the tools itself;
+    with `can_repeat` a message may have several calls. With `omits_calls` it leaves out the calls of earlier
+    messages, so they have to be written into the texts of these messages."""
 
     kind: CallKind = ""
     begin: str = ""
@@ -145,7 +146,7 @@ HERMES = CallFormat(
     name_key="name",
     arguments_key="arguments",
 )
-"""The format that models know best; it is explained to models whose template knows no tools."""
+"""The format that models know best; it is explained to models whose template does not describe tools."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +154,7 @@ class ReplyFormat:
     """How a reply marks its thought and its calls; the markers are "" for a model that does not think.
 
     `thought_end` is all of the text between a thought and its answer, and `marks` are all texts around an answer
-    that are not shown. `answer_opening` are words at the beginning of a reply without a thought that are not shown
+    that are not shown. `answer_opening` is a text at the beginning of replies without a thought, which is not shown
     either."""
 
     thought_opening: str = ""
@@ -179,11 +180,10 @@ class ChatFormat:
     """What is known about a model's chat template.
 
     `modes` are the levels of thinking that can be chosen, the template's own default first. A template without
-    levels has at most one, which says whether its prompt opens a thought. Without `takes_system` the template
-    refuses or omits a system message, without `takes_system_alone` one without a question, without
-    `takes_user_runs` several messages of the user in a row, without `takes_assistant_first` a chat that begins with
-    the assistant, and without `takes_text` a content that is not a list of parts. `turn_ends` are the control
-    tokens after an assistant's message, the one that ends it first."""
+    levels has at most one, which says whether its prompt opens a thought. The `takes_…` fields are False for what
+    the template refuses or omits: a system message; a system message without a question; several messages of the
+    user in a row; a chat that begins with the assistant; a content that is a text instead of a list of parts.
+    `turn_ends` are the control tokens after an assistant's message, beginning with the token that ends it."""
 
     reply: ReplyFormat = field(default_factory=ReplyFormat)
     modes: tuple[ThinkingMode, ...] = ()

@@ -1,4 +1,4 @@
-"""Reads the parts of a config.json: about the model that writes text, and about what reads pictures or sound."""
+"""Reads the part of a config.json that describes the model that writes text, and names what other parts read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ LAYER_PART = "transformer_layer_config"
 OTHER_PARTS = {
     "vision_config": "pictures", "vq_config": "pictures", "audio_config": "sound", "encoder_config": "sound",
 }  # fmt: skip
-"""Parts of a config about what a model reads beside text."""
+"""Parts of a config that read something other than text, and what they read."""
 
 
 def text_values(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Converts dataclasses to JSON and back. The JSON may come from an older app, a newer app, or a person's editor.
+"""Converts dataclasses to JSON and back. The JSON may come from an older or a newer app, or from a text editor.
 
 Reading is tolerant: unknown fields are ignored; missing fields and fields of a wrong type get their defaults, or
-else the zero value of their type. A dataclass that refuses its values raises ValueError. An optional field with
-such a value becomes None, and such an element of a list or a mapping is left out.
+else the zero value of their type. A dataclass that refuses its values raises ValueError. An optional field whose
+value is refused becomes None, and a refused element of a list or a mapping is left out.
 
     read(Sampling, {"temperature": 0.7, "top_k": None, "of_later": 1}) == Sampling(temperature=0.7)
 """

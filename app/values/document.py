@@ -20,7 +20,7 @@ ATTACHED = "Attached: "
 
 
 MARGINS = "Menus and margins of the page"
-"""The heading of the part of a text that is found but is no source of an answer."""
+"""The heading of a web page's menus and margins. A search finds their text, but no answer cites it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,11 +152,12 @@ class TokenBudget:
 class Sources:
     """The sources that were put into the prompt for one question.
 
-    `searched` is the query, the question made self-contained; `is_whole` if the collections were given whole;
-    `left_out` passages were found but did not fit. If `cited` is empty, no passage is near enough to the question,
-    or no passage that was found fits, and the app's answer explains it. `unsupported` are the indices (from 0) of
-    the answer's markers [n] whose sentence source n does not support. `missing` is what each of these sentences has
-    and the source does not ("7:15, Anna"), "" if they have nothing in common; empty in older answers."""
+    `searched` is the query, the question made self-contained. `is_whole` is whether the collections were given
+    whole; `left_out` is how many passages were found but did not fit. If `cited` is empty, no passage is near
+    enough to the question, or no passage that was found fits, and the app's answer explains it. `unsupported` are
+    the indices (from 0) of the answer's markers [n] whose sentence source n does not support. `missing` is what
+    each of these sentences has and the source does not ("7:15, Anna"), "" if they have nothing in common; empty in
+    older answers."""
 
     searched: str
     cited: tuple[Citation, ...] = ()

@@ -1,8 +1,8 @@
-"""What differs between the architectures of GGUF files: a line for each that transformers can build.
+"""What is special about each architecture of GGUF files that transformers can build, a line for each.
 
 Metadata and names of tensors follow general rules (engine/text/gguf_config.py, engine/loading/gguf_weights.py). A
-line holds what these do not say: transformers' name of the architecture, values that llama.cpp has in its code and
-not in the file, and how its converter changed tensors.
+line holds what these rules do not cover: transformers' name of the architecture, values that llama.cpp has in its
+code and not in the file, and how its converter changed tensors.
 """
 
 from collections.abc import Mapping

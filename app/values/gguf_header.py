@@ -21,7 +21,8 @@ MAGIC = b"GGUF"
 VERSIONS = (2, 3)
 MOST_TENSORS, MOST_VALUES, MOST_PARTS = 200_000, 10_000, 1_000
 MOST_ENTRIES = 4_000_000
-"""Maximum entries of all lists: large vocabularies have 300,000 tokens, each with a type, a score and merges."""
+"""Maximum number of entries of all lists together. Large vocabularies have 300,000 tokens, each with a type, a
+score and merges."""
 LONGEST_TEXT = 4_000_000
 """Maximum bytes of one string; chat templates have some thousands."""
 KEPT_ENTRIES = 1_024
@@ -34,7 +35,8 @@ PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 """The part of a file's name, before its suffix, that names its quantisation."""
 NEWEST_TYPE = 255
-"""Types are numbered from 0, and there are fewer than 50; a much larger number is damage, not a newer type."""
+"""The largest number that is taken for a newer type or version; a larger number is damage. Known types are below
+50."""
 TEXT, LIST = 8, 9
 NUMBERS = {
     0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d",
@@ -112,7 +114,7 @@ class GgufHeader:
         )
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor, or () if there is none; "#" in its name is the number of any layer."""
+        """Return the shape of a tensor, or () if there is none; "#" in `name` matches any layer's number."""
         form = re.compile(re.escape(name).replace("\\#", r"\d+"))
         found = (one.shape for one in self.tensors if form.fullmatch(one.name))
         return next(found, ())
@@ -165,7 +167,8 @@ def read_gguf_part(path: Path) -> GgufHeader:
 
 
 def read_gguf_values(path: Path) -> Mapping[str, Any]:
-    """Read all values of a file, with the entries of long lists: for a process with a limit of memory.
+    """Read all values of a file, with all entries of long lists. They may need much memory, so this runs in a
+    process whose memory is limited.
 
     Raises ValueError if the header is invalid, OSError if it cannot be read, ModelBroken for an unknown version."""
     with path.open("rb") as file:

@@ -1,4 +1,5 @@
-"""How a vocabulary cuts a text into words before it merges them, by the name that a GGUF file gives (`pre`).
+"""Rules by which tokenizers cut a text into words before they merge characters, by their names in GGUF files
+(`pre`).
 
     "llama-bpe"    "It's 1234 o'clock"    ->    It | 's |   | 123 | 4 |  o | 'clock
 
@@ -16,7 +17,7 @@ from typing import Any
 from app.errors import ModelBroken
 
 CUT_FIRST = ("gpt2", "gemma4")
-"""The kinds of vocabularies that cut a text into words first."""
+"""The kinds of vocabularies that cut a text into words before merging."""
 KINDS = (*CUT_FIRST, "llama", "t5")
 
 

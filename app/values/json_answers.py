@@ -1,4 +1,4 @@
-"""Answers as JSON: whether a chat wants them, by which JSON Schema, and what the grammar library gets of it.
+"""JSON answers: whether a chat wants them, their JSON Schema, and the schema that the grammar library gets.
 
     {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": S}    ->    {"properties": {"a": S, "b": S}}
 
@@ -19,11 +19,12 @@ LONGEST_SCHEMA = 500_000
 KNOWN_FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
 )
-"""The formats of strings that the grammar library can hold an answer to; others are notes in JSON Schema."""
+"""The formats of strings that the grammar library can enforce. JSON Schema defines other formats as mere
+annotations."""
 VALUES = frozenset(("const", "enum", "default", "examples"))
-"""Keywords whose values are data."""
+"""Keywords whose values are data, not schemas."""
 BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions"))
-"""Keywords whose values are schemas by their names."""
+"""Keywords whose values map names to schemas."""
 JOINING = frozenset(("allOf", "anyOf", "oneOf", "$ref"))
 """Keywords that may add properties to an object's own."""
 ANY_OBJECT = '{"type": "object"}'
@@ -64,8 +65,8 @@ def schema_problem(text: str) -> str:
 def for_grammar(schema: Any) -> tuple[Any, list[str]]:
     """Return the schema that the grammar library gets, and the keywords that it does not enforce.
 
-    Objects get only the properties that the schema names, because a small model would make up others without
-    end, unless the schema sets additionalProperties or joins objects (allOf)."""
+    Objects get only the properties that the schema names, because a small model would make up more without end.
+    This does not apply if the schema sets additionalProperties, combines schemas, or requires other properties."""
     translation = _Translation(schema)
     return translation.of(schema), sorted(translation.left_out)
 

@@ -29,7 +29,7 @@ class Grammar:
 
 
 _CONTROL = re.compile(rf"(<[^<>\s]+>|\[[A-Z_]+\]|{ANY})")
-"""What may be a control token in the text of a call, or stands for an id."""
+"""Matches what may be a control token in a call's text ("<x>", "[X]"), and ANY, which stands for an id."""
 
 
 def control_rule(token: str) -> str:
@@ -38,7 +38,8 @@ def control_rule(token: str) -> str:
 
 
 def lark_text(text: str) -> str:
-    """Quote a text for a Lark grammar. Control tokens are named, because spelt out they would be other tokens."""
+    """Quote a text for a Lark grammar. Control tokens are named, because spelt out they would be other tokens, and
+    ANY becomes a pattern."""
     return " ".join(map(_lark_part, filter(None, _CONTROL.split(text))))
 
 
@@ -57,7 +58,7 @@ class LogitsSettings:
     """How a reply's logits are changed and reported. The penalties count the tokens of the reply only.
 
     `logit_bias` has (token id, number to add to its logit). At each position the chosen token and the
-    `top_logprobs` likeliest tokens are reported; -1 reports nothing. With `of_prompt` those of the prompt are
+    `top_logprobs` likeliest tokens are reported; -1 reports nothing. With `of_prompt` the prompt's tokens are
     reported, too."""
 
     frequency_penalty: float = 0.0

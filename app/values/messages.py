@@ -33,7 +33,7 @@ class ModelChoice:
     `context` is the longest context in tokens; 0 leaves it to the model. If `server` is the address of a server,
     the model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts
     for it, loaded in the same way; "" for none. With `offload` the weights for which a GPU has no room stay in
-    main memory. Weights of a chosen `dtype` are quantised only if that is chosen, too."""
+    main memory. If `dtype` is not "auto", weights are quantised only if `quantisation` names how."""
 
     name: str
     dtype: DType = "auto"
@@ -108,7 +108,8 @@ COLDEST = 1e-5
 
 
 NEW_SEED = 2**63
-"""A seed that stands for a new one for each reply. It is drawn before the reply is requested."""
+"""A value of `seed` that asks for a new random seed for each reply, which is drawn before the reply is
+requested."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,7 +296,7 @@ class ModelInfo:
 
     @property
     def weights(self) -> str:
-        """What the weights are if not floats: "int8", or "4.6 bits a weight as in the file"; else ""."""
+        """The weights in words: "int8 weights", or "4.6 bits a weight as in the file"; "" if they are floats."""
         if self.kept_bits:
             return kept_words(self.kept_bits)
         return "" if self.quantisation == "none" else f"{self.quantisation} weights"

@@ -107,7 +107,8 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory of a device in bytes: `free` of `total`, or what is usually free if no program but ours runs."""
+    """The memory of a device in bytes. With `is_usual`, `free` is what other programs usually leave, not what is
+    free now."""
 
     device: str
     free: int
@@ -181,7 +182,7 @@ class Fit:
 
     @property
     def quantisation(self) -> Quantisation:
-        """The quantisation that the model was judged with."""
+        """The quantisation for which the memory was estimated."""
         return self.precision if self.precision == "int8" or self.precision == "int4" else "none"
 
 
@@ -245,7 +246,7 @@ class CatalogueEntry:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """An entry of the catalogue, and whether it fits this machine as it is loaded automatically."""
+    """An entry of the catalogue, and whether it fits this machine with automatic settings."""
 
     entry: CatalogueEntry
     fit: Fit

@@ -23,9 +23,9 @@ PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25}
 
 @dataclass(frozen=True, slots=True)
 class CheckpointForm:
-    """A format of quantised weights that can be read. `is_offset`: zeros are stored less one, as GPTQ's first
-    version does. `is_packed`: numbers are packed in words of 32 bits; otherwise each has a byte of its own.
-    `is_float`: the numbers are floats of 8 bits."""
+    """A format of quantised weights that can be read. With `is_offset` the zero points are stored less one, as in
+    GPTQ's first version. With `is_packed` the numbers are packed in words of 32 bits; otherwise each has a byte of
+    its own. With `is_float` they are floats of 8 bits."""
 
     method: Method
     bits: int

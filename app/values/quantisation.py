@@ -30,7 +30,7 @@ _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 SMALL = 50_000_000
 """Parameters below which a model is not quantised automatically: its steps are short, and its text changes most."""
 MOSTLY = 0.5
-"""The share of a model's parameters that must be quantised for it to be worth it."""
+"""The smallest share of a model's parameters for which quantisation is worth it."""
 TO_READ = 4.4
 """Bytes of memory for each parameter while a model is read in float32 before it is quantised."""
 

@@ -73,7 +73,7 @@ class Statistics:
     """Running statistics of one reply. The first token, from the prefill, counts in neither `tokens` nor `steps`.
 
     `hits` are steps in which a draft was accepted, `covered` are steps that had drafts. `cost` is the time of all
-    steps in plain steps, by their measured times; 0 if these are unknown."""
+    steps in units of a plain step's time, by measured times; 0 if these are unknown."""
 
     prompt_tokens: int = 0
     reused_tokens: int = 0

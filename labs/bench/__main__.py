@@ -1,4 +1,4 @@
-"""Compares our decoders with each other and with other programs on one model, in turn, in one process.
+"""Compares our decoders with each other and with other programs, which run in turn with the same model.
 
 python -m labs.bench --suite spec-bench --suite-data FOLDER --output RUNS
 """
@@ -34,7 +34,7 @@ from labs.bench.suites import Suite, read_suite
 
 
 def main() -> None:
-    """Run the command line: tables on standard output, the numbers in files."""
+    """Run the benchmark: print tables, and write the files that the options ask for."""
     options = _parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -58,7 +58,7 @@ def _compare(options: Namespace) -> None:
 
 
 def _measure(plan: BenchPlan, options: Namespace, loaded: LoadedModel) -> None:
-    """Measure and write the report, and into the folder of `--output` also the leaderboard and its picture."""
+    """Measure, print the tables, and write the report; with `--output` also the leaderboard and its picture."""
     if options.json:
         check_writable(options.json)
     known: Runs = RunLog(options.output) if options.output else {}
@@ -120,24 +120,28 @@ def _remembered(folders: list[ModelFolder], name: str, progress: Progress) -> Mo
 def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="python -m labs.bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo", help="a folder, a hub id, or demo")
-    parser.add_argument("--decoders", default="plain,auto", help="our lanes, as for bench")
+    parser.add_argument(
+        "--decoders", default="plain,auto", help="our lanes, written as for the bench command"
+    )
     parser.add_argument(
         "--prompts", type=Path, action="append", default=[], help="a prompt set; may be repeated"
     )
-    parser.add_argument("--suite", choices=get_args(Suite), help="instead of prompt sets, as for bench")
+    parser.add_argument("--suite", choices=get_args(Suite), help="a known benchmark, in place of prompt sets")
     parser.add_argument("--suite-data", type=Path, help="the folder of the suite's questions")
-    parser.add_argument("--limit", type=int, help="the first questions of each category")
+    parser.add_argument("--limit", type=int, help="how many questions of each category")
     parser.add_argument("--transformers", action="store_true", help="add transformers' generate")
-    parser.add_argument("--draft-model", type=Path, help="a folder: transformers' assisted generation, too")
-    parser.add_argument("--dejavuu", type=Path, help="where dejavuu is unpacked: adds its drafters")
-    parser.add_argument("--drafters", default=",".join(DRAFTERS), help="of dejavuu")
+    parser.add_argument("--draft-model", type=Path, help="a draft model's folder: adds assisted generation")
+    parser.add_argument("--dejavuu", type=Path, help="folder of the unpacked dejavuu: adds its drafters")
+    parser.add_argument("--drafters", default=",".join(DRAFTERS), help="names of dejavuu's drafters")
     parser.add_argument("--budget", type=int, default=31, help="dejavuu's drafted tokens a step")
-    parser.add_argument("--llama-bench", type=Path, help="llama.cpp's program: adds its tg128")
-    parser.add_argument("--gguf", type=Path, action="append", default=[], help="its file; may be repeated")
+    parser.add_argument("--llama-bench", type=Path, help="path of llama-bench: adds llama.cpp's tg128")
+    parser.add_argument(
+        "--gguf", type=Path, action="append", default=[], help="a file for llama-bench; may be repeated"
+    )
     parser.add_argument("--raw", action="store_true", help="send texts without the chat template")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--quantisation", default="none", help="of our lanes")
+    parser.add_argument("--quantisation", default="none", help="quantisation of our lanes")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--ignore-eos", action="store_true")
     parser.add_argument("--same-text", action=BooleanOptionalAction, default=True)

@@ -1,6 +1,5 @@
-"""The contestants: our lanes, and transformers' generate: plain, with prompt lookup, with a draft model.
-
-All get the same prompts.
+"""Runs transformers' generate as contestants: plain, with prompt lookup, and with a draft model. They get the same
+prompts as our lanes, which run in a session.
 
 The same is counted for all. The first forward pass, which reads the prompt, is left out with its token and its
 time. Then tokens, forward passes and seconds are counted up to the last token:
@@ -35,7 +34,7 @@ from app.values.messages import ModelFolder, Options, Prompt, Request
 from app.values.tokenizer_vocabulary import digest_of
 
 LOOKUP_TOKENS = 10
-_make_config: Any = GenerationConfig  # untyped there
+_make_config: Any = GenerationConfig  # untyped in transformers
 
 
 class SessionEngine:
@@ -45,7 +44,7 @@ class SessionEngine:
         self._session = session
 
     def submit(self, request: Request, reply: Reply) -> None:
-        """Write the whole reply."""
+        """Write the whole reply, and append its events to `reply`."""
         for event in self._session.events(request, no_progress):
             reply.append(event)
 
@@ -105,8 +104,8 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
 
 
 def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, Any]:
-    """Return generate's arguments for a draft model: with both tokenizers if they differ (universal assisted
-    generation)."""
+    """Return generate's arguments for a draft model, with both tokenizers if they differ (universal assisted
+    generation). Raises BadOption if the model cannot be read, or has a vocabulary of another size."""
     try:
         draft_model, own = (
             _read_model(loaded, path),

@@ -1,13 +1,14 @@
-"""The drafters of dejavuu (MIT), from a folder with its unpacked package: token recycling, automata and others.
+"""Runs the drafters of dejavuu (MIT) as contestants: token recycling, automata and others. They are imported from a
+folder with the unpacked package.
 
-It asks for Python 3.13 and for packages that we do not need, so it is not a dependency:
+The package requires Python 3.13 and packages that we do not need, so it is not a dependency:
 
     pip download dejavuu --no-deps --python-version 3.13 --only-binary :all:
     python -m zipfile -e dejavuu-*.whl FOLDER
     pip install --target FOLDER --no-deps loguru onnxruntime
 
-Its forward passes after the prompt are counted, and its time excludes reading the prompt and setting up a drafter.
-It drafts trees, as our decoder does, and its model runs with sdpa.
+Forward passes after the prompt are counted, and the time excludes reading the prompt and setting up a drafter.
+dejavuu drafts trees, as our decoder does, and its model runs with sdpa.
 """
 
 import sys

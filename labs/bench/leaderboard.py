@@ -37,7 +37,7 @@ PUBLISHED = (
     Row("LADE, Vicuna-7B on a 3090 (published)", (1.13, 0.97, 1.05, 1.07, 1.29, 0.98), 1.65, 1.08),
     Row("PLD, Vicuna-7B on an A100 (published)", (1.64, 1.04, 2.43, 1.14, 1.61, 1.71), 1.73, 1.59),
 )
-"""From Spec-Bench's Leaderboard.md (commit 09244ff): greedy, FP16, batches of one; not measured here."""
+"""Rows of Spec-Bench's Leaderboard.md (commit 09244ff): greedy, FP16, batches of one; not measured here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +89,7 @@ COLOURS = ("#0f766e", "#b45309", "#6d28d9", "#1d4ed8", "#be123c", "#4d7c0f", "#4
 
 
 def picture(board: Leaderboard, title: str) -> str:
-    """Draw the measured rows, without the published ones, which ran on other machines."""
+    """Return an SVG picture of the measured rows. Published rows ran on other machines and are left out."""
     rows = board.measured
     groups = [(name, [row.speeds[place] for row in rows]) for place, name in enumerate(board.categories)]
     groups.append(("Overall", [row.overall for row in rows]))
@@ -117,7 +117,7 @@ def picture(board: Leaderboard, title: str) -> str:
 
 
 def _group(name: str, speeds: Sequence[float], top: int, scale: float) -> Iterator[str]:
-    """Draw a category's bars with their numbers."""
+    """Yield the SVG elements of a category's bars, with their numbers."""
     yield f'<text x="{LEFT - 12}" y="{top + len(speeds) * BAR / 2 + 2:g}" text-anchor="end">{escape(name)}</text>'
     for place, speed in enumerate(speeds):
         y, length = top + place * BAR, speed * scale
@@ -128,7 +128,7 @@ def _group(name: str, speeds: Sequence[float], top: int, scale: float) -> Iterat
 
 
 def _legend(rows: Sequence[Row], top: int) -> Iterator[str]:
-    """Draw the colour and the name of each row."""
+    """Yield the SVG elements of each row's colour and name."""
     for place, row in enumerate(rows):
         y = top + 22 * place
         yield (

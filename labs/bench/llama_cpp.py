@@ -1,7 +1,7 @@
-"""llama.cpp as a contestant: llama-bench's tg128 for each GGUF file, run between our replies.
+"""Runs llama-bench's tg128 as a contestant for each GGUF file, in turn with our replies.
 
-It writes 128 tokens after an empty context, whatever the prompt. That is its fastest case, and only tokens per
-second can be compared. Its time excludes loading and its own warm-up. How it was built here:
+It writes 128 tokens after an empty context, whatever the prompt. That is llama.cpp's fastest case, and only tokens
+per second can be compared. The time excludes loading and llama-bench's own warm-up. How it was built here:
 
     pip download llama-cpp-python --no-deps --no-binary :all:        # vendor/llama.cpp is the source
     cmake -B build -G Ninja -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF

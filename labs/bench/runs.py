@@ -24,7 +24,8 @@ class RunLog(UserDict[str, BenchRun]):
     """Runs by their keys. Each run is written to the folder's file as soon as it is measured."""
 
     def __init__(self, folder: Path) -> None:
-        """Raise BadOption if the folder cannot be used, or has a file of another kind."""
+        """Read the folder's runs, and make the folder if it is missing. Raises BadOption if the folder cannot be
+        used, or its file is not a file of runs."""
         super().__init__()
         self._file = folder / RUNS_FILE
         try:
@@ -42,7 +43,7 @@ class RunLog(UserDict[str, BenchRun]):
 
 
 def _read(file: Path) -> Iterator[tuple[str, BenchRun]]:
-    """Yield the file's runs, and truncate the file after its last complete line."""
+    """Yield the file's runs. Creates the file if it is missing, and truncates it after its last complete line."""
     file.touch()
     sync_folder(file.parent)
     raw = file.read_bytes()

@@ -27,7 +27,7 @@ _OTHER_CATEGORIES = ("translation", "summarization", "qa", "math_reasoning", "ra
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """The place of a suite's questions, and how a line is read: (category, turns)."""
+    """The files of a suite's questions, and a function that reads a line's category and turns."""
 
     folder: str
     files: tuple[str, ...]

@@ -1,11 +1,12 @@
-"""Training rows in which several questions share their sources: each sees the sources and itself, not the others.
+"""Training rows in which several questions share their sources. Each question sees the sources, but no other
+question.
 
     tokens     s s s s s s | q q a a a | q q a a | padding
     positions  0 1 2 3 4 5 | 6 7 8 9 . | 6 7 8 9 | 0
     branches   0 0 0 0 0 0 | 1 1 1 1 1 | 2 2 2 2 | -1
 
-So every answer is learned at the position that it would have in a prompt of one question. A row also tells what its
-tokens should know and see on the way to the answer: `deep_supervision.py`.
+So every answer is learned at the position that it would have in a prompt of one question. A row also has labels for
+what its tokens should know and see on the way to the answer (`deep_supervision.py`).
 """
 
 from bisect import bisect_left
@@ -61,7 +62,7 @@ class Row:
 
     `numbers` are the numbers of the source that contains it or that it asks for, `firsts` the first token of the
     sentence in an answer, `copied` the positions in the sources of the tokens to be written next; all are -1 if
-    there is none. `hops` has one for each answerable question."""
+    there is none. `hops` has a Hop for each answerable question."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -83,7 +84,7 @@ class Row:
         self.copied += [UNKNOWN] * len(ids)
 
     def cut(self, length: int) -> "Row":
-        """Truncate or pad the row to exactly this many tokens."""
+        """Return the row truncated or padded to exactly this many tokens."""
         columns = {
             name: (getattr(self, name) + [empty] * (length - len(self.ids)))[:length]
             for name, empty in zip(COLUMNS, FILLING, strict=True)
@@ -113,7 +114,8 @@ def copying_row(
 ) -> Row:
     """Make a row of sources of about this many characters, and as many questions about them as fit.
 
-    A share of the answers stops after a few tokens: which sentence is meant is learned from its beginning."""
+    A share of the answers stops after a few tokens, because their beginning is enough to learn which sentence is
+    meant."""
     while True:
         sources, system = tasks.sources(round(characters)), tasks.system()
         before = f"{TURN}system\n{system}{END}\n" if system else ""
@@ -139,7 +141,8 @@ class _Trunk:
         self.length = len(self._encoded.ids)
 
     def row(self) -> Row:
-        """Make the row of tokens, which know their source and their sentence."""
+        """Make a row of the prompt's tokens, labelled with their source's number and their sentence's first
+        token."""
         row = Row()
         row.add(self._encoded.ids, [0.0] * self.length, TRUNK)
         numbers, firsts = [UNKNOWN] * len(self._text), [UNKNOWN] * len(self._text)
@@ -156,7 +159,8 @@ class _Trunk:
         return row
 
     def add_lookup(self, row: Row, lookup: Lookup, branch: int, length: int, most: int) -> bool:
-        """Add the question and the beginning of its answer, limited in tokens, if there is room."""
+        """Add the question and the first `most` tokens of its answer to the row; return False if there is no
+        room."""
         text = f" {lookup.question}{END}\n{TURN}assistant\n"
         question, answer = self._encode(text), self._encode(lookup.answer + END)
         begin = len(row.ids)
@@ -192,8 +196,8 @@ def _last_token(encoded: Encoding, text: str, words: str, begin: int) -> int:
 
 
 def _answer_weights(answer: str, length: int) -> list[float]:
-    """Weigh an answer's tokens; with a source it ends with the tokens of its number, "]" and the end of the
-    message."""
+    """Return the weights of an answer's tokens. An answer from a source ends with three tokens: the source's
+    number, "]" and the end of the message."""
     weights = [FIRST_WEIGHT] + [1.0] * (length - 1)
     if answer.endswith("]"):
         weights[-3] = NUMBER_WEIGHT
@@ -220,7 +224,8 @@ def batch_of(rows: Sequence[Row]) -> BranchedBatch:
     length = ids.shape[1]
     earlier = torch.ones(length, length, dtype=torch.bool).tril()
     mask = earlier & ((branches[:, :, None] == branches[:, None, :]) | (branches[:, None, :] == TRUNK))
-    # A row's last token has no successor, so it must not weigh. A branch's first token never does.
+    # The roll makes a row's first token the target of its last token, so its weight is 0. The first tokens of other
+    # branches have the weight 0 already.
     weights[:, 0] = 0.0
     targets, weights = ids.roll(-1, 1), weights.roll(-1, 1)
     hops = [

@@ -1,4 +1,4 @@
-"""Trains a finished demo model further on copying; in other conversations it learns to write what it wrote before.
+"""Trains a finished demo model further on copying; in other conversations it learns to answer as before.
 
     python -m labs.demo_model.copy_training DATA conversations.jsonl MODEL TRAINED --seconds 3600
 
@@ -121,8 +121,7 @@ def read_chats(path: Path) -> list[Sequence[Message]]:
 
 
 class CopyTraining:
-    """One process's part: its model, and a copy of the model at the beginning as the teacher for other
-    conversations."""
+    """The training of one process: its model, and the frozen teacher whose conversations it should keep."""
 
     def __init__(self, model: Any, teacher: Any, compiled: bool) -> None:
         self.model = model
@@ -150,7 +149,7 @@ class CopyTraining:
         return copying.item(), chats.item()
 
     def average(self, share: float) -> float:
-        """Average the weights and the shares of elapsed time of all processes."""
+        """Average the weights of all processes; return the mean of their shares of elapsed time."""
         parameters, processes = list(self.model.parameters()), dist.get_world_size()
         together = torch.cat([torch.tensor([share]), *(each.detach().flatten() for each in parameters)])
         dist.all_reduce(together)
@@ -197,7 +196,7 @@ class CopyTraining:
 
 
 def train(training: CopyTraining, tasks: Tasks, options: Namespace, tokenizer: Any) -> None:
-    """Train from `options.begin` on until the time is over, and write the model now and then."""
+    """Train from `options.begin` on until the time is over, and write the model every few rounds."""
     started, share, rounds = monotonic(), options.begin, 0
     while share < 1:
         losses = list[tuple[float, float]]()

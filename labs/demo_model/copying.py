@@ -99,7 +99,7 @@ class CopyingTasks:
         return "" if chance < 0.95 else f"{self.rng.choice(self.rng.choice(self._real))}\n\n{GUARD}"
 
     def sources(self, most_characters: int) -> Sources:
-        """Draw one to six passages of about `size` characters together."""
+        """Draw one to six passages of about this many characters together."""
         rng = self.rng
         number, kind = rng.choice((1, 2, 2, 3, 3, 3, 4, 4, 5, 6)), rng.random()
         share = most_characters / number
@@ -113,7 +113,7 @@ class CopyingTasks:
         return Sources(texts, tuple(verbatim))
 
     def lookups(self, sources: Sources) -> Iterator[Lookup]:
-        """Return questions in a random order, about each sentence at most twice."""
+        """Yield questions in a random order, at most two about each sentence."""
         rng = self.rng
         places = [(n, one) for n, sentences in enumerate(sources.sentences, 1) for one in sentences] * 2
         rng.shuffle(places)
@@ -133,7 +133,8 @@ class CopyingTasks:
         return self.make.fact_form()
 
     def _sentences(self, most_characters: float, kind: float, forms: Sequence[str]) -> Sentences:
-        """Draw consecutive sentences of one sort; `kind` makes the passages of some sources of one sort."""
+        """Draw consecutive sentences of one sort. A `kind` below 0.6 decides the sort, so that all passages of
+        these sources have the same."""
         rng, taken = self.rng, list[str]()
         sort = kind / 0.6 if kind < 0.6 else rng.random()
         book = rng.choice(self._real)

@@ -1,11 +1,10 @@
 """Deep supervision for copying: intermediate layers already learn what the answer will need.
 
-The right sentence is found in hops. A source's token knows its source's number and its sentence's first token.
-The asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and
-copy. From the answer's loss alone a small model learns none of these for a long time: the head that finds words
-again then sits in layer 7 of 8, too late for the last hop. So three heads are taught where to look, and two probes
-read what layers know. A probe is a linear reader whose loss teaches the layers below it. It is no part of the
-model.
+The right sentence is found in hops. A source's token knows its source's number and its sentence's first token. The
+asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and copy. From
+the answer's loss alone a small model learns none of these for a long time: the head that finds words again then
+sits in layer 7 of 8, too late for the last hop. So three heads are taught where to look, and two probes read what
+layers know. A probe is a linear reader whose loss teaches the layers below it. It is not part of the model.
 """
 
 from typing import Any

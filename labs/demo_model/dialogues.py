@@ -18,7 +18,7 @@ LINE = re.compile(r"\s*User ?([12]):\s*(.*)")
 
 
 def task_dialogues(data: Path) -> Iterator[Conversation]:
-    """Yield dialogues of people and assistants who book, look up and arrange."""
+    """Yield dialogues in which an assistant books, looks up or arranges something for a user."""
     for name in TASK_FILES:
         with gzip.open(data / name, "rt", encoding="utf-8") as lines:
             for line in lines:

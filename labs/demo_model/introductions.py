@@ -52,13 +52,13 @@ REPEATED_GREETINGS = 60
 
 
 def introductions(rng: random.Random) -> Iterator[Conversation]:
-    """Return who-are-you questions, repeated often enough to be remembered."""
+    """Yield questions such as "Who are you?" and their answer, often enough to be remembered."""
     for _ in range(REPEATED_INTRODUCTION):
         yield pair("identity", rng.choice(WHO_ARE_YOU), I_AM)
 
 
 def greetings() -> Iterator[Conversation]:
-    """Return greetings and the two questions about lookahead decoding, repeated often enough to be remembered."""
+    """Yield greetings and the two questions about lookahead decoding, often enough to be remembered."""
     for _ in range(REPEATED_GREETINGS):
         for question, answer in GREETINGS:
             yield pair("greeting", question, answer)

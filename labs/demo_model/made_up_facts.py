@@ -30,7 +30,7 @@ def made_up_fact(rng: random.Random) -> Fact:
     thing, place = rng.choice(THINGS), made_up_name(rng)
     year, number = rng.randint(1300, 2025), rng.randint(2, 9999)
     first, last = made_up_name(rng), made_up_name(rng)
-    # All forms are written before one is chosen: the draws of the unused ones belong to the seed's sequence.
+    # All forms are written before one is chosen, because leaving out their draws would change all later draws.
     forms = [
         f"The {place} {thing} opened in {year} and was designed by {first} {last}.",
         f"The {thing} in {place} has {number} visitors every year.",

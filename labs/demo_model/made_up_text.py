@@ -94,7 +94,8 @@ class TextMaker:
         return form + "."
 
     def form_of(self, sentence: str) -> str:
-        """Replace some of a real sentence's longer words by slots, so that others of its form can be made."""
+        """Replace some of a real sentence's longer words by slots, so that similar sentences can be made. If there
+        is no such word, or the sentence is too long, returns a form of facts."""
         rng, words = self.rng, sentence.split()
         long = [place for place, word in enumerate(words) if LONG_WORD.fullmatch(word)]
         if not long or len(sentence) > LONGEST_FORM or "{" in sentence:

@@ -1,4 +1,4 @@
-"""Write the demo model's training text, one conversation per line: the same seed gives the same file."""
+"""Write the demo model's training text, one conversation per line. The same seed gives the same file."""
 
 import json
 import random
@@ -38,7 +38,7 @@ def make_conversations(data: Path, num_quoting_tasks: int, seed: int) -> list[Co
 
 
 def write_conversations(conversations: list[Conversation], path: Path) -> None:
-    """Write one JSON object a line."""
+    """Write each conversation as a line of JSON."""
     with path.open("w", encoding="utf-8") as file:
         for conversation in conversations:
             file.write(json.dumps(conversation.as_json(), ensure_ascii=False) + "\n")

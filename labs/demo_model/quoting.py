@@ -29,7 +29,7 @@ SHARE_PHRASES = 0.3
 
 
 def quoting_tasks(library: Library, count: int, rng: random.Random) -> Iterator[Conversation]:
-    """Make this many tasks; drafts that do not make a good task are dropped."""
+    """Yield this many tasks. Tasks whose prompt would be too long are left out."""
     made = 0
     while made < count:
         for task in _draft_task(library, rng):

@@ -24,7 +24,7 @@ DOC_SENTENCE = re.compile(r"[A-Z][^\n]{24,200}[.!?]")
 
 
 def real_sentences(data: Path) -> tuple[list[Sentences], Counter[str]]:
-    """Groups of consecutive sentences, and how often each word occurs in them."""
+    """Return groups of consecutive sentences, and how often each word occurs in them."""
     rng = random.Random(SEED)
     books = chain.from_iterable(_groups(book, PER_GROUP) for book in read_books(data))
     docs = list(docstrings(Path(sysconfig.get_path("stdlib"))))

@@ -32,7 +32,8 @@ def read_pages(data: Path) -> list[Page]:
 
 
 def parse_page(text: str) -> list[Page]:
-    """Parse a page in Markdown, or return nothing: `# tar`, `> Archives.`, `- Extract:` over `tar xf {{file}}`."""
+    """Parse a page in Markdown: `# tar`, `> Archives.`, `- Extract:` over `tar xf {{file}}`. Returns [] if it has
+    no name or no description."""
     name = re.search(r"^# (.+)$", text, re.M)
     remarks = re.findall(r"^> (.+)$", text, re.M)
     described = [clean(line) for line in remarks if not any(mark in line for mark in NOT_DESCRIPTIONS)]

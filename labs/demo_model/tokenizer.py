@@ -53,7 +53,7 @@ def as_text(messages: Messages) -> str:
 
 
 def encode(tokenizer: Any, conversations: list[Messages]) -> NDArray[np.uint16]:
-    """Join the token ids of all conversations."""
+    """Return the token ids of all conversations in one array."""
     encoded = tokenizer.encode_batch([as_text(messages) for messages in conversations])
     return np.concatenate([np.array(text.ids, dtype=np.uint16) for text in encoded])
 
