@@ -6,11 +6,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from app.models_registry import HubId, SavedDownloads
 from app.settings import assets_dir
+from app.system.gpus import CudaGpu
 from tests.accessibility import grave_by_day_and_by_night
 from tests.gguf_models import write_gguf
 from tests.models_registry.hub_server import FakeHub, running
@@ -19,7 +21,8 @@ from tests.models_registry.test_installed_models import CONFIG
 from tests.page_driver import LAST, PageDriver, watched
 from tests.remote.fake_server import FakeServer
 from tests.remote.fake_server import running as model_server
-from tests.support.app_process import AppProcess
+from tests.support import fake_cuda
+from tests.support.app_process import GPU_BUILD, AppProcess
 
 COMMIT = "0" * 40
 FAST, SLOW = 0.0, 3_000_000.0
@@ -172,9 +175,12 @@ def test_where_a_card_is_too_small_a_box_says_what_main_memory_costs(
     browser: Any, tmp_path: Path, screenshots: Path | None
 ) -> None:
     tool = tmp_path / "bin" / "nvidia-smi"
-    write(tool.parent, {tool.name: b"#!/bin/sh\necho 'A card that is almost full, 668, 24000'\n"})
+    card = CudaGpu("A card that is almost full", str(UUID(int=7)), "0000:01:00.0", 24000 << 20, (8, 9))
+    line = f"GPU-{card.uuid}, {card.bus_id}, 668, 24000, {card.name}"
+    write(tool.parent, {tool.name: f"#!/bin/sh\necho '{line}'\n".encode()})
     tool.chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tool.parent}{os.pathsep}{os.environ['PATH']}"}
+    path = f"{tool.parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, **fake_cuda.build(tmp_path / "cuda", [card]), GPU_BUILD: "1", "PATH": path}
     with AppProcess(tmp_path / "data", environment) as app, PageDriver(browser, app.url) as person:
         page = person.page
         page.click("#to-models")

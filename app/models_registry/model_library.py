@@ -22,7 +22,7 @@ from app.models_registry.hub.hub_id import parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.locate import find_here, locate_path
 from app.settings import ModelSettings
-from app.system.machine import RAM, gpu_memories, memories
+from app.system.machine import RAM, memories
 from app.values.model import (
     CONFIG,
     DiskUse,
@@ -66,8 +66,8 @@ class ModelLibrary:
         return next((one for one in found if one.device == device), found[0])
 
     def gpus(self) -> list[str]:
-        """Return the names, as in torch, of the GPUs that the driver lists."""
-        return [one.device for one in gpu_memories()]
+        """Return the names, as in torch, of the GPUs that torch can use."""
+        return [one.device for one in memories()[:-1]]
 
     def disk(self) -> DiskUse:
         """Return the free and total bytes of the disk to which models are downloaded."""

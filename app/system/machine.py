@@ -3,12 +3,13 @@
 import ctypes
 import platform
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from app.system.programs import SECONDS, Which, answer_of, find_compiler, find_program
+from app.system.gpus import gpu_memories, gpu_name
+from app.system.programs import Which, answer_of, find_compiler, find_program
 from app.values.model import Memory
 
 RAM = "cpu"
@@ -17,16 +18,9 @@ PREFIX_SHARE = 0.05
 """The share of free memory that may hold the prefixes of other conversations."""
 
 
-def nvidia_smi(fields: str, *options: str, seconds: float = SECONDS) -> str:
-    """Return these fields of the GPUs, one line per GPU, without units; "" if nvidia-smi is missing or fails."""
-    query = (f"--query-gpu={fields}", "--format=csv,noheader,nounits")
-    return answer_of("nvidia-smi", *options, *query, seconds=seconds)
-
-
 def machine_name(device: str) -> str:
     """Return a torch device's processor and the operating system: "AMD Ryzen 7 7840U, Linux". Takes a moment."""
-    number = device.partition(":")[2] or "0"
-    name = nvidia_smi("name", f"--id={number}").strip() if device.startswith("cuda") else ""
+    name = gpu_name(device) if device.startswith("cuda") else ""
     return ", ".join(filter(None, (name or processor_name(), platform.system())))
 
 
@@ -62,21 +56,9 @@ def multiplies_int8_fast(
 
 
 def memories() -> list[Memory]:
-    """Return the memory of each device: GPUs first, then the machine's own."""
-    return [*gpu_memories(), ram()]
-
-
-def gpu_memories() -> list[Memory]:
-    """Return the memory of each GPU as nvidia-smi reports it."""
-    return list(parse_gpus(nvidia_smi("name,memory.free,memory.total")))
-
-
-def parse_gpus(output: str) -> Iterator[Memory]:
-    """Yield the memory in each line such as `NVIDIA H200, 143156, 143771` (name, free and total MiB)."""
-    for number, line in enumerate(output.splitlines()):
-        parts = [part.strip() for part in line.rsplit(",", 2)]
-        if len(parts) == 3 and parts[1].isdecimal() and parts[2].isdecimal():
-            yield Memory(f"cuda:{number}", int(parts[1]) << 20, int(parts[2]) << 20)
+    """Return the memory of each device that torch can use: GPUs first, then the machine's own."""
+    own = ram()
+    return [*gpu_memories(own), own]
 
 
 def ram() -> Memory:

@@ -7,7 +7,7 @@ never in the current folder. They run in a folder of the app, with environment v
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 Which = Callable[[str], str | None]
@@ -61,13 +61,24 @@ def find_compiler(which: Which = find_program) -> str | None:
 def answer_of(name: str, *arguments: str, seconds: float = SECONDS) -> str:
     """Run a program and return what it prints; "" if it is missing, fails, or takes too long."""
     program = find_program(name)
-    if program is None:
-        return ""
-    hidden = getattr(subprocess, "CREATE_NO_WINDOW", 0)  # on Windows a console would flash up
+    return program_output([program, *arguments], seconds) if program else ""
+
+
+def output_of(name: str, *arguments: str, seconds: float = SECONDS) -> str:
+    """Run a program and return what it prints even if it fails; "" if it is missing or takes too long."""
+    program = find_program(name)
+    return program_output([program, *arguments], seconds, must_succeed=False) if program else ""
+
+
+def program_output(command: Sequence[str], seconds: float = SECONDS, must_succeed: bool = True) -> str:
+    """Run a command and return what it prints; "" if it cannot be run, takes too long, or fails and must not.
+
+    No console appears on Windows."""
+    hidden = getattr(subprocess, "CREATE_NO_WINDOW", 0)
     try:
         answer = subprocess.run(
-            [program, *arguments], capture_output=True, timeout=seconds, check=True, creationflags=hidden,
-            cwd=OWN_FOLDER, env=settled(os.environ),
+            command, capture_output=True, timeout=seconds, check=must_succeed, creationflags=hidden,
+            cwd=OWN_FOLDER, env=settled(os.environ), stdin=subprocess.DEVNULL,
         )  # fmt: skip
     except (OSError, subprocess.SubprocessError):
         return ""

@@ -10,7 +10,8 @@ import pytest
 
 from app.engine.machine.compiling import Source, compiled
 from app.engine.machine.hardware import Gpu
-from app.system.machine import gpu_memories, machine_name
+from app.system.gpus import listed_gpus
+from app.system.machine import machine_name
 from app.system.programs import SEARCHED, answer_of, find_program, settled
 from app.ui.settings.data import open_folder
 
@@ -29,7 +30,8 @@ def downloads(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytes
     for name in NAMES:
         program = folder / name
         program.write_text(
-            f"#!/bin/sh\necho {name} >> {tmp_path / 'ran'}\necho Fake, 1, 1\n", encoding="utf-8"
+            f"#!/bin/sh\necho {name} >> {tmp_path / 'ran'}\necho GPU-0, 0000:01:00.0, 1, 1, Fake\n",
+            encoding="utf-8",
         )
         program.chmod(0o755)
     (folder / "math.h").write_text('#error "a header of the current folder"', encoding="utf-8")
@@ -46,7 +48,7 @@ def test_a_program_is_taken_from_path_and_never_from_the_current_folder(
         found = find_program(name)
         assert found is None or (Path(found).is_absolute() and Path(found).parent != downloads)
     if shutil.which("nvidia-smi", path=os.defpath) is None:
-        assert gpu_memories() == [] and Gpu().name_by_driver() == ""
+        assert listed_gpus() == [] and Gpu().name_by_driver() == ""
     machine_name("cuda:0")
     monkeypatch.setenv("PATH", os.environ["PATH"].partition(os.pathsep)[0])
     assert "Can't find a file manager" in open_folder(downloads / "sub")

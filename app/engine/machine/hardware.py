@@ -3,6 +3,7 @@
 Every trial at load uses that tolerance.
 """
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from transformers import PreTrainedModel
 
 from app.engine.machine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
-from app.system.machine import nvidia_smi
+from app.system.gpus import driver_fault, listed_gpus
 from app.values.messages import Device, DType
 
 NO_GPU = "No CUDA device is available here"
@@ -23,6 +24,10 @@ INDEX = "https://download.pytorch.org/whl"
 CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" --index-url {INDEX}/cu130'
 """Advice to install torch with CUDA, from PyTorch's own index: PyPI has it only for Linux."""
 OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
+WORKING_DRIVER = "restart the machine, or install the NVIDIA driver again"
+VISIBLE = "CUDA_VISIBLE_DEVICES"
+SECONDS = 10.0
+"""How long nvidia-smi may take when a model is loaded."""
 
 TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
 """How far a row's values may differ, in standard deviations of all values. Wrong logits differ by 1 and more."""
@@ -42,7 +47,15 @@ class Gpu:
     def name_by_driver(self) -> str:
         """Return the first GPU's name from the NVIDIA driver, whether or not torch sees it; "" without an
         answer."""
-        return nvidia_smi("name", seconds=10).strip().partition("\n")[0].strip()
+        return next((gpu.name for gpu in listed_gpus(SECONDS)), "")
+
+    def fault_of_driver(self) -> str:
+        """Return what nvidia-smi prints if the driver does not work; "" if it works or there is none."""
+        return driver_fault(SECONDS)
+
+    def is_hidden(self) -> bool:
+        """Return whether the environment chooses which GPUs CUDA shows."""
+        return VISIBLE in os.environ
 
     def cuda_of_torch(self) -> str:
         """Return the CUDA version that torch was built for; "" for a torch without CUDA."""
@@ -95,9 +108,17 @@ def _problem_of(gpu: Gpu) -> tuple[str, str]:
     if not gpu.is_there():  # torch sees no GPU, but a driver may
         name, cuda = gpu.name_by_driver(), gpu.cuda_of_torch()
         if not name:
-            return NO_GPU, FITTING
+            fault = gpu.fault_of_driver()
+            return (
+                (f"The NVIDIA driver does not work ({fault})", WORKING_DRIVER) if fault else (NO_GPU, FITTING)
+            )
         if not cuda:
             return f"There is a GPU ({name}), but torch was installed without CUDA", CUDA_TORCH
+        if gpu.is_hidden():
+            return (
+                f"There is a GPU ({name}), but {VISIBLE} hides it",
+                f"remove {VISIBLE} from the environment",
+            )
         return f"There is a GPU ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
     try:
         gpu.compute()

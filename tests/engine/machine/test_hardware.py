@@ -36,6 +36,8 @@ class PaperGpu(Gpu):
     name: str = ""
     cuda: str = "13.0"
     apple: bool = False
+    hidden: bool = False
+    fault: str = ""
 
     def is_there(self) -> bool:
         return self.is_seen
@@ -53,6 +55,12 @@ class PaperGpu(Gpu):
 
     def is_apple(self) -> bool:
         return self.apple
+
+    def is_hidden(self) -> bool:
+        return self.hidden
+
+    def fault_of_driver(self) -> str:
+        return self.fault
 
 
 def test_a_card_that_works_is_taken_and_one_that_is_not_there_needs_no_word() -> None:
@@ -84,6 +92,22 @@ def test_a_driver_that_is_too_old_for_torch_is_named() -> None:
     note = choose_device("auto", PaperGpu(is_seen=False, name="Tesla V100", cuda="13.0")).note
     assert "(Tesla V100), but its driver does not run torch's CUDA 13.0, so the CPU is used" in note
     assert "update the NVIDIA driver" in note
+
+
+def test_a_gpu_that_the_environment_hides_is_not_blamed_on_the_driver() -> None:
+    note = choose_device("auto", PaperGpu(is_seen=False, name="Tesla V100", hidden=True)).note
+    assert note == (
+        "There is a GPU (Tesla V100), but CUDA_VISIBLE_DEVICES hides it, so the CPU is used. To use it, remove "
+        "CUDA_VISIBLE_DEVICES from the environment."
+    )
+
+
+def test_a_driver_that_does_not_work_is_quoted() -> None:
+    broken = PaperGpu(is_seen=False, fault="Failed to initialize NVML: Driver/library version mismatch")
+    words = "The NVIDIA driver does not work (Failed to initialize NVML: Driver/library version mismatch)"
+    assert choose_device("auto", broken).note.startswith(f"{words}, so the CPU is used. To use it, restart")
+    with pytest.raises(BadOption, match=re.escape(f"{words}: choose --device cpu, or restart the machine")):
+        choose_device("cuda", broken)
 
 
 def test_an_apple_gpu_is_not_passed_over_silently() -> None:

@@ -12,7 +12,7 @@ from app.models_registry.files.config import parse_config, read_config
 from app.models_registry.files.fit_estimate import CHUNK, Estimator, judge
 from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights
 from app.settings import assets_dir
-from app.system.machine import memories, parse_gpus, parse_meminfo, parse_vm_stat
+from app.system.machine import memories, parse_meminfo, parse_vm_stat
 from app.values.messages import ModelFolder
 from app.values.model import Memory, Precision
 from tests.engine.tiny import tiny_config, with_tokenizer
@@ -227,11 +227,6 @@ def test_what_systems_tell_of_their_memory_is_read() -> None:
     assert parse_meminfo("MemTotal: 2048 kB\nMemFree: 1 kB\nMemAvailable: 1024 kB\n") == Memory(
         "cpu", 1 << 20, 2 << 20
     )
-    seen = "NVIDIA H200, 100, 143771\nNVIDIA, Inc. X, 1, 2\n[N/A], [N/A], [N/A]\n"
-    assert list(parse_gpus(seen)) == [
-        Memory("cuda:0", 100 << 20, 143771 << 20),
-        Memory("cuda:1", 1 << 20, 2 << 20),
-    ]
     vm_stat = (
         "Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free:   10.\nPages inactive: 5.\n"
     )

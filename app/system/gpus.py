@@ -1,0 +1,208 @@
+"""Which NVIDIA GPUs torch uses, in its numbering, and how much memory is free on each. Does not import torch.
+
+    CUDA's driver   which GPUs, in which order, of how much memory: cuda_main.py
+    nvidia-smi      how much memory is free; it lists all GPUs by their place on the bus
+    torch's files   for which CUDA this torch was built, so which GPUs it can use
+
+Rows of nvidia-smi belong to CUDA's GPUs by uuid or bus id, never by number.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib.machinery import ModuleSpec
+from importlib.util import find_spec
+from pathlib import Path
+
+from app.system.child_process import python_command
+from app.system.programs import SECONDS, output_of, program_output
+from app.values.model import Memory
+
+FIELDS = "uuid,pci.bus_id,memory.free,memory.total,name"
+NOTHING = "no devices were found"
+"""What nvidia-smi prints if its driver works and lists no GPU."""
+MAIN = Path(__file__).with_name("cuda_main.py")
+WHOLE = 0.8
+"""The share of a GPU's memory from which on CUDA's device is the whole GPU, and not a part of it (MIG)."""
+BLACKWELL, CUDA_FOR_BLACKWELL = (10, 0), (12, 8)
+OLDEST = {13: (7, 5)}
+"""The oldest compute capability for which torch is built, by the major version of its CUDA."""
+OLDEST_ELSE = (5, 0)
+_BUS_ID = re.compile(r"(?:([0-9a-f]{1,8}):)?([0-9a-f]{1,2}):([0-9a-f]{1,2})(?:\.[0-7])?", re.IGNORECASE)
+_MIB = re.compile(r"([0-9]+)(?:\s*MiB)?")
+_VERSION = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d+)\.(\d+)", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class CudaGpu:
+    """A GPU, or a part of one, as CUDA and torch.cuda.get_device_properties describe it. `total` is in bytes.
+
+    `is_integrated`: it has no memory of its own, but shares the machine's."""
+
+    name: str
+    uuid: str
+    bus_id: str
+    total: int
+    capability: tuple[int, int]
+    is_integrated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CudaDriver:
+    """The newest CUDA that the driver runs, such as (13, 0), and its GPUs in torch's order.
+
+    `is_known` is false if the driver did not answer."""
+
+    version: tuple[int, int] = (0, 0)
+    gpus: tuple[CudaGpu, ...] = ()
+    is_known: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class ListedGpu:
+    """A row of nvidia-smi. Sizes are in bytes, or None where it prints none, such as `[N/A]`."""
+
+    uuid: str
+    bus_id: str
+    free: int | None
+    total: int | None
+    name: str
+
+
+def listed_gpus(seconds: float = SECONDS) -> list[ListedGpu]:
+    """Return the GPUs that nvidia-smi lists; [] if it is missing or fails."""
+    return list(parse_listed(_nvidia_smi(seconds)))
+
+
+def driver_fault(seconds: float = SECONDS) -> str:
+    """Return the first line that nvidia-smi prints instead of a list of GPUs; "" if it lists some, or none are
+    there."""
+    return parse_fault(_nvidia_smi(seconds))
+
+
+def parse_fault(output: str) -> str:
+    """Return the first line of nvidia-smi's output that tells of a fault; "" if the output lists a GPU."""
+    lines = [line.strip() for line in output.splitlines() if line.strip() and NOTHING not in line.lower()]
+    return lines[0][:200].rstrip(".") if lines and not any(parse_listed(output)) else ""
+
+
+def _nvidia_smi(seconds: float) -> str:
+    # If one of several GPUs is lost, it fails, but lists the others.
+    return output_of("nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits", seconds=seconds)
+
+
+def parse_listed(output: str) -> Iterator[ListedGpu]:
+    """Yield a GPU for each line such as `GPU-8932f937-…, 00000000:01:00.0, 143156, 143771, NVIDIA H200`.
+
+    Other lines, such as a driver's fault, are left out."""
+    for line in output.splitlines():
+        parts = [part.strip() for part in line.split(",", 4)]
+        if len(parts) == 5 and (_uuid(parts[0]) or _bus_of(parts[1])):
+            yield ListedGpu(parts[0], parts[1], _bytes(parts[2]), _bytes(parts[3]), parts[4])
+
+
+def cuda_of_torch(find: Callable[[str], ModuleSpec | None] = find_spec) -> tuple[int, int]:
+    """Return the CUDA version for which torch was built; (0, 0) for a torch without CUDA, or without torch."""
+    spec = find("torch")
+    file = Path(spec.origin).with_name("version").with_suffix(".py") if spec and spec.origin else None
+    try:
+        built = _VERSION.search(file.read_text(encoding="utf-8")) if file else None
+    except OSError:
+        return (0, 0)
+    return (int(built[1]), int(built[2])) if built else (0, 0)
+
+
+@lru_cache(maxsize=1)
+def cuda_driver() -> CudaDriver:
+    """Ask CUDA's driver for its GPUs, in a child process; the answer is kept."""
+    return parse_driver(program_output(python_command("-I", "-S", str(MAIN))))
+
+
+def parse_driver(output: str) -> CudaDriver:
+    """Read what cuda_main.py printed; unknown if it printed no answer."""
+    try:
+        answer = json.loads(output)
+        gpus = [CudaGpu(**{**gpu, "capability": tuple(gpu["capability"])}) for gpu in answer["gpus"]]
+        return CudaDriver((answer["version"] // 1000, answer["version"] % 1000 // 10), tuple(gpus))
+    except (ValueError, TypeError, KeyError):
+        return CudaDriver(is_known=False)
+
+
+def usable_gpus(
+    driver: CudaDriver, cuda: tuple[int, int], listed: Sequence[ListedGpu]
+) -> list[tuple[int, CudaGpu]]:
+    """Return torch's number of each GPU that torch, built for this CUDA, can use.
+
+    There are none if it cannot use the first, on which models run. If the driver did not answer, they are those of
+    nvidia-smi in its order."""
+    if not driver.is_known:
+        known = [row for row in listed if row.total]
+        return [(number, _unasked(row)) for number, row in enumerate(known)] if cuda > (0, 0) else []
+    if cuda == (0, 0) or driver.version[0] < cuda[0]:
+        return []
+    usable = [(number, gpu) for number, gpu in enumerate(driver.gpus) if _has_kernels(gpu.capability, cuda)]
+    return usable if usable and usable[0][0] == 0 else []
+
+
+def memory_of(number: int, gpu: CudaGpu, listed: Sequence[ListedGpu], own: Memory) -> Memory:
+    """Return the memory of a GPU, free as nvidia-smi reports it.
+
+    If it reports none for it, as for a part of a GPU, the memory is what is usually free. `own` is the machine's,
+    which is that of an integrated GPU, too."""
+    device = f"cuda:{number}"
+    if gpu.is_integrated and own.total:
+        return replace(own, device=device)
+    row = _row_of(gpu, listed)
+    if row is None or row.free is None or gpu.total < WHOLE * (row.total or 0):
+        return Memory(device, 0, gpu.total).usual
+    return Memory(device, min(row.free, gpu.total), gpu.total)
+
+
+def gpu_memories(own: Memory) -> list[Memory]:
+    """Return the memory of each GPU that torch can use, in torch's order."""
+    cuda = cuda_of_torch()
+    if cuda == (0, 0):
+        return []
+    listed = listed_gpus()
+    return [memory_of(number, gpu, listed, own) for number, gpu in usable_gpus(cuda_driver(), cuda, listed)]
+
+
+def gpu_name(device: str) -> str:
+    """Return the name of a GPU such as "cuda:0"; "" if there is none."""
+    number = int(device.partition(":")[2] or 0)
+    return next((gpu.name for gpu in cuda_driver().gpus[number:]), "")
+
+
+def _row_of(gpu: CudaGpu, listed: Sequence[ListedGpu]) -> ListedGpu | None:
+    """Return the row of this GPU, or of the GPU that it is a part of."""
+    same = [row for row in listed if _uuid(row.uuid) == _uuid(gpu.uuid) != ""]
+    same = same or [row for row in listed if _bus_of(row.bus_id) == _bus_of(gpu.bus_id) is not None]
+    return same[0] if same else None
+
+
+def _unasked(row: ListedGpu) -> CudaGpu:
+    return CudaGpu(row.name, row.uuid, row.bus_id, row.total or 0, (0, 0))
+
+
+def _has_kernels(capability: tuple[int, int], cuda: tuple[int, int]) -> bool:
+    is_new_enough = capability >= OLDEST.get(cuda[0], OLDEST_ELSE)
+    return is_new_enough and (capability < BLACKWELL or cuda >= CUDA_FOR_BLACKWELL)
+
+
+def _uuid(text: str) -> str:
+    """Return a uuid without its prefix; "" if it is none. That of a part of a GPU keeps its prefix."""
+    plain = text.strip().lower().removeprefix("gpu-")
+    return plain if re.fullmatch(r"(?:mig-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", plain) else ""
+
+
+def _bus_of(text: str) -> tuple[int, int, int] | None:
+    """Return a bus id's domain, bus and device; None if it is none. Programs write the domain in 4 or 8 digits."""
+    found = _BUS_ID.fullmatch(text.strip())
+    return (int(found[1] or "0", 16), int(found[2], 16), int(found[3], 16)) if found else None
+
+
+def _bytes(text: str) -> int | None:
+    found = _MIB.fullmatch(text)
+    return int(found[1]) << 20 if found else None
