@@ -64,7 +64,8 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a lookup: whether its sentence was put before the model, and how the answer quotes it."""
+    """The result of a lookup: whether the sources have its sentence, whether the answer quotes it, and whether the
+    answer does so with the right number."""
 
     is_found: bool
     is_quoted: bool
@@ -73,7 +74,7 @@ class Result:
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A lookup with the passages put before the model, its answer, and the result."""
+    """A lookup with the prepared reply, the answer's text, and the result."""
 
     lookup: Lookup
     plan: PreparedReply
@@ -98,7 +99,7 @@ def descriptions(count: int, rng: random.Random) -> dict[str, str]:
 
 
 def lookups(texts: Sequence[str], count: int, rng: random.Random) -> list[Lookup]:
-    """Return questions for a word that occurs once."""
+    """Return questions, each about a word that occurs once in all texts."""
     seen = Counter(word.lower() for text in texts for word in WORD.findall(text))
     possible = []
     for text in texts:
@@ -152,7 +153,7 @@ def opened(model: str) -> Iterator[tuple[Engine, Documents]]:
 
 
 def answered(engine: Engine, plan: PreparedReply, decoding: Decoding) -> FinishedReply:
-    """Answer a plan with this decoder, cold."""
+    """Write a plan's reply with this decoder, without cached tokens and with an empty pool."""
     options = replace(plan.settings.options, decoding=decoding)
     request = Request(plan.settings.model, plan.prompt, options, plan.documents, is_cold=True)
     return finished_reply(request, list(events_of(engine, request)))
@@ -220,7 +221,7 @@ def ask(
 
 
 def summary(answers: Sequence[Answered]) -> dict[str, float]:
-    """Count how many were found, quoted, and cited with the right number."""
+    """Count the sentences that were found, quoted, and cited with the right number."""
     return {
         "sources_each": mean(len(one.plan.sources.cited) for one in answers if one.plan.sources),
         "found": sum(one.result.is_found for one in answers),

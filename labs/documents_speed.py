@@ -91,7 +91,7 @@ def _write(path: Path, number: int, sections: int) -> Path:
     texts = [_section(source, at) for at in range(min(sections, SECTIONS_A_TEXT))]
     with path.open("w", encoding="utf-8") as file:
         for at in range(sections):
-            # Other numbers give other texts and other digests.
+            # The number makes repeated sections differ in their digests.
             file.write(f"## Section {number}.{at}\n\n{texts[at % SECTIONS_A_TEXT]}\n\n")
     return path
 

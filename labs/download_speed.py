@@ -38,7 +38,7 @@ def serve(size: int, shards: int, pipe: Connection) -> None:
 
 
 def index(names: list[str]) -> dict[str, bytes]:
-    """Write the index that shards need."""
+    """Return the index file of a model in several shards, by its name; {} for one shard."""
     return {"model.safetensors.index.json": b"{}"} if len(names) > 1 else {}
 
 
@@ -51,7 +51,7 @@ def ours(endpoint: str, cache: Path) -> None:
 
 
 def theirs(endpoint: str, cache: Path) -> None:
-    """Download as `hf download` does it, over plain HTTP as well."""
+    """Download as `hf download` does, but over plain HTTP, as our download does."""
     quiet = {"HF_HUB_DISABLE_XET": "1", "HF_HUB_DISABLE_PROGRESS_BARS": "1", "HF_ENDPOINT": endpoint}
     subprocess.run(python_command("-c", THEIRS, REPO, str(cache)), env={**os.environ, **quiet}, check=True)
 
@@ -61,7 +61,7 @@ def fetched(cache: Path, megabytes: int) -> float:
     requested."""
     came = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
     if round(came) != megabytes:
-        raise SystemExit(f"{came:.1f} of {megabytes} megabytes have come")
+        raise SystemExit(f"{came:.1f} of {megabytes} megabytes were downloaded")
     return came
 
 

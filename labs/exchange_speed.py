@@ -1,4 +1,4 @@
-"""Measures what a step of several ranks costs besides their passes: an order to each other rank, and the answers.
+"""Measures what a step of several ranks costs besides their passes: sending an order to each rank, and its answer.
 
 The ranks are processes of this machine, as `--devices cpu,cpu` starts them. They hold no model.
 """
@@ -22,7 +22,7 @@ STARTING = 120.0
 
 
 def main() -> None:
-    """Print for each number of ranks the median, and the range of the middle eight of ten times."""
+    """Print the median time for each number of ranks, and the range without the lowest and the highest tenth."""
     parser = argparse.ArgumentParser(description=__doc__, prog="python -m labs.exchange_speed")
     parser.add_argument("--ranks", type=int, nargs="+", default=[2, 4])
     parser.add_argument("--exchanges", type=int, default=1000)

@@ -23,8 +23,8 @@ READ = """() => new Promise(done => {
 
 
 def first_paint(browser: Any, url: str) -> dict[str, float]:
-    """Return milliseconds to the page's answer, to its first contentful paint, and until the message box is
-    there."""
+    """Return the milliseconds to the page's answer, to its first contentful paint and to its message box, and the
+    number and bytes of its files."""
     page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
     began = perf_counter()
     page.goto(url, wait_until="commit")
@@ -36,7 +36,7 @@ def first_paint(browser: Any, url: str) -> dict[str, float]:
 
 
 def measure(url: str, times: int) -> list[dict[str, float]]:
-    """Visit the page, each time in a fresh context; one visit before has warmed the browser up."""
+    """Visit the page, each time in a fresh context, after one visit that warms the browser up."""
     from playwright.sync_api import sync_playwright
 
     path = shutil.which("chromium") or shutil.which("google-chrome")

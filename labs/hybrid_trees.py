@@ -3,9 +3,9 @@
     python -m labs.hybrid_trees STORIES-FOLDER --minutes 8
 
 A small model in the folder writes stories. A hybrid (three gated delta nets to one full attention) and a
-transformer are trained on them for the same number of steps, until they have taken `--minutes` together. Both
-then continue stories that they have not seen, greedily, with the same number of rows in each step. Last come the
-times of steps of the hybrid: a tree here against a chain with transformers' cache and a copy of the state.
+transformer are trained on them for the same number of steps, until they have taken `--minutes` together. Both then
+continue stories that they have not seen, greedily, with the same number of rows in each step. At last steps of the
+hybrid are timed: a tree with our cache against a chain with transformers' cache and a copy of the state.
 """
 
 import argparse
@@ -60,7 +60,7 @@ ROUNDS = 30
 
 
 def main() -> None:
-    """Run the command line of this program."""
+    """Train both models, and print the comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="A small model that writes stories, such as stories260K.")
     parser.add_argument(

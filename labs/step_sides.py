@@ -54,8 +54,8 @@ TakeStep = Callable[[int], float]
 """Row count -> milliseconds of one step."""
 Clock = Callable[[], float]
 CLOCKS: dict[str, Clock] = {"wall": perf_counter, "cpu": process_time}
-"""The clocks. With one thread, processor time is wall time on an idle machine, and hardly more than processor time
-on a shared one."""
+"""The clocks. With one thread, processor time equals wall time on an idle machine, and hardly grows on a shared
+machine."""
 
 
 def maker(model: str, dtype: torch.dtype) -> Make:
@@ -149,10 +149,10 @@ def llama_wall(program: Path, gguf: Path, rows: int, threads: int) -> list[float
 
 
 def llama_cpu(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
-    """Return the CPU milliseconds of the same, by the difference of a long and a short run.
+    """Return the processor milliseconds of such a step, computed from a long and a short run.
 
     Both include loading and the prefix, whose time varies by more than a row takes, so the long run has many steps.
-    Raises ValueError if it varied by more than all its steps took."""
+    Raises ValueError if the long run took no longer than the short one."""
     few, many = 2, 102 if rows <= 4 else 42 if rows <= 16 else 14
     short, long = (_children_cpu(program, gguf, rows, threads, repeats) for repeats in (few, many))
     if long <= short:
@@ -168,7 +168,7 @@ def _children_cpu(program: Path, gguf: Path, rows: int, threads: int, repeats: i
     after = os.times()
     return (
         after.children_user + after.children_system - before.children_user - before.children_system
-    )  # Windows does not count it
+    )  # Windows does not count child processes
 
 
 def _llama_bench(program: Path, gguf: Path, rows: int, threads: int, repeats: int) -> str:

@@ -109,8 +109,8 @@ def main() -> None:
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="cpu: with one thread alone")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--llama-bench", type=Path, help="the program of that name, to run beside ours")
-    parser.add_argument("--gguf", type=Path, help="the model that it is given")
+    parser.add_argument("--llama-bench", type=Path, help="path of llama-bench, to run in turn with ours")
+    parser.add_argument("--gguf", type=Path, help="the model file for llama-bench")
     arguments = parser.parse_args()
     if arguments.clock == "cpu" and arguments.threads != 1:
         parser.error("--clock cpu needs --threads 1: the threads' times would be added up")

@@ -1,4 +1,4 @@
-"""The one command that checks everything: format, lint, types, tests. Stops at the first that fails.
+"""The one command that checks everything: format, lint, types, tests. Stops at the first check that fails.
 
 `--thorough` runs the tests marked `thorough`, too: long products of cases and long runs of faults.
 """

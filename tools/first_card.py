@@ -41,7 +41,7 @@ PYTEST = ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-o", "addo
 NO_TRITON = "import sys; sys.modules['triton'] = None"
 WELL = "well"
 GRACE = 15.0
-"""Seconds that an interrupted trial has to report what it found, such as why tests failed; half of a short
+"""Seconds that an interrupted trial has to report what it found, such as why tests failed; at most half of its time
 limit."""
 SHORTEST = 0.25
 """Minutes that must be left for a trial to begin."""
@@ -52,7 +52,7 @@ LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)
 class Trial:
     """A Python module with arguments; `before` is code that its process runs first.
 
-    Raises ValueError without a time limit."""
+    Raises ValueError if its time limit is not above 0."""
 
     name: str
     minutes: float
@@ -180,7 +180,7 @@ def _ending_of(child: "subprocess.Popen[bytes]", limit: float) -> str:
 def main(
     folder: Annotated[Path, typer.Argument(help="Where the output and the report are written.")],
     only: Annotated[list[str] | None, typer.Option(help="Only this trial; may be repeated.")] = None,
-    within: Annotated[float, typer.Option(help="Stop after as many minutes.")] = inf,
+    within: Annotated[float, typer.Option(help="Stop after this many minutes.")] = inf,
     short: Annotated[bool, typer.Option("--short", help="Small trials on the CPU.")] = False,
 ) -> None:
     """Run the trials and print how each ended; the exit code is 1 if a trial did not end well."""

@@ -1,4 +1,5 @@
-"""Kills the app (kill -9) at random moments while it chats, indexes and downloads: tests/support/app_kills.py."""
+"""Kills the app (kill -9) at random moments while it chats, indexes and downloads (with
+tests/support/app_kills.py)."""
 
 import argparse
 import shutil
@@ -11,7 +12,7 @@ from tests.support.app_kills import ARGUMENTS, MOST_KILLS, Kill, Killer, downloa
 
 
 def main() -> None:
-    """Kill until `--times` kills have hit a reply and a download; print a line for each kill, and the sum."""
+    """Kill until `--times` kills have hit a reply and a download; print a line for each kill, and the totals."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,5 +1,5 @@
-"""Kills a process that indexes documents, and reports what is missing afterwards:
-tests/support/document_kills.py."""
+"""Kills a process that indexes documents, and reports what is missing afterwards (with
+tests/support/document_kills.py)."""
 
 import argparse
 import sys
@@ -11,7 +11,7 @@ from tests.support.document_kills import Kill, Killer
 
 
 def main() -> None:
-    """Kill `--times` times; print a line for each kill, and the sum."""
+    """Kill `--times` times; print a line for each kill, and the totals."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--times", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)

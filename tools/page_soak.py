@@ -32,7 +32,7 @@ REST_SECONDS = 20.0
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The app at rest; `processor` in percent of a core, `memory` in MiB."""
+    """The app at rest; `processor` is in percent of a core, `memory` in MiB."""
 
     after: str
     threads: int
@@ -101,11 +101,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--reloads", type=int, default=0, help="of one tab")
-    parser.add_argument("--tabs", type=int, default=0, help="at once")
-    parser.add_argument("--killed", type=int, default=0, help="tabs whose process is killed")
+    parser.add_argument("--reloads", type=int, default=0, help="number of reloads of one tab")
+    parser.add_argument("--tabs", type=int, default=0, help="number of tabs at once")
+    parser.add_argument("--killed", type=int, default=0, help="number of tabs whose process is killed")
     parser.add_argument("--sleep", type=float, default=0, help="seconds for which the browser is stopped")
-    parser.add_argument("--minutes", type=float, default=0, help="of pages coming and going")
+    parser.add_argument("--minutes", type=float, default=0, help="minutes of pages coming and going")
     parser.add_argument("--json", type=Path, metavar="FILE")
     asked = parser.parse_args()
     if not parts(asked):

@@ -99,12 +99,12 @@ _QUESTIONS = (
 
 
 def stories(seed: int) -> Iterator[str]:
-    """Return beginnings of children's stories."""
+    """Return beginnings of children's stories, without end."""
     return _filled(_STORIES, seed)
 
 
 def questions(seed: int) -> Iterator[tuple[Message, ...]]:
-    """Return first messages of chats: commands, code, small talk, tasks and sources to quote."""
+    """Return first messages of chats, without end: commands, code, small talk, tasks and sources to quote."""
     return ((Message("user", text),) for text in _filled(_QUESTIONS, seed))
 
 

@@ -4,8 +4,8 @@
 
 Each side has its own session; both share the measured step times, as the app does from one start to the next. With
 `--reuse` each side continues from its own cache: every second prompt then continues after the previous reply.
-Replies are written to the full length. One JSON line of numbers after every 20 prompts; with `--show`, a line for
-each reply that differs.
+Replies are written to the full length. Prints a JSON line of numbers after every 20 prompts, and with `--show` a
+line for each reply that differs.
 """
 
 import argparse
@@ -73,7 +73,7 @@ class Tally:
 
 
 class Side:
-    """A session that decodes in one way."""
+    """A session with one decoder; without `reuse` it forgets its cache before each reply."""
 
     def __init__(self, choice: ModelChoice, options: Options, reuse: bool, notes_dir: Path) -> None:
         self._session = Session(locate, notes_dir)
@@ -136,7 +136,7 @@ def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
 
 
 def main() -> None:
-    """Compare the replies and print the differences."""
+    """Compare the replies and print the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=("cpu", "cuda"))
     parser.add_argument("--temperature", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--decoder", default="lookahead", help="held against plain")
+    parser.add_argument("--decoder", default="lookahead", help="the decoder that is compared with plain")
     parser.add_argument("--reuse", action="store_true", help="keep the cache from one prompt to the next")
     parser.add_argument("--free", action="store_true", help="same text off, for comparison")
     parser.add_argument("--show", action="store_true", help="print prompts whose replies differ")

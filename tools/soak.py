@@ -1,4 +1,4 @@
-"""Checks whether a GPU ends with the memory it began with.
+"""Checks that replies leave no memory in use on a GPU.
 
     python -m tools.soak --minutes 10
 
@@ -146,12 +146,12 @@ def run(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int])
         found.append(lap)
         print(f"lap {len(found)}: {lap}", flush=True)  # noqa: T201
         if replace(lap, used=0) != replace(found[0], used=0) or not lap.stopped or not lap.interrupted:
-            sys.exit("This lap was not as the others, or no reply was stopped or interrupted in it.")
+            sys.exit("This lap differs from the first, or no reply was stopped or interrupted in it.")
     return found[-1].used - found[0].used
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run laps on the GPU and print."""
+    """Run laps on the GPU, print them, and exit."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

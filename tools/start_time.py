@@ -39,7 +39,7 @@ def started(data_dir: str) -> Iterator[str]:
 
 
 def answers(port: int) -> bool:
-    """Return whether the page is complete."""
+    """Return whether the app answers with status 200 and a page."""
     try:
         with urlopen(f"http://127.0.0.1:{port}/", timeout=LONGEST) as page:
             return bool(page.status == 200 and page.read())

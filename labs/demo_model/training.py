@@ -1,4 +1,4 @@
-"""Train the demo model for some seconds: Muon for the matrices, AdamW for the rest, bfloat16 autocast."""
+"""Train the demo model for a given time: Muon for the matrices, AdamW for the rest, bfloat16 autocast."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def make_model() -> Any:
 
 
 def make_loss(model: Any, compiled: bool) -> Loss:
-    """Compute the mean cross-entropy of a batch, in bfloat16 if autocast allows it."""
+    """Return a function that computes the mean cross-entropy of a batch under bfloat16 autocast."""
 
     def cross_entropy(inputs: Tensor, targets: Tensor) -> Tensor:
         hidden = model.model(input_ids=inputs, use_cache=False).last_hidden_state
@@ -74,8 +74,8 @@ def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
 
 
 def rate_factor(step: int, share: float, warm_up_steps: int = WARM_UP_STEPS) -> float:
-    """Return the learning rate's factor: warm-up over the first steps, flat to half of the time, then down to
-    2%."""
+    """Return the learning rate's factor. It rises over the first steps, stays at 1 for half of the time, and then
+    falls to 2%."""
     warm_up = min(1.0, (step + 1) / warm_up_steps)
     return warm_up * (1.0 if share < 0.5 else max(LOWEST_RATE, (1 - share) / 0.5))
 
@@ -109,7 +109,8 @@ class Training:
 
 
 def train(ids: Tensor, folder: Path, seconds: float, compiled: bool) -> None:
-    """Train on these ids until the time is over and write the model in bfloat16."""
+    """Train on these ids until the time is over, and write the model in bfloat16. Prints losses and writes
+    checkpoints on the way."""
     torch.manual_seed(0)
     training = Training(make_model(), compiled)
     begin = monotonic()

@@ -1,4 +1,4 @@
-"""Attention backends: their error against float64, and their time beside sdpa's."""
+"""Measures attention backends: their error against float64, and their times."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -45,7 +45,7 @@ def attention_errors(plan: Plan) -> Iterator[Row]:
 
 @torch.inference_mode()
 def attention_times(plan: Plan) -> Iterator[Row]:
-    """Return the milliseconds of one layer's attention by backend."""
+    """Yield the milliseconds of one layer's attention by backend."""
     for name, heads in plan.heads.items():
         backends = _available(plan, heads)
         for prefix, rows in product(plan.prefixes, plan.attention_rows):
@@ -83,7 +83,8 @@ class Layer:
         self._view = self._make_view()
 
     def attended(self, backend: Attention) -> Tensor:
-        """Attend with a backend. Masks and tables are made by the first call, because a step shares them."""
+        """Attend with a backend. Only the first call makes masks and tables, because all layers of a step share
+        them."""
         return backend.attend(self._query, self._cache, self._view, self._scoring)
 
     def exact(self) -> Tensor:

@@ -96,7 +96,7 @@ class Plan:
 
 
 def tiny_plan() -> Plan:
-    """Return a plan of each section for a CPU that takes seconds, without replies."""
+    """Return a plan with which all sections but the replies take seconds on a CPU."""
     return Plan(
         device="cpu",
         shapes={"tiny": TINY},

@@ -1,5 +1,5 @@
-"""Steps of models with random weights: eager, with fused layers, as CUDA graphs, sampled, after prompts, and with
-quantised weights."""
+"""Measures steps of models with random weights: eager, with fused layers, as CUDA graphs, sampled, after prompts,
+and with quantised weights."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter
@@ -32,11 +32,11 @@ KERNELS = 15
 """Number of kernels that are listed for each step."""
 QUANTISATIONS: tuple[Quantisation, ...] = ("none", "int8", "int4")
 PACKED = {"packed in 4 bits": 4, "packed in 8 bits": 6}
-"""Packed weights, and the bits of their numbers in the file."""
+"""Names of packed weights, and the bits of their numbers in the file. Numbers of 6 bits are kept in 8."""
 
 
 def step_times(plan: Plan) -> Iterator[Row]:
-    """Return the milliseconds of a step by its rows: eager or as graphs, with torch's or with fused layers."""
+    """Yield the milliseconds of a step by its rows: eager or as graphs, with torch's or with fused layers."""
     for name in plan.shapes:
         error = yield from _without_memory_yielded(_times_of(plan, name))
         if error:
@@ -78,7 +78,7 @@ SAMPLINGS = {
 
 
 def sampled_times(plan: Plan) -> Iterator[Row]:
-    """Return the milliseconds of a step by its rows and how tokens are sampled."""
+    """Yield the milliseconds of a step by its rows and how tokens are sampled."""
     runners, _ = _runners(random_model(plan, plan.quantised_shape), plan, ("fused graphs",))
     for rows in plan.step_rows:
         columns = {
@@ -89,7 +89,7 @@ def sampled_times(plan: Plan) -> Iterator[Row]:
 
 
 def prompt_times(plan: Plan) -> Iterator[Row]:
-    """Return the seconds that prompts of several lengths take to be read."""
+    """Yield the seconds that prompts of several lengths take to be read."""
     model = random_model(plan, plan.quantised_shape)
     runner = _runners(model, plan, ("fused graphs",))[0]["fused graphs"]
     for length in plan.prompt_lengths:
@@ -110,9 +110,9 @@ def prompt_times(plan: Plan) -> Iterator[Row]:
 
 
 def step_kernels(plan: Plan) -> Iterator[Row]:
-    """Return the kernels of a step at few and at many rows: calls and milliseconds, the longest first.
-
-    The model has the first shape that fits into memory. The first rows name what is used of the GPU, or why not."""
+    """Yield the kernels of a step at few and at many rows: calls and milliseconds, the longest first. The model has
+    the first shape that fits into memory. The first rows name the attention and the layers, and whether CUDA graphs
+    are used."""
     for name in plan.shapes:
         error = yield from _without_memory_yielded(_kernels_of(plan, name))
         if not error:
@@ -160,7 +160,7 @@ def _device_us(event: Any) -> float:
 
 
 def quantised_times(plan: Plan) -> Iterator[Row]:
-    """Return the milliseconds of a step by its rows and the quantisation of the weights. Raises BadOption without
+    """Yield the milliseconds of a step by its rows and the quantisation of the weights. Raises BadOption without
     torchao."""
     check_can_quantise("int8")
     for quantisation in QUANTISATIONS:
