@@ -1,4 +1,4 @@
-"""Finds how a model writes calls of tools: a template that shows earlier calls shows all the text around them.
+"""Finds how a model writes calls of tools, from the calls of earlier messages that its chat template shows.
 
     <tool_call>\\n{"name": "NAME", "arguments": {"KEY": "VALUE"}}\\n</tool_call>      one JSON object
     [TOOL_CALLS]NAME[ARGS]{"KEY": "VALUE"}                                          a name, then JSON
@@ -149,7 +149,7 @@ def _joint(first: str, second: str) -> str:
 
 
 def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
-    """Return the format with the keys of the JSON object if a call is one; otherwise return it unchanged."""
+    """Return the format with the keys of the JSON object if a whole call is one; otherwise return it unchanged."""
     if form.kind != "json":
         return form
     for brace in (found.start() for found in re.finditer(r"\{", text[:name])):

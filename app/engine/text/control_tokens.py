@@ -44,7 +44,8 @@ class ControlTokens:
         self._respelled = _Respelled(tokenizer, self._tokens)
 
     def anew(self) -> "ControlTokens":
-        """Return a copy with another mark for another request: a template may have revealed the old one."""
+        """Return a copy with another mark for another request, because a template may have revealed the old
+        mark."""
         other = copy(self)
         other._mark = _new_mark()
         return other
@@ -88,7 +89,7 @@ class ControlTokens:
         spelling = str(self._tokenizer.convert_ids_to_tokens(number))
         middle = len(spelling) // 2
         parts = (spelling[:middle], spelling[middle:]) if middle else ()
-        # Within another text: many tokenizers put a space where a text begins.
+        # The part follows a control token, because many tokenizers put a space before the beginning of a text.
         begin = f"{self._respelled.mark}{self._names[0]}"
         inner = (one for part in parts for one in self._respelled.ids(f"{begin}{part}")[1:])
         return [known for one in inner for known in self._known(one)]
@@ -102,7 +103,7 @@ class _Respelled:
     def __init__(self, tokenizer: PreTrainedTokenizerBase, tokens: dict[str, tuple[int, AddedToken]]) -> None:
         self.mark = _new_mark()  # no template sees it
         self.controls: dict[int, int] = {}
-        """The copy's ids of the control tokens -> the tokenizer's."""
+        """Maps the copy's ids of control tokens to the tokenizer's."""
         self._tokenizer, self._tokens = tokenizer, tokens
         self._copy: PreTrainedTokenizerBase | None = None
         self._lock = threading.Lock()

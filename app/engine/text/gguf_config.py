@@ -343,7 +343,7 @@ def _mpt(header: GgufHeader) -> dict[str, Any]:
 
 
 def _llama4(header: GgufHeader) -> dict[str, Any]:
-    return {"use_qk_norm": header.value("expert_count") != 128}  # llama.cpp finds Maverick by them, too
+    return {"use_qk_norm": header.value("expert_count") != 128}  # llama.cpp recognises Maverick so, too
 
 
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {

@@ -97,7 +97,7 @@ def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder
 
 
 def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
-    # explains what is wrong better than the process does
+    # checked here, too, because its message says what to do
     check_vocabulary(_header(folder).values, folder.name, assets_dir())
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_tokenizer", environment=ENVIRONMENT) as process:

@@ -1,7 +1,7 @@
 """Builds a tokenizer from the vocabulary of a GGUF file, and writes it into a model's folder.
 
-As a program, this is the process that also writes the config. The file is not trusted, so the process limits its
-memory, and the app its time.
+Run as a program, it is a child process that also writes the config. The file is not trusted, so the process limits
+its own memory, and the app limits its time.
 
     model, pre, tokens, scores, types, merges    ->    tokenizer.json, tokenizer_config.json, chat_template.jinja
 
@@ -80,7 +80,7 @@ class Vocabulary:
         return number if isinstance(number, int) and 0 <= number < len(self.tokens) else None
 
     def word_rule(self) -> WordRule:
-        """Return the rule by which texts are cut into words, whose name is known (`check_vocabulary`)."""
+        """Return the rule by which texts are cut into words. Its name has passed `check_vocabulary`."""
         return word_rules(assets_dir())[rule_name(self._values)]
 
     def of_kinds(self, *kinds: int) -> Iterator[tuple[int, str]]:
@@ -132,7 +132,7 @@ def end_tokens(vocabulary: Vocabulary) -> list[int]:
 
 
 def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """Build the tokenizer of a vocabulary, whose kind is known (`check_vocabulary`)."""
+    """Build the tokenizer of a vocabulary that has passed `check_vocabulary`."""
     match vocabulary.model:
         case "gpt2" | "gemma4":
             tokenizer = _of_words(vocabulary, vocabulary.word_rule())

@@ -120,7 +120,8 @@ class RequestTokenizer:
         return RequestTokens(self, *prompt, tuple(documents), prediction)
 
     def encoded(self, prompt: Prompt, values: TemplateValues = NO_VALUES) -> EncodedPrompt:
-        """Encode a chat (with the model's template) or raw text (with what the tokenizer adds to it).
+        """Encode a chat (with the model's template) or raw text (with the special tokens that the tokenizer adds to
+        it).
 
         The last message is continued if it is the assistant's. A prompt that is certain to have too many tokens is
         refused before it is tokenised.
@@ -130,7 +131,8 @@ class RequestTokenizer:
         return self._encoded(prompt, values)
 
     def check_vocabulary(self, ids: Sequence[int]) -> None:
-        """Raise BadOption unless each id has an embedding: a GPU stops working at an id without one."""
+        """Raise BadOption unless each id has an embedding, because an id without one makes a GPU unusable for the
+        process."""
         if (largest := max(ids, default=0)) >= self._vocabulary:
             raise BadOption(
                 f"The tokenizer and the weights of {self._name} do not fit each other (token {largest:,} of "

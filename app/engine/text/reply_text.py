@@ -140,7 +140,8 @@ class StoppingCriteria:
         form: ReplyFormat = PLAIN,
         opens_thought: bool = False,
     ) -> None:
-        """Take what ReplyText takes, besides the other rules. Stop strings in `before` do not end the reply.
+        """Make the rules; `stops` and the parameters after it are those of ReplyText. Stop strings in `before` do
+        not end the reply.
 
         `room` is what the context has left; with `max_new_tokens` 0 it is the only limit."""
         self._eos_ids = eos_ids

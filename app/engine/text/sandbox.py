@@ -50,7 +50,7 @@ class SandboxTimeout(SandboxRefusal):
 
 
 class Sandbox:
-    """Both processes. All methods may be called from any thread."""
+    """The processes for tokenizers and templates, and for grammars. All methods may be called from any thread."""
 
     def __init__(self, seconds: Mapping[str, float] = SECONDS) -> None:
         self._models = SandboxProcess(seconds)
@@ -131,7 +131,7 @@ class Sandbox:
     def chat_format(
         self, template: str, tokens: Mapping[str, Any], controls: Sequence[str] = ()
     ) -> ChatFormat:
-        """Return the format of a chat template; one without anything special if it cannot be found."""
+        """Return the format of a chat template; UNKNOWN_FORMAT if it cannot be found."""
         with suppress(SandboxRefusal, ValueError):
             found = self._models.do("format", template=template, tokens=dict(tokens), controls=controls)
             return read(ChatFormat, parse_json(found))
@@ -197,7 +197,7 @@ class SandboxProcess:
         self._is_closed = True
         if process := self._process:
             process.kill()
-        with self._lock:  # a call that waited for an answer has already returned without one
+        with self._lock:  # held by a call that waits for an answer, until the killed process ends it
             self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:

@@ -113,7 +113,7 @@ def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) 
     """Return the template filled with a chat.
 
     `tokens` are the special tokens and other variables of the template, such as `tools`, a list. Some templates
-    fail without tools, or without variables that only they have: they get empty ones."""
+    fail without tools, or without variables that only they have; these are filled again with default values."""
     from jinja2 import UndefinedError
 
     try:
