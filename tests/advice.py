@@ -247,6 +247,9 @@ KINDS = {
         give it as the browser
         Turn it on in Foresight
     """,
+    "tests/ui/documents/test_view.py": r"""
+        Turn Offline off under
+    """,
     "tests/models_registry": r"""
         [Dd]ownload (it|the model|this file|the one) ?(again|that Settings)?
         get (the model's own|this file)

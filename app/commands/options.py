@@ -88,7 +88,12 @@ Window = Annotated[
     typer.Option("--window", metavar="W", help=f"Lookahead window size; 0 is off. [default: {W_N_G.window}]"),
 ]
 NGram = Annotated[
-    int | None, typer.Option("--ngram", metavar="N", help=f"N-gram size. [default: {W_N_G.ngram}]")
+    int | None,
+    typer.Option(
+        "--ngram",
+        metavar="N",
+        help=f"N-gram length: a guess continues one token by at most N - 1 others. [default: {W_N_G.ngram}]",
+    ),
 ]
 Guesses = Annotated[
     int | None,
@@ -130,18 +135,11 @@ QUANTISATION_HELP = (
 )
 DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial."
 APPS_OWN = "[default: the app's for its model]"
-DTypeOption = Annotated[
-    DType,
-    typer.Option("--dtype", help="The precision of activations; auto chooses by hardware and quantisation."),
-]
+DTYPE_HELP = "The precision of activations, and of weights that are not quantised; auto chooses by hardware and quantisation."
+DTypeOption = Annotated[DType, typer.Option("--dtype", help=DTYPE_HELP)]
 QuantisationOption = Annotated[QuantisationChoice, typer.Option("--quantisation", help=QUANTISATION_HELP)]
 DeviceOption = Annotated[Device, typer.Option("--device", help=DEVICE_HELP)]
-OtherDType = Annotated[
-    DType | None,
-    typer.Option(
-        "--dtype", help=f"The precision of activations; auto chooses by hardware and quantisation. {APPS_OWN}"
-    ),
-]
+OtherDType = Annotated[DType | None, typer.Option("--dtype", help=f"{DTYPE_HELP} {APPS_OWN}")]
 OtherQuantisation = Annotated[
     QuantisationChoice | None, typer.Option("--quantisation", help=f"{QUANTISATION_HELP} {APPS_OWN}")
 ]

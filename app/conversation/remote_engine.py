@@ -1,4 +1,4 @@
-"""One engine for pages: it passes requests to this machine's engine or to the servers that run other models.
+"""The engine that pages see: it passes requests to this machine's engine or to the server that runs the model.
 
 A request names the server of its model, if there is one. Choosing a server's model unloads the local one.
 """
@@ -23,7 +23,7 @@ NO_READER = CachedTokenReader()
 class EngineWithServers:
     """The local engine and the servers as one engine.
 
-    All methods but `check_grammar` return at once; any thread may call them."""
+    All methods except `check_grammar` return at once; any thread may call them."""
 
     def __init__(self, local: ModelEngine, servers: Servers) -> None:
         self._local = local
@@ -40,7 +40,7 @@ class EngineWithServers:
         (self._servers if request.model.server else self._local).submit(request, reply)
 
     def check_grammar(self, grammar: Grammar) -> None:
-        """Have the local engine check a grammar. For a server's model nothing is checked: the server does it."""
+        """Have the local engine check a grammar. A server checks its own, so nothing is done for its model."""
         if not self._remote:
             self._local.check_grammar(grammar)
 
@@ -57,7 +57,7 @@ class EngineWithServers:
         if not choice.server:
             self._local.load(choice, partial(self._loaded, choice, ended))
             return
-        self._local.unload()  # takes effect after a model that is being loaded
+        self._local.unload()  # queued: a model that is being loaded is unloaded once its loading ends
         ended(True)
 
     def cancel_load(self) -> None:
@@ -65,11 +65,11 @@ class EngineWithServers:
         self._local.cancel_load()
 
     def unload(self) -> None:
-        """Unload the local model; a model on a server that was chosen stays chosen."""
+        """Unload the local model. If a server's model is chosen, it stays chosen."""
         self._local.unload()
 
     def status(self) -> EngineStatus:
-        """Return what the local engine is doing, or that a server's model is ready if one is chosen."""
+        """Return the local engine's status, or that the server's model is ready if one is chosen."""
         with self._lock:
             if self._remote is None or self._remote is not self._wanted:
                 return self._local.status()

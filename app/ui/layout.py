@@ -1,9 +1,10 @@
-"""The page: builds the bar at the top and all views, connects them with their events, and makes a web app of them.
+"""Builds the page: the bar at the top and all views. Connects them with their events and serves them as a web app.
 
 top      brand  model                        Chat  Models  Documents  Race  Settings
-#notice  what the user must know first, if anything
+#notice  a warning or a note from the start of the app; usually empty
 #main    sidebar | thread, message box | the panel's tabs: live numbers, this chat, X-ray
-#models, #documents, #race, #settings    the other views;   #reading opens beside any, questions over them
+#models, #documents, #race, #settings    the other views
+#reading opens a document beside any view;   questions open in dialogs over the page
 
 All views are built, but only one is shown at a time: see assets/ui/foresight.js.
 """
@@ -210,7 +211,10 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return page_session.session, *(gr.skip() if is_right else chosen for chosen, is_right in are_right)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return the settings of the chat that is shown now, or the temperature of the new model."""
+        """Do what the page's script asks for, and return the new values of the boxes, or no changes.
+
+        "model" fills in the temperature of the new model; "draft" saves the text that was typed in the chat that
+        the page has left; anything else fills in the settings of the chat that is shown."""
         temperature = gr.skip()
         shown: tuple[Any, ...] = (gr.skip(),) * (len(settings) + 1)
         do, left, typed = pressed(event)

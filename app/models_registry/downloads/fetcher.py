@@ -89,14 +89,16 @@ def disk_full(repo: str) -> Iterator[None]:
 
 
 class InvalidPartialFile(Exception):
-    """A partial file is unusable, so the file must be fetched again. The message continues the file's name."""
+    """A partial file is unusable, so the file must be fetched again.
+
+    The message is the rest of a sentence that begins with the file's name: "is longer than it should be"."""
 
 
 @dataclass(slots=True)
 class TransferState:
-    """Downloaded bytes of each file, and a note for the user.
+    """Downloaded bytes of each file, a note for the user, and an event that ends all transfers.
 
-    Transfers write it, and the reporting thread reads it."""
+    Transfers write the bytes and the note, which the reporting thread reads; that thread sets `stop`."""
 
     done: dict[str, int]
     note: str = ""
@@ -145,7 +147,7 @@ class Fetcher:
                     transfer.result()  # raises the error of a failed transfer
                 report(state)
         finally:
-            state.stop.set()  # ends the other transfers at their next byte
+            state.stop.set()  # ends the other transfers after their next piece
             pool.shutdown(wait=False, cancel_futures=True)
 
 
@@ -225,7 +227,7 @@ class _Transfer:
         url = hf_hub_url(plan.repo, self.file.name, revision=plan.commit, endpoint=self.fetcher.endpoint)
         async with asyncio.timeout(seconds) as timeout, open_stream(url, limit, have) as answer:
             if have and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
-                raise InvalidPartialFile("cannot be resumed by the hub")
+                raise InvalidPartialFile("was not resumed by the hub")
             with self._partial.open("ab", buffering=0) as file:
                 async for piece in answer.aiter_raw():
                     before, have = have, have + (file.write(piece) or 0)

@@ -73,7 +73,7 @@ def coloured(code: str, language: str) -> str:
 
 
 def _is_tame(code: str) -> bool:
-    """Return whether every lexer finds the next word of this code quickly."""
+    """Return whether the code is free of what is known to make lexers slow: its length, long lines, long gaps."""
     if len(code) > LONGEST or _GAP.search(code):
         return False
     return all(len(line) <= LONGEST_LINE for line in code.split("\n"))

@@ -127,7 +127,7 @@ def semantic_search_html(embedder: EmbeddingModelStatus) -> Markup:
         words = f"Keyword search only. Downloading {name}: {download_words(download)}"
         running = download
     elif embedder.obstacle:
-        words = f"Keyword search only. Semantic search needs {name}: {embedder.obstacle}."
+        words = f"Keyword search only. Semantic search needs {name}, {embedder.obstacle}."
     elif download:
         words = f"Keyword search only. {name}: {download.note or 'The download is paused.'}"
         label = "Resume"

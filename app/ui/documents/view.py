@@ -24,6 +24,7 @@ from app.values.model import Download
 PAGE_SIZE = 100
 """How many documents are listed at first, and how many more after each "Show more"."""
 DEFAULT_COLLECTION = "My documents"
+OFFLINE = "which cannot be downloaded while Foresight is offline. Turn Offline off under Models → Discover"
 """The collection that is created for the first document."""
 
 ListCollections = Callable[[], tuple[Collection, ...]]
@@ -70,7 +71,9 @@ def listed_collections(documents: Documents, used: Callable[[], frozenset[int]])
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModelStatus:
-    """The embedding model's name and state; `obstacle` is why it cannot be downloaded."""
+    """The embedding model's name and state.
+
+    `obstacle` says why it cannot be downloaded, in words that follow its name in a sentence."""
 
     name: str
     is_installed: bool = False
@@ -93,12 +96,12 @@ class SemanticSearch:
         """Return the model's state. Makes no network request."""
         library, models = self._services.settings.library, self._services.models
         repo = models.hub_id(library.embedder)
-        obstacle = "Foresight is offline" if library.is_offline else ""
+        obstacle = OFFLINE if library.is_offline else ""
         unfinished = (one for one in models.downloads.snapshot() if one.name == repo and one.state != "done")
         return EmbeddingModelStatus(
             library.embedder,
             models.is_here(library.embedder),
-            obstacle if repo else "its folder is missing",
+            obstacle if repo else "whose folder is missing",
             next(unfinished, None),
         )
 

@@ -40,9 +40,9 @@ class Cell:
 
 
 def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: ReadTexts) -> Markup:
-    """Return the picture of the step with this number; 0 if there is none.
+    """Return the picture of the step with this number, or a hint before the first step (number 0).
 
-    Its data-* attributes set the controls."""
+    Its data-* attributes set the X-ray's controls."""
     step = history.traced[number - history.first] if number else None
     return render(
         "xray.html",
@@ -86,11 +86,13 @@ def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: Rea
 
 
 def summary(step: TracedStep) -> str:
-    """Describe what the step checked and accepted; the template adds the number of written tokens."""
+    """Describe what the step computed, checked and accepted; the template adds the number of written tokens.
+
+    The window's guesses are not checked: the step computes from them what comes next, for later drafts."""
     drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
-    window = f" and {_counted(guessed, 'guess', 'guesses')} of the window" if guessed else ""
+    window = f"refined {_counted(guessed, 'guess', 'guesses')} of the window and " if guessed else ""
     return (
-        f"This step checked {_counted(drafted, 'drafted token', 'drafted tokens')}{window}: "
+        f"This step {window}checked {_counted(drafted, 'drafted token', 'drafted tokens')}: "
         f"{len(step.trace.accepted) - 1} accepted, "
     )
 

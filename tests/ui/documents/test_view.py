@@ -81,8 +81,11 @@ def test_a_model_that_was_deleted_is_offered_again(
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({"is_offline": True}, "Semantic search needs all-MiniLM-L6-v2: Foresight is offline."),
-        ({"embedder": "/no/where/bge"}, "Semantic search needs bge: its folder is missing."),
+        (
+            {"is_offline": True},
+            "needs all-MiniLM-L6-v2, which cannot be downloaded while Foresight is offline.",
+        ),
+        ({"embedder": "/no/where/bge"}, "Semantic search needs bge, whose folder is missing."),
     ],
 )
 def test_what_prevents_the_download_is_named(
@@ -90,6 +93,13 @@ def test_what_prevents_the_download_is_named(
 ) -> None:
     services.choose_library(replace(ModelSettings(), **changed))  # type: ignore[arg-type]
     assert words in line(services) and "<button" not in line(services)
+
+
+def test_the_download_is_offered_once_offline_is_turned_off_as_advised(services: Services) -> None:
+    services.choose_library(ModelSettings(is_offline=True))
+    assert "Turn Offline off under Models → Discover." in line(services)
+    services.choose_library(ModelSettings(is_offline=False))
+    assert "Download</button>" in line(services)
 
 
 TEXT = "The tenant pays on the first.\n\nThe landlord keeps the roof."
