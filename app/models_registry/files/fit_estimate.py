@@ -2,7 +2,8 @@
 
     weights    every number at its width, and on a CPU a second copy of a tied head, packed for the kernels
     cache      keys and values of the context, grown in chunks
-    rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits
+    rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits;
+               on a GPU also what recorded steps keep
     runtime    Python, torch and the libraries that they load, unless they are in memory already
 
 On a CPU, pages of the weight files count as memory of the process while they are read. The system takes them back
@@ -42,10 +43,16 @@ from app.values.quantisation import MOSTLY, automatic, model_bytes
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of a weight that is not quantised; app/values/quantisation.py counts quantised weights."""
 STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
-CHUNK = 512
-"""Tokens by which the KV cache grows, and tokens of a prompt that are read in one pass."""
+CHUNK, GPU_CHUNK = 512, 1024
+"""Tokens of a prompt that are read in one pass, on a CPU and on a GPU. The KV cache grows by CHUNK tokens."""
 LOOKAHEAD_ROWS = 128
 """Rows of the widest step that is tried when a model is loaded."""
+RECORDED_ROWS = 345
+"""Rows of all steps that are recorded on a GPU. A recording keeps its memory, and a wider one may need its own."""
+SCRATCH, SPAN = 1 << 26, 256
+"""Bytes of partial sums that our attention on a GPU allocates at most, and tokens that have a sum of their own."""
+WORKSPACE = 1 << 25
+"""Bytes that cuBLAS takes for the stream of recorded steps."""
 TIED_SHARE = 1 / 3
 RUNTIME = {"cpu": 440_000_000, "cuda": 600_000_000}
 """Bytes of Python, torch and their libraries on a CPU, and of a CUDA context with its libraries on a device."""
@@ -100,15 +107,17 @@ class Estimator:
         """Estimate the memory of the model and its draft models with this many tokens in its context."""
         has_kernels = self.device == "cpu" and (precision != "float32" or self._numbers() > SMALL)
         runtime = RUNTIME["cpu" if self.device == "cpu" else "cuda"] + (KERNELS if has_kernels else 0)
-        drafts = [one.need(precision, min(context, one.shape.context)) for one in self.draft_models]
+        lengths = [(one, min(context, one.shape.context)) for one in self.draft_models]
+        drafts = [one.need(precision, length) for one, length in lengths]
+        each = [(self, context), *lengths]
         cached = -(-(context + LOOKAHEAD_ROWS) // CHUNK) * CHUNK
         return MemoryNeed(
             weights=self._weights(precision) + sum(one.weights for one in drafts),
             cache=cached * row_price(self.shape, self._width(precision)).cache
             + sum(one.cache for one in drafts),
-            rows=max(
-                self._rows(precision, context), *(one.rows for one in drafts), 0
-            ),  # the models compute one after the other
+            # The models compute one after the other, but each keeps its recorded steps.
+            rows=max(one._rows(precision, length) for one, length in each)
+            + sum(one._recorded(precision, length) for one, length in each),
             runtime=runtime,
         )
 
@@ -196,23 +205,44 @@ class Estimator:
     def _width(self, precision: Precision) -> int:
         return activation_bytes(precision, self.device)
 
+    @property
+    def _is_ours(self) -> bool:
+        """Whether attention runs in our own kernels on a GPU, which also lets steps be recorded."""
+        return self.device != "cpu" and self.has_triton
+
     def _rows(self, precision: Precision, context: int) -> int:
         """Count the bytes of intermediate results: for reading the prompt or a lookahead step, whichever is
         more."""
-        shape, width = self.shape, self._width(precision)
-        per_row = 4 * shape.hidden + 3 * shape.intermediate
-        chunk = min(CHUNK, context)
-        prompt = chunk * (per_row * width + self._attention_row(context, width))
-        step = LOOKAHEAD_ROWS * (
-            per_row * width + self._attention_row(context, 4) + row_price(shape, width).logits
-        )
-        return int(max(prompt, step))
+        width = self._width(precision)
+        chunk = min(CHUNK if self.device == "cpu" else GPU_CHUNK, context)
+        prompt = chunk * self._row(width) + self._attention(chunk, context, width)
+        step = LOOKAHEAD_ROWS * (self._row(width) + row_price(self.shape, width).logits)
+        return int(max(prompt, step + self._attention(LOOKAHEAD_ROWS, context, 4)))
+
+    def _recorded(self, precision: Precision, context: int) -> int:
+        """Count the bytes that recorded steps keep on a GPU: their own results, and logits that all share."""
+        if not self._is_ours:
+            return 0
+        width = self._width(precision)
+        logits = self.shape.vocabulary * width
+        sums = RECORDED_ROWS * self._attention(LOOKAHEAD_ROWS, context, width) // LOOKAHEAD_ROWS
+        return RECORDED_ROWS * (self._row(width) + logits) + LOOKAHEAD_ROWS * logits + sums + WORKSPACE
+
+    def _row(self, width: int) -> int:
+        """Count the bytes of one row's intermediate results in a layer, without attention."""
+        return (4 * self.shape.hidden + 3 * self.shape.intermediate) * width
+
+    def _attention(self, rows: int, context: int, width: int) -> int:
+        """Count the bytes that attention takes for these rows of queries against the whole context."""
+        if not self._is_ours:
+            return rows * self._attention_row(context, width)
+        sums = -(-context // SPAN) * self.shape.heads * self.shape.head_size * 4
+        return min(SCRATCH, rows * sums)
 
     def _attention_row(self, context: int, width: int) -> int:
-        """Count the bytes that attention takes for one row of queries against the whole context."""
+        """Count the bytes that torch's attention takes for one row of queries against the whole context."""
         # torch's kernel has neither soft-capping nor sinks, so for these the sdpa backend stores the scores.
-        is_special = self.shape.is_softcapped or self.weights.has_sinks
-        if is_special and (self.device == "cpu" or not self.has_triton):
+        if self.shape.is_softcapped or self.weights.has_sinks:
             return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
         # The mask is repeated for the heads that share a key, and the kernel widens it once more.
         return max(1, self.shape.heads // self.shape.key_heads) * context * (width + 4)
@@ -249,7 +279,8 @@ def judge(
         verdict = "fits with int4"
     sentence = _sentence(verdict, need.total, memory, longest, context, estimator.shape.context)
     drafts = (one.need(precision, 1).weights for one in estimator.draft_models)
-    room = max(usable - need.total + need.weights - sum(drafts), 0)
+    in_part = replace(estimator, has_triton=False).need(precision, context)  # then torch's kernels run
+    room = max(usable - in_part.total + in_part.weights - sum(drafts), 0)
     offloaded = 0 if verdict == "fits" else estimator.offloaded(precision, room)
     if offloaded:
         sentence += f" With --offload about {copying_words(offloaded)}."

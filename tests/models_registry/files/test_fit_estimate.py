@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 from transformers import LlamaForCausalLM
 
+from app.engine.graphs.step_graphs import BUCKETS
+from app.engine.runner.runner import CUDA_PREFILL_CHUNK
 from app.models_registry import fit_on_device, judge_folder
+from app.models_registry.files import fit_estimate
 from app.models_registry.files.config import parse_config, read_config
 from app.models_registry.files.fit_estimate import CHUNK, Estimator, judge
 from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights
@@ -150,8 +153,22 @@ def test_soft_capped_scores_and_sinks_are_written_out_in_float32_on_a_cpu(has_si
     more = special.need("bfloat16", context).rows - plain.need("bfloat16", context).rows
     scores, masks = 3 * 512 * context * 32 * 4, 512 * context * 4 * 6
     assert more == scores + 512 * context - masks
-    on_gpu = replace(special, device="cuda:0", has_triton=True)
-    assert on_gpu.need("bfloat16", context).rows == plain.need("bfloat16", context).rows
+    on_gpu, plain_on_gpu = (replace(one, device="cuda:0", has_triton=True) for one in (special, plain))
+    assert on_gpu.need("bfloat16", context).rows == plain_on_gpu.need("bfloat16", context).rows
+
+
+def test_a_gpu_reads_a_prompt_in_larger_parts_and_keeps_what_recorded_steps_write() -> None:
+    backend = pytest.importorskip("app.engine.attention.triton_backend", reason="triton is not installed")
+    sizes = (fit_estimate.GPU_CHUNK, fit_estimate.RECORDED_ROWS, fit_estimate.SCRATCH, fit_estimate.SPAN)
+    assert sizes == (CUDA_PREFILL_CHUNK, sum(BUCKETS), backend.SCRATCH, backend.SPAN)
+    context, row, logits = 8_192, (4 * 4096 + 3 * 14336) * 2, 128_256 * 2
+    ours, torchs = (replace(estimator(), has_triton=is_ours) for is_ours in (True, False))
+    # Of 128 rows, attention needs all that it may allocate.
+    recorded = 345 * (row + logits) + 128 * logits + (345 << 26) // 128 + (1 << 25)
+    assert ours.need("bfloat16", context).rows == 1024 * row + (1 << 26) + recorded
+    assert torchs.need("bfloat16", context).rows == 1024 * (row + context * 4 * 6)
+    drafted = replace(ours, draft_models=(ours,))
+    assert drafted.need("bfloat16", context).rows == 1024 * row + (1 << 26) + 2 * recorded
 
 
 def test_the_demo_model_fits_from_its_files_alone() -> None:
@@ -172,11 +189,11 @@ def test_a_device_is_judged_by_its_name(tmp_path: Path) -> None:
 def test_what_a_card_has_no_room_for_may_stay_in_main_memory() -> None:
     memory = Memory("cuda:0", 12 * GIB, 12 * GIB)
     fit = judge(estimator(), memory, "bfloat16", 4096)
-    embedding = 2 * 128_256 * 4096
-    assert fit.room == int(memory.free * 0.9) - (fit.need.total - fit.need.weights)
+    embedding, in_part = 2 * 128_256 * 4096, replace(estimator(), has_triton=False).need("bfloat16", 4096)
+    assert fit.room == int(memory.free * 0.9) - (in_part.total - in_part.weights), "torch's kernels run"
     assert fit.offloaded == fit.need.weights - fit.room + embedding, "room is kept for what is copied"
     assert fit.sentence.endswith(
-        "With --offload about 6.85 GB of its weights stay in main memory and are copied to the GPU in each step, "
+        "With --offload about 6.94 GB of its weights stay in main memory and are copied to the GPU in each step, "
         "which takes about 0.7 s (at 10 GB a second)."
     )
     drafted = judge(
