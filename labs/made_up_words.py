@@ -6,7 +6,7 @@ VOCABULARY = 30_000
 
 
 def made_up_word(source: Random) -> str:
-    """Return a word by its rank: 0 is "ba", 1 "be", …, rare words are longer."""
+    """Draw a rank and return its word: 0 is "ba", 1 "be", …; rare words are longer."""
     rank = min(int(source.paretovariate(0.6)) - 1, VOCABULARY)
     letters = ""
     while rank or not letters:

@@ -1,7 +1,6 @@
 """What is known about a context: its successors and followers, each packed into 31 bits. 0 is an empty entry.
 
-    successor    token + 1 (20 bits) | gap (10)
-    a likely next token by the model's logits
+    successor    token + 1 (20 bits) | gap (10)                            a likely next token, by its logit
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   a token that came next in some text
 
 The gap of the likeliest token is its lead over the second one; the gap of any other token is its distance to the

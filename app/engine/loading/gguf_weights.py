@@ -100,8 +100,8 @@ def stored_weights(
     header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, keeps: bool = False
 ) -> dict[str, Any]:
     """Return a lazy weight for each weight that the file holds. `model` gives the shapes and may be on the meta
-    device. Biases that the file leaves out are zero. If the model `keeps` packed weights, those that can stay
-    packed are returned as KeptWeights."""
+    device. Biases that the file leaves out are zero. With `keeps`, weights that can stay packed are returned as
+    KeptWeights."""
     finder, used = _Finder(header), set[str]()
     shapes = packable(model) if keeps else {}
     found = _activations(header)

@@ -70,7 +70,7 @@ def _linear(packed: PackedWeight, bias: Tensor | None) -> PackedLinear:
 
 
 def _keep_embedding(model: PreTrainedModel, embedding: Any, packed: PackedWeight) -> bool:
-    """Replace the embedding by a packed one, if it only looks rows up and scales them."""
+    """Replace the embedding by a packed one if both give the same rows; return whether it was replaced."""
     placeholder = embedding.weight
     table = PackedEmbedding(packed, placeholder.dtype, getattr(embedding, "embed_scale", 1.0))
     first = packed.rows(torch.arange(max(TRIED) + 1, device=table.factor.device))

@@ -87,7 +87,8 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
 
 
 def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelChoice:
-    """Run chains, or one row at a time, with transformers' attention and cache; `reason` explains why not trees.
+    """Return a runner of chains, or of one row at a time, with transformers' attention and cache. `reason` explains
+    why it cannot check trees.
 
     Raises ModelBroken if the model cannot be run row by row."""
     runner = SequentialRunner(model, context)
@@ -108,9 +109,8 @@ def run_in_blocks(
     context: int,
     choice: AttentionChoice = "auto",
 ) -> KernelChoice:
-    """Run blocks with this attention, or with torch's if it fails.
-
-    Raises AttentionUnavailable if it fails and `choice` names it."""
+    """Return a runner of blocks with this attention, or with torch's kernels if a trial fails. Raises
+    AttentionUnavailable if `choice` names an attention whose trial fails."""
     try:
         fused = fuse(model, machine, attention.attend)
         if attention.attend is not SDPA.attend or fused.model is not model:

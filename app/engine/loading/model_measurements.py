@@ -115,7 +115,7 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
 
 def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
     """Return the key under which the statistics about a draft model are cached. It names no version of their
-    layout, because LearnedWeights refuses weights of another layout: their number differs."""
+    layout, because LearnedWeights recognises another layout by its number of weights, and refuses it."""
     return cache_key | {"draft model": source.model.name}
 
 
@@ -140,7 +140,7 @@ def _first_successors(
 
 
 def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> None:
-    """Write the first successors to the cache."""
+    """Write the successors of single tokens to the cache."""
     packed = b64encode(compress(first.tobytes())).decode()
     cache.write("successors", cache_key, {"layout": SUCCESSORS_LAYOUT, "packed": packed})
 

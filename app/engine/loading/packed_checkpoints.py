@@ -140,7 +140,8 @@ class QuantisedTensor:
         return zero.float().view(scale.shape) + middle
 
     def _columns(self, count: int) -> Tensor | None:
-        """Read the group (of `count`) of each column, if groups are not neighbours (GPTQ with desc_act)."""
+        """Read which of `count` groups each column belongs to, as GPTQ with desc_act stores it; return None if each
+        group is a run of neighbouring columns."""
         name = "g_idx" if self.form.method == "gptq" else "weight_g_idx"
         if f"{self.stem}.{name}" not in self.names:
             return None
@@ -163,8 +164,7 @@ def checkpoint_weights(
 ) -> dict[str, Any]:
     """Return a lazy weight for each weight in the folder's files, by its name there.
 
-    `model` may be on the meta device. If it `keeps` packed weights, those that can stay packed are returned as
-    KeptWeights."""
+    `model` may be on the meta device. With `keeps`, weights that can stay packed are returned as KeptWeights."""
     files, shapes = dict(_names(folder)), packable(model) if keeps else {}
 
     def read(name: str) -> Tensor:

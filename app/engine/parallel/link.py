@@ -93,7 +93,7 @@ class Link:
             raise LinkBroken(to) from error
 
     def receive(self, source: int, tensor: Tensor) -> None:
-        """Fill this tensor with as many bytes as it has. Raises LinkBroken."""
+        """Fill this tensor with bytes from another rank. Raises LinkBroken."""
         left = _bytes_of(tensor)
         try:
             while left:
@@ -185,7 +185,7 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 
 
 def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
-    """Connect to the other ranks, by a store of torch.
+    """Connect to the other ranks, whose addresses are exchanged through a torch store.
 
     On rank 0, raises LinkBroken if a rank does not connect in time; on the others, RuntimeError if rank 0 does not
     write its port to the store in time, LinkBroken if it cannot be reached."""
@@ -201,7 +201,7 @@ def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Li
     else:
         peers = _others(store, size, within)
     for peer in peers.values():
-        peer.settimeout(None)  # there may be any time between two replies
+        peer.settimeout(None)  # the next order may come at any time
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, True)
     return Link(peers, rank, size)
 

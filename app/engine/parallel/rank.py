@@ -141,7 +141,7 @@ _BITS = 32
 
 
 class RankModel:
-    """A rank's model, which follows the text: all of it is committed except the missed tokens."""
+    """A rank's model and its text, of which all but the missed tokens are committed."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.runner = runner

@@ -173,7 +173,8 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner as broken on any error: answers still in flight would be read as the next step's."""
+        """Mark the runner as broken on any error, because answers still in flight would be read as the next
+        step's."""
         try:
             yield
         except LinkBroken as broken:

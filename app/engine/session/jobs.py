@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 PAUSE = 3.0
 """Seconds without a job after which the worker begins optional work."""
 LONG = 50_000
-"""Characters from which on a text counts as long: tokenising it takes a twentieth of a second or more."""
+"""The number of characters above which a text is long: tokenising it takes a twentieth of a second or more."""
 CHARACTERS_OF_MESSAGE = 100
 """Characters that each message adds to the length of its text, because the template takes time for each."""
 
@@ -145,10 +145,8 @@ class TokenisingThreads:
         self._short, self._long = _TokenisingThread("tokens"), _TokenisingThread("tokens of long texts")
 
     def tokenise(self, request: Request, tokenise: Tokenise | None) -> Future[TokenisedRequest]:
-        """Queue a request for tokenising; without `tokenise`, its answer has no tokens. It can be cancelled until
-        its turn.
-
-        `result()` raises AppError."""
+        """Queue a request for tokenising; without `tokenise`, the answer has no tokens. The answer can be cancelled
+        until the request's turn; its `result()` raises AppError."""
         prompt = request.prompt
         written = [one.content for one in prompt] if isinstance(prompt, tuple) else []
         written += [prompt] if isinstance(prompt, str) else []

@@ -74,7 +74,7 @@ def token_logprobs(logits: Tensor, token: int, top: int, spell: Spell) -> TokenL
     """Return the log probabilities of a token and of the `top` likeliest tokens by the same logits [vocab]."""
     values = logits.float().log_softmax(dim=-1)
     best = values.topk(top)
-    # In one copy: ids are exact in float32, vocabularies being smaller than 2**24.
+    # All values are copied to the host at once as float32, which holds ids below 2**24 exactly.
     chosen, *found = torch.cat([values[token, None], best.values, best.indices.float()]).tolist()
     one, *others = spell([token, *map(int, found[top:])])
     return TokenLogprobs(LikelyToken(one, chosen), tuple(map(LikelyToken, others, found)))

@@ -185,7 +185,8 @@ def make_reply_sampler(
 
 
 def _thought_budget(loaded: LoadedModel, tokens: RequestTokens, budget: int, has_grammar: bool) -> Process:
-    """Make the process that closes the thought. If a grammar follows, it decides what comes after the closing."""
+    """Make the process that closes the thought. If there is a grammar, the grammar decides what comes after the
+    closing."""
     tokenizer, prompt, reply = loaded.tokenizer, len(tokens.prompt), loaded.info.chat_format.reply
     if has_grammar:
         end = reply.thought_end.partition(reply.thought_closing)[0] + reply.thought_closing

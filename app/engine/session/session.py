@@ -94,7 +94,7 @@ class Session:
         self._ranks = Ranks(plan)
         self._sentences = sentences or SentenceModels(sandbox)
         self._device: Device = "cpu" if "cpu" in plan.devices else device
-        self._folders: tuple[ModelFolder, ...] = ()  # the names of the loaded model and of its draft model
+        self._folders: tuple[ModelFolder, ...] = ()  # of the loaded model and of its draft model
         self._choice: ModelChoice | None = None
         self._loaded: LoadedModel | None = None
         self._idle_measurement: IdleMeasurement | None = None
@@ -188,7 +188,8 @@ class Session:
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Measure a few more first successors of the model; return the seconds that took, 0 if none are left."""
+        """Ask the model for the successors of a few more tokens; return the seconds that took, 0 if no tokens are
+        left."""
         return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(
@@ -239,7 +240,7 @@ class Session:
     def _load_or_retry(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
     ) -> LoadedModel:
-        """Load the model; try once more if it failed but freed memory."""
+        """Load the model; try once more if memory ran out and some could be freed."""
         try:
             return self._load(folders, choice, progress)
         except Exception as error:
@@ -263,9 +264,8 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free memory after it ran out; return whether to try again.
-
-        cuBLAS may have failed to start because memory was cached; a sentence-embedding model can wait."""
+        """Free memory after it ran out; return whether to try again. A sentence-embedding model is unloaded from
+        the GPU, because its texts can wait. If cuBLAS could not start, torch's cached memory is freed for it."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_gpu():

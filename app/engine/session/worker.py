@@ -206,7 +206,8 @@ class Engine:
             log.info("the engine did not end within %s seconds", timeout)
 
     def _put(self, job: AnyJob, may_wait: bool = False) -> None:
-        """Queue a job, or fail it at once if the engine is closing: a job after the Shutdown would be lost."""
+        """Queue a job, or fail it at once if the engine is closing, because a job after the Shutdown would be
+        lost."""
         with self._lock:
             is_open = not self._is_closing.is_set()
             if is_open:
