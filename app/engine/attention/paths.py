@@ -67,7 +67,7 @@ def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visibl
     """Make the table of any block, at the cost of more time than for chains and shallow trees."""
     straight = _straight(prefix_length, positions, visible)
     chunks = _chunks(positions, visible, straight)
-    # A row that skips positions (an anchor) has no keys right after its straight part: its border ends there.
+    # A row that skips positions has no keys right after its straight part, so its border is at that part's end.
     borders = np.minimum(positions + 1 - NEWEST * chunks, prefix_length + straight).clip(min=0)
     slots = _slots(prefix_length, positions, visible, NEWEST * int(chunks.max()))
     _check(slots, prefix_length, positions, borders, visible)

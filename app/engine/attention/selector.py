@@ -82,7 +82,7 @@ class DeviceCapabilities:
     has_flash: bool = False
     is_rocm: bool = False
     trials: Trials = TRIALS
-    cpu_kernels: CDLL | None = None  # compiled only for models on a CPU that can use them: it takes seconds
+    cpu_kernels: CDLL | None = None  # compiled, in seconds, only for models on a CPU that use them
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,9 @@ def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
         found = refusal(name, machine, heads) or _try_backend(name, machine, heads)
         if isinstance(found, Attention):
             return replace(found, note="; ".join(faults))
-        if name != "flash" or machine.has_flash:  # few install flash-attn: that it is missing needs no note
+        if (
+            name != "flash" or machine.has_flash
+        ):  # flash-attn is seldom installed, so its absence needs no note
             faults.append(f"{name}: {found}")
     return torchs_own(machine, "; ".join(faults))
 

@@ -170,7 +170,7 @@ def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> lis
 def largest(scores: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """Return the `count` largest scores and their ids, best first, in one copy to the host."""
     values, ids = scores.topk(min(count, len(scores)))
-    values, exact = torch.stack((values, ids.float())).cpu()  # vocabularies are smaller than 2**24
+    values, exact = torch.stack((values, ids.float())).cpu()  # float32 holds ids below 2**24 exactly
     return values, exact.long()
 
 

@@ -30,10 +30,10 @@ DEPTHS = (1, 3)
 GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
 """Log odds of a named token with a good draft model, by gap class: distances, then leads of the expected token."""
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
-"""The first share of GAP_ODDS that is believed, and the factor by which it learns as fast as other weights."""
+"""The initial confidence, and the speed at which it learns, relative to other weights."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
 """The first weights of the gap classes. For distances they add the odds that the first confidence takes away, so
-that only leads are doubted at first: tokens other than the expected one are seldom right anyway."""
+that only leads are doubted at first, because tokens other than the expected one are seldom right anyway."""
 NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
 """The first weights of tokens that the draft model does not name, and of tokens that the pool does not know."""
 NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0

@@ -133,7 +133,7 @@ class MtpHead:
             0,
             states,
             position_ids=view.positions[None] + 1,
-            mtp_cache=cache,  # type: ignore[arg-type]  # masks alone need transformers' own
+            mtp_cache=cache,  # type: ignore[arg-type]  # transformers needs its own cache only for masks
             input_ids=tokens,
             block=view,
         )

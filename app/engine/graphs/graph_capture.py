@@ -66,7 +66,7 @@ class GraphCapturer:
 def own_workspaces(clear: Callable[[], None] = clear_workspaces) -> Iterator[None]:
     """Make cuBLAS allocate the workspace that a graph writes to from the graphs' own memory.
 
-    An earlier workspace would be freed with the next model or when memory runs out, but graphs still use it."""
+    An earlier workspace would be freed with the next model or when memory runs out, while graphs still use it."""
     clear()
     try:
         yield

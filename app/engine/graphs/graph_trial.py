@@ -1,4 +1,5 @@
-"""Tests whether steps can run as CUDA graphs on this device: a tiny block must have the same logits as eagerly."""
+"""Tests whether steps can run as CUDA graphs on this device: graphs of tiny blocks must give the logits of eager
+steps."""
 
 from collections.abc import Callable
 from functools import partial
@@ -24,7 +25,8 @@ _TRIAL_PREFIX = 5
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> EagerSteps:
-    """Choose graphs if the device supports them, attention is our kernel and a trial succeeds; else eager steps."""
+    """Choose graphs if the device supports them, attention is our Triton kernel and a trial succeeds; else eager
+    steps."""
     if model.device.type == "cpu":
         return steps_on_cpu(model, attention)
     if model.device.type != "cuda":

@@ -21,7 +21,7 @@ Activation = Literal["silu", "gelu_tanh"]
 class NormShape:
     """Everything of an RMSNorm except its weight w, by which a normalised row r is multiplied in float32.
 
-    `rounds_first`: r is rounded to the model's type before the product; `adds_one`: the factor is 1 + w."""
+    With `rounds_first` r is rounded to the model's type before the product; with `adds_one` the factor is 1 + w."""
 
     eps: float
     rounds_first: bool

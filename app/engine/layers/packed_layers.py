@@ -120,7 +120,7 @@ def dense(packed: PackedWeight) -> Tensor:
 
 
 def packer(device: torch.device) -> Pack:
-    """Return what packs weights for this device. Raises ImportError on a GPU without triton."""
+    """Return the function that packs weights for this device. Raises ImportError on a GPU without triton."""
     if device.type == "cpu":
         return pack_for_cpu
     from app.engine.layers.packed_weight_triton import pack_for_gpu

@@ -1,5 +1,5 @@
-"""A weight as integers and scales, and how it is kept for the CPU's kernels: in the order in which they read it
-(packed.h). `packed_weight_triton.py` keeps it for a GPU.
+"""Packs a weight that is given as integers and scales, in the order in which the CPU's kernels read it (packed.h).
+`packed_weight_triton.py` packs it for a GPU.
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 
@@ -56,7 +56,7 @@ class PackedWeight(Protocol):
 
     @property
     def rounding(self) -> float:
-        """How far results may differ because activations are rounded: `tolerance_of` in hardware.py."""
+        """How far results may differ because activations are rounded (read by `tolerance_of` in hardware.py)."""
 
     def product(self, states: Tensor) -> Tensor:
         """Multiply states [rows, in] by the weight transposed: [rows, out]."""
@@ -130,7 +130,7 @@ class CpuPackedWeight:
         return out
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
-        """Return an empty list: the kernels for a whole layer take several weights."""
+        """Return an empty list, because the kernels for a whole layer take several weights."""
         del others
         return []
 

@@ -10,9 +10,8 @@ import torch
 
 @cache
 def conversions(bits: int, zero: int, table: tuple[int, ...], dtype: torch.dtype) -> dict[str, str]:
-    """Return PTX that converts the bytes of a group's first half and second half, and PTX for ones.
-
-    Four bytes become four numbers, in two registers."""
+    """Return PTX by name: LOW converts the numbers of a group's first half (with 4 bits, the low nibbles), HIGH
+    those of the second half, and ONE yields 1.0 four times. Four bytes become four numbers, in two registers."""
     halves = ("", " shr.u32 x, x, 4;") if bits == 4 else ("", "")
     if table:
         convert = _look_up(table, dtype)
@@ -27,13 +26,14 @@ def conversions(bits: int, zero: int, table: tuple[int, ...], dtype: torch.dtype
 
 
 def _pair(value: float, dtype: torch.dtype) -> str:
-    """Return a register with the value twice in half precision."""
+    """Return a hexadecimal literal of 32 bits that holds the value twice in half precision."""
     bits = int(torch.tensor(value, dtype=dtype).view(torch.int16)) & 0xFFFF
     return f"{bits * 0x10001:#010x}"
 
 
 def _to_float16(bits: int, zero: int) -> str:
-    """Convert by putting each number into the lowest bits of 1024, and subtracting 1024 and zero."""
+    """Convert by writing each number into the low mantissa bits of 1024.0, then subtracting 1024 and the zero
+    point."""
     mask = 0x000F000F if bits == 4 else 0x00FF00FF
     return " ".join(
         f"prmt.b32 a, x, 0, {pair}; lop3.b32 a, a, {mask:#x}, 0x64006400, 0xEA; mov.b32 b, "
@@ -43,7 +43,8 @@ def _to_float16(bits: int, zero: int) -> str:
 
 
 def _nibbles_to_bfloat16(zero: int) -> str:
-    """Convert by putting each number into the lowest bits of 128, and subtracting 128 and zero."""
+    """Convert by writing each number into the low mantissa bits of 128.0, then subtracting 128 and the zero
+    point."""
     one, less = _pair(1.0, torch.bfloat16), _pair(-128.0 - zero, torch.bfloat16)
     return f"mov.b32 b, {one}; mov.b32 c, {less};" + " ".join(
         f"prmt.b32 a, x, 0, {pair}; lop3.b32 a, a, 0x000f000f, 0x43004300, 0xEA; "
@@ -53,7 +54,8 @@ def _nibbles_to_bfloat16(zero: int) -> str:
 
 
 def _bytes_to_bfloat16(zero: int) -> str:
-    """Convert by way of float32: put each byte into the lowest bits of 2**23, and subtract 2**23 and zero."""
+    """Convert by writing each byte into the low mantissa bits of 2**23 in float32, then subtracting 2**23 and the
+    zero point, and rounding."""
     more = struct.pack(">f", 8388608.0 + zero).hex().upper()
     widened = " ".join(
         f"prmt.b32 a, x, 0x4B000000, 0x744{byte}; mov.b32 f{byte}, a; sub.rn.f32 f{byte}, f{byte}, 0f{more};"
@@ -74,8 +76,8 @@ def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
         )
 
     lower, higher = (found(name, words) for name, words in zip("lh", values.view(2, 4).tolist(), strict=True))
-    # x has four numbers, a byte each. a has their lower three bits, and c the highest, which selects the half of
-    # the table; both as four neighbours of 4 bits.
+    # x holds four numbers, first one in each byte, then one in each nibble. a and c are prmt selectors, with a
+    # nibble for each number: a has its lower three bits, and c selects a half of the table by its highest bit.
     return (
         "and.b32 x, x, 0x0f0f0f0f; shr.u32 a, x, 4; or.b32 x, x, a; prmt.b32 x, x, 0, 0x4420; "
         "and.b32 a, x, 0x7777; and.b32 c, x, 0x8888; shr.u32 c, c, 1; or.b32 c, c, 0x3210; "

@@ -194,7 +194,7 @@ def packed_product_kernel(
     row = (tl.program_id(0) * BLOCK + tl.arange(0, BLOCK))[None, :]
     lane, half = tl.arange(0, WIDTH), tl.arange(0, HALF)
     tile = tl.minimum(wide * (WIDTH // OUTS) + lane // OUTS, tiles - 1).to(tl.int64)
-    # Eight bytes per thread: with more triton does not read weights in advance.
+    # Eight bytes per thread, because with more triton does not read weights in advance.
     source = (
         numbers + (tile * groups * BYTES + lane % OUTS * HALF)[:, None] + tl.max_contiguous(half, 8)[None, :]
     )
