@@ -249,7 +249,8 @@ class QuantisedEmbedding(nn.Module):
 
 
 def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
-    """Return whether the table's rows are the embedding's, which in some models does more than look them up."""
+    """Return whether the table gives the same rows as the embedding, which in some models does more than look rows
+    up."""
     ids = torch.tensor(TRIED)
     expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.factor.device))
     if expected.shape != found.shape:

@@ -29,7 +29,7 @@ _MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
 
 
 class ContextEntries(NamedTuple):
-    """Packed successors and followers of a context, and how many tokens of it each kind was found for."""
+    """Packed successors and followers of a context, and for each kind the length of the context that has them."""
 
     successors: list[int]
     successor_length: int

@@ -236,7 +236,7 @@ def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: Acceptanc
 
 
 def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:
-    """Find tokens that the model found likely in place of a context's last token: they often come next.
+    """Find tokens that the model found likely in place of a context's last token, because they often come next.
 
         the model predicts, after "3 * 2":   " ="  1.2 ahead of " is", 2.0 ahead of " equals"
         the current token is " =":           " is" and " equals" are guesses of the next token
