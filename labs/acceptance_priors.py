@@ -193,25 +193,25 @@ def _rows(weights: Tensor) -> str:
     return "".join("    " + ", ".join(f"{weight:.2f}" for weight in row) + ",\n" for row in weights.tolist())
 
 
-_HEAD = '''"""Weights that edge chances start from: log odds that add up, fitted by `labs/acceptance_priors.py`.
+_HEAD = '''"""Initial weights of the acceptance estimator, in log odds: the weights of a guess's two codes are added.
 
-Fitted on every candidate after an accepted token while stories260K and the demo model wrote greedy replies to
-prompts that no benchmark uses, then moved towards SmolLM2-135M's replies to the dev half of Spec-Bench. Those of
-length 0 and of alternatives were chosen by hand (docs/notes). What they express is general: the likeliest
-successor of a context of three tokens whose lead was clear is right far more often than a token that was seen once
-after a single token.
+`labs/acceptance_priors.py` fitted them on every candidate after an accepted token while stories260K and the
+demo model wrote greedy replies to prompts that no benchmark uses; they were then moved towards SmolLM2-135M's
+replies to the dev half of Spec-Bench. The weights of length 0 and of alternatives were chosen by hand
+(docs/notes). What they express is general: the likeliest successor of a context of three tokens, with a clear
+lead, is right far more often than a token that was seen once after a single token.
 """
 '''
 _ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"
 _SUCCESSORS = (
-    "    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 of those after the best, then 8 to 15\n"
-    "    # of the best by its lead.\n"
+    "    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 (distances of the other successors to the\n"
+    "    # best), then 8 to 15 (leads of the best).\n"
 )
 _ALTERNATIVES = (
     "    # Alternatives to the current token: a line for each length of the known context, 0 to 4; gap classes\n"
     "    # 0 to 7.\n"
 )
-_BORROW = "# Documents, history and predictions: the mean of prompt and output.\n"
+_BORROW = "# For documents, history and predictions, the mean of the weights of prompt and output.\n"
 _END = ")  # fmt: skip\n"
 _SEEN_BITS = (
     "    # A line for each length, 1 to 4: newest and seen again, newest, older and seen again, older.\n"

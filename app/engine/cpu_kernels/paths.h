@@ -1,7 +1,7 @@
-/* The table of paths of a step (attention/paths.py describes it): the host has little time between two steps. */
+/* The table of paths of a step (attention/paths.py describes it), in C, because the host has little time for it. */
 
-/* Fills `table` [rows, 2 + newest] for rows whose positions follow their parents'. Returns 0, the table unfinished,
-   if some row's position does not, or is `newest` or more positions after the prefix. */
+/* Fills `table` [rows, 2 + newest] for rows whose positions follow their parents'. Returns 0 and leaves
+   the table unfinished if a row's position does not follow, or is `newest` or more positions after the prefix. */
 int32_t row_paths(int64_t prefix, int64_t rows, int64_t newest, const int64_t *block, int32_t *table) {
     const int64_t *positions = block, *parents = block + rows, width = 2 + newest;
     for (int64_t row = 0; row < rows; row++) {

@@ -69,7 +69,7 @@ INLINE void sum_group(
     }
 }
 
-/* The sums of a row with a tile: up to the last scale, and from there on before scales and offsets are applied. */
+/* The sums of a row with a tile: `total` has its scales; `inner` and `shift` still lack the scale and the offset. */
 typedef struct {
     float total[OUTS], inner[OUTS], shift[OUTS];
 } Sum;

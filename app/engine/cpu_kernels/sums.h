@@ -1,6 +1,6 @@
 /* What depends on the processor: sums of products of four numbers of each row of a packed weight with four of x.
 
-   `narrow` numbers are 0 to 63, and their zero is subtracted first, by way of the sums of x; others are -128 to 127. */
+   `narrow` numbers are 0 to 63, and their zero is subtracted first, by the sums of x; other numbers are -128 to 127. */
 
 /* The sum of x over a part of a group: over 16 numbers, or over all 32 if there is one part. */
 INLINE int sum_of_x(const int16_t *sums, const int parts) {
@@ -68,8 +68,8 @@ INLINE Whole factor(vni factors) {
     const __m128i twice = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
     return OP(shuffle_epi8)((Whole)factors, EVERY_16_BYTES(twice));
 }
-/* Once their zero, which is 32 in 6 bits, is subtracted, sums of narrow numbers fit 16 bits: 8 * 127 * 32 at most; of
-   4 bits, in one part, 16 * 127 * 15. */
+/* After the zero (32 for 6 bits) is subtracted, sums of narrow numbers fit 16 bits: they are at most 8 * 127 * 32, or
+   16 * 127 * 15 for numbers of 4 bits in one part. */
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
     int32_t first, second = 0;
     memcpy(&first, sums, sizeof first);

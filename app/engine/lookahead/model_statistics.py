@@ -195,5 +195,6 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the first trust at `kind`, which is twice the temperature: the priors fit greedy text best."""
+    """Return the first trust at `kind`, which is twice the temperature. It falls with the temperature, because the
+    priors fit greedy text best."""
     return 1 / (1 + kind / 2)

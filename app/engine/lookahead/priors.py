@@ -1,4 +1,4 @@
-"""First chances of guesses, as weights in log odds: those of a guess's two codes are added.
+"""Initial weights of the acceptance estimator, in log odds: the weights of a guess's two codes are added.
 
 `labs/acceptance_priors.py` fitted them on every candidate after an accepted token while stories260K and the
 demo model wrote greedy replies to prompts that no benchmark uses; they were then moved towards SmolLM2-135M's

@@ -44,7 +44,8 @@ several of them together may fill a bucket."""
 CHECK, CLEAR = 48, 1.3
 """After CHECK drafted steps a plain one is timed, unless drafting is more than CLEAR times as fast."""
 CHECK_SOON = 12
-"""After CHECK_SOON drafted steps a plain one is timed, while fewer than PROOF were: it shows what drafts gain."""
+"""After CHECK_SOON drafted steps a plain one is timed, as long as fewer than PROOF plain steps were timed, because
+their time shows what drafts gain."""
 PATIENCE = 4
 """Drafted steps in a row that did not pay, after which plain steps follow."""
 LOSS = 0.03

@@ -1,4 +1,4 @@
-"""Which devices take part, by the options of the command line. Importing this does not import torch."""
+"""Plans which devices share each step, by the options of the command line. Importing this does not import torch."""
 
 import re
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ class Estimate(Protocol):
 
 
 def no_estimate(*_asked: Any, **_named: Any) -> Fit | None:
-    """Return None: nothing is known about any fit."""
+    """Return None, because nothing is known about any fit."""
     return None
 
 

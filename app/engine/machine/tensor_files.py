@@ -44,8 +44,8 @@ def tensor_names(folder: Path) -> list[str]:
 
 
 def _paths(folder: Path) -> list[Path]:
-    """Return the files that transformers reads. Only the file names in the index count, so all are in the
-    folder."""
+    """Return the files that transformers reads. Folders in the index's names are ignored, so that all files are in
+    this folder."""
     whole = folder / SAFE_WEIGHTS_NAME
     if whole.is_file():
         return [whole]

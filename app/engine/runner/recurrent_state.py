@@ -1,8 +1,8 @@
 """The state of a recurrent layer: a matrix and the newest inputs of a convolution, instead of rows in a KV cache.
 
-A step leaves the state as it is and brings a function that computes the state after any path of its rows; a
-commit calls it for the accepted path. So a step that was stopped or failed changes nothing, and no row needs
-a state of its own. States are replaced, never written to: a kept one costs no copy.
+A step leaves the state as it is and brings a function that computes the state after any path of its rows; a commit
+calls it for the accepted path. So a step that was stopped or failed changes nothing, and no row needs a state of
+its own. States are replaced, never written to, so keeping one costs no copy.
 """
 
 from collections import defaultdict

@@ -1,4 +1,4 @@
-"""Restricts replies to a grammar, through llguidance: which tokens may come next after the tokens before a row.
+"""Restricts replies to a grammar, with llguidance, which finds the tokens that may come after those before a row.
 
 Verification follows the accepted path, so the matcher consumes the tokens before each row and then masks that
 row's logits. A draft does not change the result: a token that the grammar forbids is never drawn, even if it
@@ -198,14 +198,15 @@ def _begin(reply: ReplyFormat, is_open: bool, is_call: bool, vocabulary: Collect
 
 
 def _by_id(source: str, vocabulary: Mapping[str, int]) -> str:
-    """Put the ids of the control tokens that the model has into a Lark grammar; others are spelt."""
+    """Put the ids of the control tokens that the model has into a Lark grammar; others are spelt out."""
 
     def named(found: re.Match[str]) -> str:
         number = vocabulary.get(found[1])
         return json.dumps(found[1]) if number is None else f"<[{number}]>"
 
     def ended(found: re.Match[str]) -> str:
-        """Let a control token end a text. A text contains none, but a suffix would be spelt."""
+        """Make a control token end a rule of text. A text contains no control token, and a suffix would be spelt
+        out."""
         ending = json.loads(found[1])
         rule = control_rule(ending) if ending in vocabulary else lark_text(ending.lstrip())
         first = re.match(CONTROL_RULE, rule)

@@ -96,7 +96,7 @@ class TokenCounts:
     def _upload(self, tokens: list[int], device: torch.device) -> None:
         found = Counter(tokens)
         self._places = {token: index for index, token in enumerate(found)}
-        both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # vocabularies are smaller than 2**24
+        both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # float32 holds ids below 2**24 exactly
         both[:, : len(found)] = list(found), list(found.values())
         ids, self._times = uploaded(both, device)
         self._ids = ids.long()
@@ -142,7 +142,7 @@ def penalties(settings: LogitsSettings, prompt_tokens: int) -> Process:
 def biases(settings: LogitsSettings, vocabulary: int) -> Process:
     """Make the process that adds biases to the logits of tokens; ids outside the vocabulary are ignored."""
     known = [(token, bias) for token, bias in settings.logit_bias if token < vocabulary]
-    # One upload: ids are exact in float32, vocabularies being smaller than 2**24.
+    # Ids and biases are uploaded together, because float32 holds ids below 2**24 exactly.
     both = np.array(known, dtype=np.float32).reshape(-1, 2).T
 
     @cache
