@@ -193,7 +193,7 @@ def _rows(weights: Tensor) -> str:
     return "".join("    " + ", ".join(f"{weight:.2f}" for weight in row) + ",\n" for row in weights.tolist())
 
 
-_HEAD = '''"""Initial weights of the acceptance estimator, in log odds: the weights of a guess's two codes are added.
+_HEAD = '''"""Initial weights of the acceptance estimator, in log odds: those of a guess's two codes are added.
 
 `labs/acceptance_priors.py` fitted them on every candidate after an accepted token while stories260K and the
 demo model wrote greedy replies to prompts that no benchmark uses; they were then moved towards SmolLM2-135M's
@@ -204,8 +204,8 @@ lead, is right far more often than a token that was seen once after a single tok
 '''
 _ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"
 _SUCCESSORS = (
-    "    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 (distances of the other successors to the\n"
-    "    # best), then 8 to 15 (leads of the best).\n"
+    "    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 (distances of the other successors to\n"
+    "    # the best), then 8 to 15 (leads of the best).\n"
 )
 _ALTERNATIVES = (
     "    # Alternatives to the current token: a line for each length of the known context, 0 to 4; gap classes\n"

@@ -1,4 +1,4 @@
-"""Initial weights of the acceptance estimator, in log odds: the weights of a guess's two codes are added.
+"""Initial weights of the acceptance estimator, in log odds: those of a guess's two codes are added.
 
 `labs/acceptance_priors.py` fitted them on every candidate after an accepted token while stories260K and the
 demo model wrote greedy replies to prompts that no benchmark uses; they were then moved towards SmolLM2-135M's
@@ -12,8 +12,8 @@ BASE = -0.57
 SUCCESSOR_WEIGHTS = (
     # Not among the successors; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.
     -0.62, -1.31, -2.35, -2.17, -2.18,
-    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 (distances of the other successors to the
-    # best), then 8 to 15 (leads of the best).
+    # Two lines for each matched length, 0 to 4: gap classes 0 to 7 (distances of the other successors to
+    # the best), then 8 to 15 (leads of the best).
     -1.20, -1.35, -1.50, -1.65, -1.80, -1.95, -2.10, -2.25,
     -1.20, -1.20, -1.20, -1.20, -1.20, -1.20, -1.20, -1.20,
     -0.87, -0.99, -1.12, -1.47, -1.59, -2.02, -1.58, -2.22,
