@@ -18,7 +18,7 @@ from app.engine.attention import BlockView, LayerCache, Scoring
 from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.attention.selector import SDPA, Attention
 from app.engine.block.block import Block, chain_block, padded
-from app.engine.block.step_profile import StepProfile, StepTimes
+from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.graphs.graph_capture import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
@@ -406,13 +406,17 @@ def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> N
     assert (type(steps), steps.note) == (EagerSteps, "a graph gave other logits than an eager step")
 
 
-def test_a_probe_times_replays_of_the_recorded_widths(eager: BlockRunner) -> None:
+@pytest.mark.parametrize(("tick", "timed"), [(1e-4, BUCKETS), (2e-2, (1, 8, 16, 32, 64))])
+def test_a_probe_times_replays_of_the_recorded_widths(
+    eager: BlockRunner, tick: float, timed: Buckets
+) -> None:
+    """A slow step is timed with fewer of them, and with no width that is not recorded."""
     capturer = SimulatedCapturer()
     runner, _ = recorded(eager, capturer)
     ticks = count()  # a clock of its own: on a slow machine fewer numbers of rows are timed
-    profile = profile_steps(runner, lambda _done, _total: None, lambda: next(ticks) * 1e-4)
-    assert profile.free.buckets == BUCKETS
-    assert len(capturer.tapes) == len(BUCKETS)
+    profile = profile_steps(runner, lambda _done, _total: None, lambda: next(ticks) * tick)
+    assert profile.free.buckets == timed
+    assert len(capturer.tapes) == len(timed)
     assert all(tape.played >= 1 for tape in capturer.tapes)
 
 
