@@ -1,9 +1,10 @@
 """Chooses the backend of a model's attention on this machine.
 
     choice   backend
-    auto     the first of triton, flash and sdpa that can be used and that passes a trial; on a CPU native or sdpa
+    auto     triton if it can be used and passes a trial, else sdpa; on a CPU native or sdpa
     triton   triton; on a CPU only in triton's interpreter, for tests
-    flash    flash over the prefix, in half precision; triton or else sdpa for what it cannot do
+    flash    flash over the prefix, in half precision; triton or else sdpa for what it cannot do. It is used only by
+             name, because its steps cannot be recorded as graphs
     native   our own C kernel for CPUs, in float32, if it could be compiled
     sdpa     sdpa
 
@@ -127,7 +128,7 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
                 return SDPA
             native = _try_backend("native", machine, heads)
             return native if isinstance(native, Attention) else torchs_own(machine, f"native: {native}")
-        return _first_good(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
+        return _best_on_gpu(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
     if choice == "sdpa":
         return torchs_own(machine)
     found = refusal(choice, machine, heads) or _try_backend(choice, machine, heads)
@@ -182,18 +183,9 @@ def _refusal_of_native(machine: DeviceCapabilities, heads: HeadShape) -> str:
     return ""
 
 
-def _first_good(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    faults: list[str] = []
-    names: tuple[AttentionName, ...] = ("triton", "flash")
-    for name in names:
-        found = refusal(name, machine, heads) or _try_backend(name, machine, heads)
-        if isinstance(found, Attention):
-            return replace(found, note="; ".join(faults))
-        if (
-            name != "flash" or machine.has_flash
-        ):  # flash-attn is seldom installed, so its absence needs no note
-            faults.append(f"{name}: {found}")
-    return torchs_own(machine, "; ".join(faults))
+def _best_on_gpu(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
+    found = refusal("triton", machine, heads) or _try_backend("triton", machine, heads)
+    return found if isinstance(found, Attention) else torchs_own(machine, f"triton: {found}")
 
 
 def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
