@@ -9,7 +9,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.api.api_key import ApiKey, KeyFile
+from app.api.api_key import ApiKey, KeyFile, accepts
 from app.api.errors import NO_RETRY, ApiError, error_body
 from app.web.origin_check import OF_BROWSERS, OWN_NAMES, IsOwnName, Origins, refusal
 
@@ -87,7 +87,7 @@ class AccessCheck:
         if found := refusal(scope["method"], "", known, self._is_own):
             status, sentence = found
             return ApiError(sentence, status=status)
-        if scope["path"] != OPEN_PATH and not self._key.accepts(_key_in(headers)):
+        if scope["path"] != OPEN_PATH and not accepts(self._key, _key_in(headers)):
             return ApiError(NO_KEY, None, 401, "invalid_api_key")
         length = headers.get("content-length", "")
         if length.isdecimal() and int(length) > LARGEST_BODY:

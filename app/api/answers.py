@@ -8,6 +8,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,12 +17,13 @@ from fastapi.responses import JSONResponse
 from starlette.requests import Request as HttpRequest
 from starlette.responses import StreamingResponse
 
-from app.api.engine_reply import EngineReply, check_grammar, engine_reply, tokenised, unless_closed
+from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError, error_body
 from app.api.reply_parsing import Delta, ParsedReply, Parser, TextDelta
 from app.api.services import ApiServices
 from app.api.tool_use import ToolUse
-from app.errors import AppError
+from app.engine.session.jobs import TokenisedRequest
+from app.errors import AppError, GrammarRefused
 from app.values.logits import TokenLogprobs
 from app.values.messages import Request
 
@@ -79,7 +81,6 @@ class Plan(ABC):
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
         left_out = tools.not_enforced
-        self._checked = asyncio.Event()
         self.headers = HEADERS | ({NOT_ENFORCED: ", ".join(left_out)} if left_out else {})
 
     def begin(self, index: int) -> Iterable[Json]:
@@ -121,14 +122,15 @@ class Plan(ABC):
 
         A stream starts with its first event, so that a request that is refused earlier gets an error status.
         PATIENCE seconds after its checks it starts in any case, because some clients give up without headers."""
+        requests = await unless_closed(http, self._checked(services))
         choices = list[Choice]()
-        events = self._events(services, choices)
+        events = self._events(services, requests, choices)
         if not is_stream:
             await unless_closed(http, _run_to_the_end(events))
             return JSONResponse(self.whole(choices), headers=self.headers)
         first = asyncio.ensure_future(anext(events))
         try:
-            await unless_closed(http, self._wait_for(first))
+            await unless_closed(http, asyncio.wait([first], timeout=PATIENCE))
         except ApiError:
             first.cancel()
             raise
@@ -138,22 +140,28 @@ class Plan(ABC):
             self._frames(first, events), media_type=self.media_type, headers=self.headers
         )
 
-    async def _wait_for(self, first: asyncio.Future[Json]) -> None:
-        """Wait until the request is refused or checked, and then at most PATIENCE seconds for its first event."""
-        checked: asyncio.Future[Any] = asyncio.ensure_future(self._checked.wait())
-        waited: list[asyncio.Future[Any]] = [first, checked]
-        await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-        checked.cancel()
-        await asyncio.wait([first], timeout=PATIENCE)
-
-    async def _events(self, services: ApiServices, choices: list[Choice]) -> AsyncGenerator[Json, None]:
-        """Yield all events, choice by choice. Appends each choice that has begun to `choices`."""
-        grammar_param = self.tools.grammar_param(self.form_param)
+    async def _checked(self, services: ApiServices) -> list[TokenisedRequest]:
+        """Tokenise the requests and check their grammar, for which no other request waits."""
         requests = await tokenised(services, self.requests)
-        await check_grammar(services, self.requests[0], grammar_param)
-        self._checked.set()
+        if grammar := self.requests[0].logits.grammar:
+            async with self._naming_grammar():
+                await asyncio.to_thread(services.engine.check_grammar, grammar)
+        return requests
+
+    @asynccontextmanager
+    async def _naming_grammar(self) -> AsyncIterator[None]:
+        """Raise ApiError, which names the parameter that the grammar comes from, if the grammar is refused."""
+        try:
+            yield
+        except GrammarRefused as error:
+            raise ApiError(str(error), "tools" if self.tools.forced else self.form_param) from error
+
+    async def _events(
+        self, services: ApiServices, requests: Sequence[TokenisedRequest], choices: list[Choice]
+    ) -> AsyncGenerator[Json, None]:
+        """Yield all events, choice by choice. Appends each choice that has begun to `choices`."""
         for index, request in enumerate(requests):
-            async with engine_reply(services, request, grammar_param) as reply:
+            async with self._naming_grammar(), engine_reply(services, request) as reply:
                 is_first = not index or request.request.prompt is not self.requests[index - 1].prompt
                 choices.append(choice := Choice(index, reply, is_first))
                 for event in self.begin(index):

@@ -18,11 +18,9 @@ from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat, chat_plan
 from app.api.engine_reply import engine_reply, tokenised
 from app.api.errors import validated_at
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
-from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, text_of, text_of_part
-from app.api.response_format import ResponseFormat
-from app.api.services import ApiServices, ServedModel
-from app.api.thinking_fields import Budget, Effort
-from app.api.tool_use import MOST_TOOLS, flat_tools
+from app.api.request_fields import JsonRoute, Limit, ReasoningFields, SamplingFields, Some, Stops, text_of
+from app.api.services import ServedModel, Services
+from app.api.tool_use import MOST_TOOLS, ResponseFormat, flat_tools
 from app.values.chat_format import ChatFormat
 
 Blocks = str | Some[Json]
@@ -37,11 +35,10 @@ class Turn(BaseModel):
 
 class Thinking(BaseModel):
     type: str = "enabled"
-    budget_tokens: Budget | None = None
+    budget_tokens: Limit = None
 
 
-class OutputFields(BaseModel):
-    effort: Effort | None = None
+class OutputFields(ReasoningFields):
     format: ResponseFormat | None = None
 
 
@@ -49,7 +46,7 @@ class MessagesRequest(SamplingFields):
     messages: Some[Turn] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_tokens: Limit = None
     system: Blocks | None = None
-    stop_sequences: Some[str] | None = None
+    stop: Stops = Field(None, alias="stop_sequences")
     tools: list[Json] | None = Field(None, max_length=MOST_TOOLS)
     tool_choice: Json | None = None
     thinking_: Thinking | None = Field(None, alias="thinking")
@@ -69,25 +66,20 @@ class MessagesPlan(ChatPlan):
         self._is_open = False
 
     def begin(self, _index: int) -> Iterator[Json]:
-        """Return the event that announces the message."""
         yield {"type": "message_start", "message": self._message({"input_tokens": 0, "output_tokens": 0})}
 
     def add(self, _choice: Choice, delta: Delta, _logprobs: Logprobs) -> Iterator[Json]:
-        """Add a delta to the message, opening and closing content blocks as needed, and return the events."""
         match delta:
             case ThoughtDelta(text):
-                yield from self._write(
-                    {"type": "thinking", "thinking": "", "signature": ""}, "thinking", text
-                )
+                yield from self._write("thinking", text, signature="")
             case TextDelta(text):
-                yield from self._write({"type": "text", "text": ""}, "text", text)
+                yield from self._write("text", text)
             case CallDelta(_, call, name):
                 yield from self._open({"type": "tool_use", "id": call, "name": name, "input": {}})
             case ArgumentsDelta(_, text):
                 yield self._delta({"type": "input_json_delta", "partial_json": text})
 
     def end(self, choice: Choice) -> Iterator[Json]:
-        """Close the last block, and return the events that end the message."""
         called = (block for block in self._content if block["type"] == "tool_use")
         for block, call in zip(called, choice.parsed.calls, strict=True):
             block["input"] = call.arguments_object
@@ -117,11 +109,12 @@ class MessagesPlan(ChatPlan):
         stops = self.requests[0].options.stop
         return {"stop_reason": "stop_sequence", "stop_sequence": stops[0] if len(stops) == 1 else None}
 
-    def _write(self, block: Json, key: str, text: str) -> Iterator[Json]:
-        if not self._is_open or self._content[-1]["type"] != block["type"]:
-            yield from self._open(block)
-        self._content[-1][key] += text
-        yield self._delta({"type": f"{key}_delta", key: text})
+    def _write(self, kind: str, text: str, **more: str) -> Iterator[Json]:
+        """Add text to the block that is being written, or to a new block if the current one has another type."""
+        if not self._is_open or self._content[-1]["type"] != kind:
+            yield from self._open({"type": kind, kind: "", **more})
+        self._content[-1][kind] += text
+        yield self._delta({"type": f"{kind}_delta", kind: text})
 
     def _open(self, block: Json) -> Iterator[Json]:
         yield from self._close()
@@ -138,28 +131,27 @@ class MessagesPlan(ChatPlan):
         return {"type": "content_block_delta", "index": len(self._content) - 1, "delta": delta}
 
 
-def messages_router(services: ApiServices) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute)
+router = APIRouter(route_class=JsonRoute)
 
-    @router.post("/messages", responses=STREAMED)
-    async def answer(asked: MessagesRequest, http: HttpRequest) -> Response:
-        """Answer the messages of a chat, as a stream of events or whole."""
-        return await answer_chat(services, http, await asyncio.to_thread(_chat, asked), MessagesPlan)
 
-    @router.post("/messages/count_tokens")
-    async def count_tokens(asked: MessagesRequest) -> Json:
-        """Count the tokens of the prompt. Reads the prompt if its model is not loaded yet."""
-        chat = await asyncio.to_thread(_chat, asked.model_copy(update={"max_tokens": 0}))
-        plan = await chat_plan(services, chat, MessagesPlan)
-        [request] = await tokenised(services, plan.requests)
-        if request.tokens:
-            return {"input_tokens": len(request.tokens.prompt)}
-        async with engine_reply(services, request) as reply:
-            async for _ in reply.texts():
-                pass
-        return {"input_tokens": reply.count.statistics.prompt_tokens}
+@router.post("/messages", responses=STREAMED)
+async def answer(services: Services, asked: MessagesRequest, http: HttpRequest) -> Response:
+    """Answer the messages of a chat, as a stream of events or whole."""
+    return await answer_chat(services, http, await asyncio.to_thread(_chat, asked), MessagesPlan)
 
-    return router
+
+@router.post("/messages/count_tokens")
+async def count_tokens(services: Services, asked: MessagesRequest) -> Json:
+    """Count the tokens of the prompt. Reads the prompt if its model is not loaded yet."""
+    chat = await asyncio.to_thread(_chat, asked.model_copy(update={"max_tokens": 0}))
+    plan = await chat_plan(services, chat, MessagesPlan)
+    [request] = await tokenised(services, plan.requests)
+    if request.tokens:
+        return {"input_tokens": len(request.tokens.prompt)}
+    async with engine_reply(services, request) as reply:
+        async for _ in reply.texts():
+            pass
+    return {"input_tokens": reply.count.statistics.prompt_tokens}
 
 
 def _chat(asked: MessagesRequest) -> ChatRequest:
@@ -171,19 +163,17 @@ def _chat(asked: MessagesRequest) -> ChatRequest:
             messages += _messages(turn, f"messages[{place}].content")
     choice, thinking, output = asked.tool_choice or {}, asked.thinking_, asked.output_config or OutputFields()
     chosen, is_single = choice.get("type", "auto"), choice.get("disable_parallel_tool_use")
-    fields = {name: getattr(asked, name) for name in SamplingFields.model_fields}
+    fields = dict(asked) | {
+        "messages": messages,
+        "reasoning_effort": output.effort or asked.reasoning_effort,
+        "response_format": output.format,
+        "tools": flat_tools(asked.tools, (None, "custom"), "input_schema"),
+        "tool_choice": {"name": choice.get("name")} if chosen == "tool" else CHOICES.get(chosen, chosen),
+        "parallel_tool_calls": is_single is False or None,
+    }
     if thinking:
         fields |= {"enable_thinking": thinking.type != "disabled", "thinking_budget": thinking.budget_tokens}
-    return ChatRequest.model_construct(
-        **{**fields, "reasoning_effort": output.effort or asked.reasoning_effort},
-        messages=messages,
-        max_tokens=asked.max_tokens,
-        stop=asked.stop_sequences,
-        response_format=output.format,
-        tools=flat_tools(asked.tools, (None, "custom"), "input_schema"),
-        tool_choice={"name": choice.get("name")} if chosen == "tool" else CHOICES.get(chosen, chosen),
-        parallel_tool_calls=is_single is False or None,
-    )
+    return ChatRequest.model_construct(**fields)
 
 
 def _messages(turn: Turn, param: str) -> Iterator[ChatMessage]:
@@ -201,7 +191,7 @@ def _messages(turn: Turn, param: str) -> Iterator[ChatMessage]:
             case "thinking" | "redacted_thinking":
                 thoughts.append(str(block.get("thinking", "")))
             case _:
-                texts.append(text_of_part(block, f"{param}[{place}]"))
+                texts.append(text_of(block, f"{param}[{place}]"))
     if texts or calls or thoughts:
         thought = "\n".join(filter(None, thoughts))
         yield ChatMessage(

@@ -6,6 +6,7 @@ import os
 import secrets
 import stat
 from contextlib import suppress
+from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
 
@@ -17,23 +18,14 @@ FILE = "api-key"
 LONGEST = 4096
 
 
-class NoKey:
-    """Accepts all clients: every program on this machine may use the API without a key."""
-
-    def accepts(self, _given: str) -> bool:
-        """Return True, whatever a client sends."""
-        return True
-
-
+@dataclass(frozen=True, slots=True)
 class FixedKey:
     """A key that was given at the start."""
 
-    def __init__(self, key: str) -> None:
-        self._key = key
+    key: str
 
-    def accepts(self, given: str) -> bool:
-        """Return whether a client's key is right."""
-        return compare_digest(given.encode(errors="replace"), self._key.encode())
+    def read(self) -> str:
+        return self.key
 
 
 def checked_key(given: str, source: str) -> str:
@@ -76,10 +68,6 @@ class KeyFile:
     def __init__(self, data_dir: Path) -> None:
         self.path = data_dir / FILE
 
-    def accepts(self, given: str) -> bool:
-        """Return whether a client's key is right."""
-        return FixedKey(self.read()).accepts(given)
-
     def read(self) -> str:
         """Return the key. Writes a new key if there is none. Raises SettingsNotSaved."""
         try:
@@ -106,4 +94,10 @@ class KeyFile:
         )
 
 
-ApiKey = NoKey | FixedKey | KeyFile
+ApiKey = FixedKey | KeyFile | None
+"""The key that clients send; without one every program on this machine may use the API."""
+
+
+def accepts(key: ApiKey, given: str) -> bool:
+    """Return whether a client's key is right. Raises SettingsNotSaved."""
+    return key is None or compare_digest(given.encode(errors="replace"), key.read().encode())

@@ -17,7 +17,7 @@ from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, refuse
-from app.api.services import ApiServices, ServedModel
+from app.api.services import ServedModel, Services
 from app.values.chat_format import ChatFormat
 from app.values.logits import LikelyToken
 
@@ -32,14 +32,12 @@ class ChatCompletionPlan(ChatPlan):
         yield self._chunk(index, {"role": "assistant", "content": ""})
 
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
-        """Return the chunk of this delta: more of the thought, the content or a call."""
         yield self._chunk(choice.index, _delta(delta), logprobs=self._logprobs(logprobs))
 
     def end(self, choice: Choice) -> Iterator[Json]:
         yield self._chunk(choice.index, {}, choice.finish_reason)
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
-        """Return the chunk with the usage, if the client asked for it."""
         if self._has_usage:
             yield {**self._head("chat.completion.chunk"), "choices": [], **self.numbers(choices)}
 
@@ -81,16 +79,14 @@ class ChatCompletionPlan(ChatPlan):
         return {"content": shown, "refusal": None}
 
 
-def chat_router(services: ApiServices) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute)
+router = APIRouter(route_class=JsonRoute)
 
-    @router.post("/chat/completions", responses=STREAMED)
-    async def complete(asked: ChatRequest, http: HttpRequest) -> Response:
-        """Answer the messages of a chat, as a stream or whole."""
-        _refuse_impossible(asked)
-        return await answer_chat(services, http, asked, ChatCompletionPlan)
 
-    return router
+@router.post("/chat/completions", responses=STREAMED)
+async def complete(services: Services, asked: ChatRequest, http: HttpRequest) -> Response:
+    """Answer the messages of a chat, as a stream or whole."""
+    _refuse_impossible(asked)
+    return await answer_chat(services, http, asked, ChatCompletionPlan)
 
 
 def _refuse_impossible(asked: ChatRequest) -> None:

@@ -1,16 +1,17 @@
 """Translation of a chat completion's messages into the engine's messages."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import count, groupby
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, BeforeValidator
 
 from app.api.errors import ApiError
 from app.api.request_fields import Some, text_of
-from app.api.tool_use import calls_of, result_text
+from app.api.tool_use import calls_of
 from app.values.chat_format import HERMES, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.markers import CLOSING, OPENING
 from app.values.messages import Message, ToolCall
@@ -19,9 +20,21 @@ MOST_MESSAGES = 50_000
 """Largest number of messages in a request: even an empty message takes some tokens of the context."""
 
 
+Arguments = Annotated[
+    str,
+    BeforeValidator(
+        lambda given: (
+            given if given and isinstance(given, str) else json.dumps(given or {}, ensure_ascii=False)
+        ),
+        json_schema_input_type=str | dict[str, Any] | None,
+    ),
+]
+"""A call's arguments as JSON; some clients send an object."""
+
+
 class CalledFunction(BaseModel):
     name: str
-    arguments: str | dict[str, Any] | None = ""
+    arguments: Arguments = "{}"
 
 
 class CalledTool(BaseModel):
@@ -33,8 +46,6 @@ class CalledTool(BaseModel):
 
 
 class ChatMessage(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
     role: Literal["system", "developer", "user", "assistant", "tool", "function"]
     content: Any = None
     tool_calls: Some[CalledTool] | None = None
@@ -48,11 +59,6 @@ class ChatMessage(BaseModel):
         return self.reasoning_content or self.reasoning or ""
 
     @property
-    def calls(self) -> list[CalledTool]:
-        """The tool calls of this message."""
-        return self.tool_calls or []
-
-    @property
     def is_about_tools(self) -> bool:
         """Whether this message makes a tool call, or gives the result of a call."""
         return bool(self.tool_calls) or self.role in ("tool", "function")
@@ -64,9 +70,17 @@ def engine_messages(
     """Make the engine's messages, with `system` added to the system prompt. Raises ApiError.
 
     A template that knows tools writes calls and results itself; for any other template they become texts."""
-    texts = [text_of(message.content, f"messages[{place}].content") for place, message in enumerate(given)]
-    calls = calls_of(chat_format)
-    found = _native(given, texts, calls) if calls.shows_tools else _as_texts(given, texts)
+    form = calls_of(chat_format)
+    found = _messages(given, form)
+    if not form.shows_tools:
+        # Adjacent calls become one text, and so do adjacent results, because the models were trained that way.
+        texts = _joined(map(_as_text, found), ("assistant", "tool"))
+        found = [replace(one, role="user") if one.role == "tool" else one for one in texts]
+    elif form.can_repeat:
+        # The responses API sends each call as an item of its own.
+        found = _joined(found, ("assistant",))
+    else:
+        found = _one_call_each(found)
     if found[-1].role == "assistant" and not found[-1].calls:
         begun = _begun(found.pop())
         found += [begun] if begun.content else []  # an empty reply could not be continued
@@ -83,49 +97,66 @@ def _begun(message: Message) -> Message:
     return Message("assistant", f"{OPENING}\n{message.thought}{answer}")
 
 
-def _native(given: Sequence[ChatMessage], texts: Sequence[str], form: CallFormat) -> list[Message]:
-    """Keep calls and results as they are. Results that name no call are assigned to the calls in order."""
+def _messages(given: Sequence[ChatMessage], form: CallFormat) -> list[Message]:
+    """Translate each message. Results that name no call are assigned to the calls in order. Raises ApiError."""
     found, waiting, numbers = list[Message](), dict[str, list[ToolCall]](), count()
-    for message, text in zip(given, texts, strict=True):
+    for place, message in enumerate(given):
+        text = text_of(message.content, f"messages[{place}].content")
         match message.role:
             case "tool" | "function":
                 found.append(_result(text, message.tool_call_id, waiting))
             case "assistant":
-                calls = [
-                    ToolCall(short_id(call.id or str(next(numbers))), *_called(call), form.takes_text)
-                    for call in message.calls
-                ]
+                calls = tuple(
+                    ToolCall(
+                        short_id(call.id or str(next(numbers))),
+                        call.function.name,
+                        call.function.arguments,
+                        form.takes_text,
+                    )
+                    for call in message.tool_calls or ()
+                )
                 for call in calls:
                     waiting.setdefault(call.id, []).append(call)
-                found += _answers(text, calls, form, message.thought)
+                found.append(Message("assistant", text, calls, thought=message.thought))
             case role:
                 found.append(Message("user" if role == "user" else "system", text))
-    return _joined(found) if form.can_repeat else _answered(found)
+    return found
 
 
-def _joined(messages: Sequence[Message]) -> list[Message]:
-    """Join adjacent messages of the assistant, because the responses API sends each call as an item of its own."""
+def _joined(messages: Iterable[Message], roles: Container[str]) -> list[Message]:
+    """Join adjacent messages of the same role, if it is one of these roles."""
     found = list[Message]()
     for role, together in groupby(messages, lambda message: message.role):
         said = list(together)
-        if role == "assistant" and len(said) > 1:
+        if role in roles and len(said) > 1:
             text = "\n".join(message.content for message in said if message.content)
             thought = "\n".join(message.thought for message in said if message.thought)
-            calls = tuple(call for message in said for call in message.calls)
-            said = [Message(role, text, calls, thought=thought)]
+            said = [Message(role, text, tuple(call for one in said for call in one.calls), thought=thought)]
         found += said
     return found
 
 
-def _answers(text: str, calls: Sequence[ToolCall], form: CallFormat, thought: str) -> list[Message]:
-    """Return the assistant's text and calls as one message, or one per call if the template needs that."""
-    if form.can_repeat or not calls:
-        return [Message("assistant", text, tuple(calls), thought=thought)]
-    first, *others = calls
-    return [
-        Message("assistant", text, (first,), thought=thought),
-        *(Message("assistant", "", (call,)) for call in others),
-    ]
+def _as_text(message: Message) -> Message:
+    """Write a message's calls, or a tool's result, as text in the Hermes format."""
+    if message.role == "tool":
+        return Message("tool", f"<tool_response>\n{message.content}\n</tool_response>")
+    calls = HERMES.written((call.name, call.arguments) for call in message.calls)
+    return replace(message, content="\n".join(filter(None, (message.content, calls))), calls=())
+
+
+def _one_call_each(messages: Sequence[Message]) -> list[Message]:
+    """Make a message of each call, with its result after it, for templates that take one call at a time."""
+    results = {message.call_id: message for message in messages if message.role == "tool"}
+    found = list[Message]()
+    for message in messages:
+        if message.role == "tool":
+            found += [message] if results.pop(message.call_id, None) else []
+            continue
+        found.append(replace(message, calls=message.calls[:1]))
+        for number, call in enumerate(message.calls):
+            found += [Message("assistant", "", (call,))] if number else []
+            found += [results.pop(call.id)] if call.id in results else []
+    return found
 
 
 def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) -> Message:
@@ -142,50 +173,9 @@ def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) 
     return Message("tool", text, call_id=found.id, name=found.name)
 
 
-def _answered(messages: Sequence[Message]) -> list[Message]:
-    """Move each result to the place after its call, for templates that take one call at a time."""
-    results = {message.call_id: message for message in messages if message.role == "tool"}
-    found = list[Message]()
-    for message in messages:
-        if message.role != "tool":
-            found.append(message)
-            found += [results.pop(call.id) for call in message.calls if call.id in results]
-        elif results.pop(message.call_id, None):
-            found.append(message)
-    return found
-
-
 def short_id(call: str) -> str:
     """Hash an id to nine letters and digits, because Mistral's templates take no other ids."""
     return blake2b(call.encode(errors="replace"), digest_size=5).hexdigest()[:9]
-
-
-def _as_texts(given: Sequence[ChatMessage], texts: Sequence[str]) -> list[Message]:
-    """Write calls and results as texts in the Hermes format; a result becomes a message of the user.
-
-    Adjacent calls become one message, and so do adjacent results, because the models were trained that way."""
-    found = list[Message]()
-    for role, together in groupby(zip(given, texts, strict=True), lambda pair: pair[0].role):
-        if role in ("tool", "function"):
-            found.append(Message("user", "\n".join(result_text(text) for _, text in together)))
-        elif role == "assistant":
-            pairs = list(together)
-            said = [part for one, text in pairs for part in (text, HERMES.written(map(_called, one.calls)))]
-            thought = "\n".join(one.thought for one, _ in pairs if one.thought)
-            found.append(Message("assistant", "\n".join(filter(None, said)), thought=thought))
-        else:
-            found += [Message("user" if role == "user" else "system", text) for _, text in together]
-    return found
-
-
-def _called(call: CalledTool) -> tuple[str, str]:
-    """Return a call's name and its arguments as JSON."""
-    arguments = call.function.arguments
-    return call.function.name, (arguments if isinstance(arguments, str) else _json(arguments)) or "{}"
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value or {}, ensure_ascii=False)
 
 
 def _with_system(messages: list[Message], more: str) -> tuple[Message, ...]:

@@ -5,19 +5,17 @@ import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
 from time import time
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Response
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
-from app.api.errors import ApiError
 from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser
-from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Some, TokenId, engine_requests, refuse
-from app.api.response_format import ResponseFormat, form_grammar
-from app.api.services import ApiServices, ServedModel
-from app.api.tool_use import ToolUse
+from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Texts, each_text, engine_requests, refuse
+from app.api.services import ServedModel, Services
+from app.api.tool_use import ResponseFormat, ToolUse, form_grammar
 from app.values.logits import MOST_LOGPROBS, LikelyToken
 from app.values.messages import Request, TokenIds
 
@@ -25,7 +23,7 @@ MOST_PROMPTS = 64
 
 
 class CompletionRequest(PenaltyFields):
-    prompt: str | Some[TokenId] | Some[str] | Some[Some[TokenId]] = Field(min_length=1)
+    prompt: Texts
     max_tokens: Limit = None
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     response_format: ResponseFormat | None = None
@@ -42,7 +40,8 @@ class CompletionPlan(Plan):
         top, requests = -1 if asked.logprobs is None else asked.logprobs, list[Request]()
         self._has_usage, self._has_logprobs = asked.has_usage_chunk, asked.logprobs is not None
         self._is_echo, self._is_begun = bool(asked.echo), False
-        for prompt in _prompts(asked.prompt):
+        for text in each_text(asked.prompt, "prompt", MOST_PROMPTS):
+            prompt = text if isinstance(text, str) else TokenIds(text)
             # The text of token ids is known from their log probabilities.
             of_prompt = self._is_echo and (self._has_logprobs or isinstance(prompt, TokenIds))
             likely = max(0, top) if of_prompt else top
@@ -59,7 +58,6 @@ class CompletionPlan(Plan):
         }
 
     def parser(self) -> Parser:
-        """Make a parser for which all of the text is the answer."""
         return TextParser()
 
     def begin(self, _index: int) -> Iterable[Json]:
@@ -67,31 +65,24 @@ class CompletionPlan(Plan):
         return ()
 
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterator[Json]:
-        """Return the chunk of this delta, after the prompt if it is to be repeated."""
         yield from self._repeated(choice)
-        text = delta.text if isinstance(delta, TextDelta) else ""
-        yield self._chunk(choice, text, logprobs)
+        yield self._chunk(choice, delta.text if isinstance(delta, TextDelta) else "", logprobs)
 
     def end(self, choice: Choice) -> Iterator[Json]:
         yield from self._repeated(choice)
-        yield self._body([self._choice(choice.index, "", (), choice.finish_reason)])
+        yield {**self._head, "choices": [self._choice(choice, "", (), choice.finish_reason)]}
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
-        """Return the chunk with the usage, if the client asked for it."""
         if self._has_usage:
-            yield self._body([], **self.numbers(choices))
+            yield {**self._head, "choices": [], **self.numbers(choices)}
 
     def whole(self, choices: Sequence[Choice]) -> Json:
-        found = [
-            self._choice(
-                one.index,
-                self._prompt(one) + one.parsed.text,
-                [*one.reply.count.prompt_logprobs, *one.reply.count.logprobs],
-                one.finish_reason,
-            )
-            for one in choices
-        ]
-        return self._body(found, **self.numbers(choices))
+        found = list[Json]()
+        for one in choices:
+            count, text = one.reply.count, self._prompt(one) + one.parsed.text
+            logprobs = [*count.prompt_logprobs, *count.logprobs]
+            found.append(self._choice(one, text, logprobs, one.finish_reason))
+        return {**self._head, "choices": found, **self.numbers(choices)}
 
     def _repeated(self, choice: Choice) -> Iterator[Json]:
         """Yield a chunk of the prompt, once before the choice's first text, if the client asked to repeat it."""
@@ -109,37 +100,25 @@ class CompletionPlan(Plan):
 
     def _chunk(self, choice: Choice, text: str, logprobs: Logprobs) -> Json:
         offset, self._offset = self._offset, self._offset + sum(len(one.chosen.text) for one in logprobs)
-        return self._body([self._choice(choice.index, text, logprobs, None, offset)])
+        return {**self._head, "choices": [self._choice(choice, text, logprobs, None, offset)]}
 
-    def _body(self, choices: list[Json], **more: Any) -> Json:
-        return {**self._head, "choices": choices, **more}
-
-    def _choice(self, index: int, text: str, logprobs: Logprobs, reason: str | None, offset: int = 0) -> Json:
+    def _choice(
+        self, choice: Choice, text: str, logprobs: Logprobs, reason: str | None, offset: int = 0
+    ) -> Json:
         is_first = self._is_echo and bool(logprobs) and offset == 0
         shown = _logprobs(logprobs, offset, is_first) if self._has_logprobs else None
-        return {"index": index, "text": text, "logprobs": shown, "finish_reason": reason}
+        return {"index": choice.index, "text": text, "logprobs": shown, "finish_reason": reason}
 
 
-def completions_router(services: ApiServices) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute)
-
-    @router.post("/completions", responses=STREAMED)
-    async def complete(asked: CompletionRequest, http: HttpRequest) -> Response:
-        """Continue the given prompts, as a stream or whole."""
-        model = await services.chosen(asked.model)
-        plan = await asyncio.to_thread(CompletionPlan, asked, model)
-        return await plan.answer(services, http, asked.stream)
-
-    return router
+router = APIRouter(route_class=JsonRoute)
 
 
-def _prompts(given: str | list[Any]) -> list[str | TokenIds]:
-    prompts = [given] if isinstance(given, str) or isinstance(given[0], int) else given
-    if not all(prompts):
-        raise ApiError("prompt must not be empty.", "prompt")
-    if len(prompts) > MOST_PROMPTS:
-        raise ApiError(f"prompt has {len(prompts)} texts: send at most {MOST_PROMPTS} at once.", "prompt")
-    return [one if isinstance(one, str) else TokenIds(tuple(one)) for one in prompts]
+@router.post("/completions", responses=STREAMED)
+async def complete(services: Services, asked: CompletionRequest, http: HttpRequest) -> Response:
+    """Continue the given prompts, as a stream or whole."""
+    model = await services.chosen(asked.model)
+    plan = await asyncio.to_thread(CompletionPlan, asked, model)
+    return await plan.answer(services, http, asked.stream)
 
 
 def _logprobs(tokens: Logprobs, offset: int, is_first: bool) -> Json:

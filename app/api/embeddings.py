@@ -9,10 +9,9 @@ import numpy as np
 from fastapi import APIRouter
 from pydantic import Field
 
-from app.api.engine_reply import CONTEXT_EXCEEDED
-from app.api.errors import ApiError
-from app.api.request_fields import Body, JsonRoute, Some, TokenId, refuse
-from app.api.services import ApiServices
+from app.api.errors import CONTEXT_EXCEEDED, ApiError
+from app.api.request_fields import Body, JsonRoute, Texts, each_text, refuse
+from app.api.services import ApiServices, Services
 from app.errors import BadOption
 
 MOST_INPUTS = 2048
@@ -21,29 +20,25 @@ LONGEST_INPUT, MOST_IDS = 50_000, 12_500
 
 
 class EmbeddingsRequest(Body):
-    """The request's fields. `input` is a text, a list of texts, or the token ids of a text or of several."""
-
-    input: str | Some[TokenId] | Some[str] | Some[Some[TokenId]] = Field(min_length=1)
+    input: Texts
     model: str | None = ""
     encoding_format: Literal["float", "base64"] | None = "float"
     dimensions: int | None = Field(None, ge=1)
 
 
-def embeddings_router(services: ApiServices) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute)
+router = APIRouter(route_class=JsonRoute)
 
-    @router.post("/embeddings")
-    async def embed(asked: EmbeddingsRequest) -> dict[str, Any]:
-        """Embed the given texts as vectors of length one."""
-        vectors, name, tokens = await embedded(services, asked)
-        data = [
-            {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding_format)}
-            for place, row in enumerate(vectors)
-        ]
-        used = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return {"object": "list", "data": data, "model": name, "usage": used}
 
-    return router
+@router.post("/embeddings")
+async def embed(services: Services, asked: EmbeddingsRequest) -> dict[str, Any]:
+    """Embed the given texts as vectors of length one."""
+    vectors, name, tokens = await embedded(services, asked)
+    data = [
+        {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding_format)}
+        for place, row in enumerate(vectors)
+    ]
+    used = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "data": data, "model": name, "usage": used}
 
 
 async def embedded(services: ApiServices, asked: EmbeddingsRequest) -> tuple[np.ndarray, str, int]:
@@ -66,11 +61,7 @@ async def embedded(services: ApiServices, asked: EmbeddingsRequest) -> tuple[np.
 
 
 def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:
-    inputs = [given] if isinstance(given, str) or isinstance(given[0], int) else given
-    if len(inputs) > MOST_INPUTS:
-        raise ApiError(f"input has {len(inputs):,} texts: send at most {MOST_INPUTS:,} at once.", "input")
-    if not all(inputs):
-        raise ApiError("input must not have empty texts.", "input")
+    inputs = each_text(given, "input", MOST_INPUTS)
     for one in inputs:
         is_text = isinstance(one, str)
         if len(one) > (most := LONGEST_INPUT if is_text else MOST_IDS):
@@ -79,7 +70,7 @@ def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:
                 f"A text of input has {len(one):,} {what}: send at most {most:,} in one.", "input",
                 code=CONTEXT_EXCEEDED,
             )  # fmt: skip
-    return [one if isinstance(one, str) else tuple(one) for one in inputs]
+    return inputs
 
 
 def _encoded(vector: np.ndarray, form: str | None) -> Any:

@@ -9,17 +9,16 @@ from typing import TypeVar
 
 from starlette.requests import Request as HttpRequest
 
-from app.api.errors import ApiError
+from app.api.errors import CONTEXT_EXCEEDED, ApiError
 from app.api.services import ApiServices
 from app.conversation.reply import ReplySoFar
 from app.engine.session.jobs import TokenisedRequest
-from app.errors import BadOption, GrammarRefused, PromptTooLong
+from app.errors import AppError, GrammarRefused
 from app.values.logits import TokenLogprobs
 from app.values.messages import Event, Failed, Finished, Loading, Piece, Request
 
 T = TypeVar("T")
 CLIENT_CLOSED = 499
-CONTEXT_EXCEEDED = "context_length_exceeded"
 PAUSE_SECONDS = 0.03
 """The pause between two batches of events. A fast model takes several steps in this time, which are sent together:
 waking the event loop at every step takes time from the engine (3% of 120 tokens a second on two cores). Text
@@ -83,9 +82,8 @@ class EventQueue:
 class EngineReply:
     """A reply that has begun, so its request has been accepted."""
 
-    def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]], grammar_param: str) -> None:
+    def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]]) -> None:
         self.count = ReplySoFar()
-        self._grammar_param = grammar_param
         self._first = first
         self._rest = rest
         self._end: Finished | Failed | None = None
@@ -104,12 +102,12 @@ class EngineReply:
     async def texts(self) -> AsyncIterator[tuple[str, tuple[TokenLogprobs, ...]]]:
         """Yield pieces of text with their log probabilities; steps that arrived together are one piece.
 
-        Raises ApiError when the engine fails."""
+        Raises an AppError when the engine fails."""
         yield self._take(self._first)
         while self._end is None:
             yield self._take(await anext(self._rest))
         if isinstance(self._end, Failed):
-            raise _failure(self._end, self._grammar_param)
+            raise _failure(self._end)
 
     def _take(self, events: Sequence[Event]) -> tuple[str, tuple[TokenLogprobs, ...]]:
         before = len(self.count.logprobs)
@@ -120,64 +118,49 @@ class EngineReply:
 
 
 async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[TokenisedRequest]:
-    """Tokenise all requests before any of them waits for its turn. Raises ApiError if a request is refused."""
+    """Tokenise all requests before any of them waits for its turn. Raises an AppError if a request is refused."""
     found: list[TokenisedRequest] = []
     for request in requests:
         if found and found[-1].request.prompt is request.prompt:  # another choice of the same prompt
             found.append(found[-1].repeated(request))
-            continue
-        try:
+        else:
             found.append(await asyncio.wrap_future(services.engine.tokenise(request)))
-        except PromptTooLong as error:
-            raise ApiError(str(error), code=CONTEXT_EXCEEDED) from error
-        except BadOption as error:
-            raise ApiError(str(error)) from error
     return found
 
 
-async def check_grammar(services: ApiServices, request: Request, grammar_param: str) -> None:
-    """Raise ApiError for a grammar that cannot be used. No other request waits for this check."""
-    if grammar := request.logits.grammar:
-        try:
-            await asyncio.to_thread(services.engine.check_grammar, grammar)
-        except GrammarRefused as error:
-            raise ApiError(str(error), grammar_param) from error
-
-
 @asynccontextmanager
-async def engine_reply(
-    services: ApiServices, request: TokenisedRequest, grammar_param: str = "response_format"
-) -> AsyncIterator[EngineReply]:
+async def engine_reply(services: ApiServices, request: TokenisedRequest) -> AsyncIterator[EngineReply]:
     """Wait for the request's turn, then open its reply; leaving the context stops the reply within a step.
 
-    Raises ApiError if the request is refused; for a grammar, the error names the parameter `grammar_param`."""
+    Raises an AppError if the request is refused."""
     async with services.turns:
         queue = EventQueue()
         services.engine.submit(request, queue)
         try:
             events = queue.events()
-            yield EngineReply(await _beginning(events, grammar_param), events, grammar_param)
+            yield EngineReply(await _beginning(events), events)
         finally:
             queue.stop()
 
 
-async def _beginning(events: AsyncIterator[list[Event]], grammar_param: str) -> Sequence[Event]:
-    """Wait for the first events after loading, and return them. Raises ApiError if the reply failed.
+async def _beginning(events: AsyncIterator[list[Event]]) -> Sequence[Event]:
+    """Wait for the first events after loading, and return them. Raises an AppError if the reply failed.
 
     Once these events have arrived, the request is accepted."""
     async for batch in events:
         match [event for event in batch if not isinstance(event, Loading)]:
             case [Failed() as failed, *_]:
-                raise _failure(failed, grammar_param)
+                raise _failure(failed)
             case [_, *_] as begun:
                 return begun
     raise RuntimeError("the engine's events ended before the reply")
 
 
-def _failure(failed: Failed, grammar_param: str) -> ApiError:
-    param = grammar_param if failed.refused == "grammar" else None
+def _failure(failed: Failed) -> AppError:
+    if failed.refused == "grammar":
+        return GrammarRefused(failed.sentence)
     code = CONTEXT_EXCEEDED if failed.refused == "prompt" else None
-    return ApiError(failed.sentence, param, 400 if failed.refused else 500, code)
+    return ApiError(failed.sentence, None, 400 if failed.refused else 500, code)
 
 
 async def unless_closed(http: HttpRequest, answer: Awaitable[T]) -> T:

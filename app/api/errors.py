@@ -4,7 +4,7 @@ OpenAI's clients retry after 408, 409, 429 and 5xx, unless a header forbids it. 
 because the request would fail again.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,11 +14,12 @@ from fastapi.responses import JSONResponse
 from pydantic import ValidationError
 from starlette.exceptions import HTTPException
 
-from app.errors import AppError
+from app.errors import AppError, BadOption, PromptTooLong
 
 NO_RETRY = {"x-should-retry": "false"}
 LONGEST, LONGEST_PARAM = 1_000, 200
 """Maximum number of characters of an error's sentence, and of a parameter's path such as messages[0].content."""
+CONTEXT_EXCEEDED = "context_length_exceeded"
 KINDS = {401: "authentication_error"}
 ANTHROPIC_KINDS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
 """Error types that do not follow from the class of the status; LiteLLM looks at the type before the status."""
@@ -34,11 +35,27 @@ class ApiError(AppError):
         self.param, self.status, self.code = param, status, code
 
 
+def api_error(error: Exception) -> ApiError:
+    """Return an error with its status: 400 if the same request would be refused again, 500 if the app failed."""
+    match error:
+        case ApiError():
+            return error
+        case PromptTooLong():
+            return ApiError(str(error), code=CONTEXT_EXCEEDED)
+        case AppError():
+            return ApiError(str(error), status=400 if isinstance(error, BadOption) else 500)
+        case RequestValidationError():
+            return _invalid(error.errors())
+        case HTTPException():
+            return ApiError(str(error.detail), status=error.status_code)
+    return ApiError(f"Something went wrong inside Foresight ({type(error).__name__}).", status=500)
+
+
 def error_body(error: AppError, path: str) -> dict[str, Any]:
     """Return the body of an answer that says what is wrong, in the format of the route at `path`.
 
     Its sentence is shortened, because it may quote a long part of the request."""
-    refused = error if isinstance(error, ApiError) else ApiError(str(error), status=500)
+    refused = api_error(error)
     sentence, status, param = _cut(str(error), LONGEST), refused.status, refused.param
     kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")
     if path.startswith("/api/"):
@@ -56,34 +73,22 @@ def _cut(text: str, most: int) -> str:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Add handlers that answer every error in the format of its route.
+    """Answer every error in the format of its route.
 
-    They are `async`: each client that hangs up raises an ApiError, and Starlette would run a synchronous handler
-    for each of them on a thread."""
+    The handler is `async`: each client that hangs up raises an ApiError, and Starlette would run a synchronous
+    handler for each of them on a thread."""
 
-    def response(request: Request, error: AppError, headers: Mapping[str, str] = NO_RETRY) -> JSONResponse:
-        status = error.status if isinstance(error, ApiError) else 500
-        return JSONResponse(error_body(error, request.url.path), status, dict(headers))
+    async def answer(request: Request, error: Exception) -> JSONResponse:
+        found, path, headers = api_error(error), request.url.path, NO_RETRY
+        if isinstance(error, HTTPException):
+            headers = {**NO_RETRY, **(error.headers or {})}
+            if error.status_code in (404, 405):
+                sentence = f"There is no {request.method} {path} here: docs/api.md lists the routes."
+                found = ApiError(sentence, status=error.status_code)
+        return JSONResponse(error_body(found, path), found.status, headers)
 
-    @app.exception_handler(AppError)
-    async def failed(request: Request, error: AppError) -> JSONResponse:
-        return response(request, error)
-
-    @app.exception_handler(RequestValidationError)
-    async def invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return response(request, _invalid(error.errors()))
-
-    @app.exception_handler(HTTPException)
-    async def not_found(request: Request, error: HTTPException) -> JSONResponse:
-        sentence = str(error.detail)
-        if error.status_code in (404, 405):
-            sentence = f"There is no {request.method} {request.url.path} here: docs/api.md lists the routes."
-        headers = {**NO_RETRY, **(error.headers or {})}
-        return response(request, ApiError(sentence, status=error.status_code), headers)
-
-    @app.exception_handler(Exception)
-    async def broken(request: Request, error: Exception) -> JSONResponse:
-        return response(request, AppError(f"Something went wrong inside Foresight ({type(error).__name__})."))
+    for kind in (AppError, RequestValidationError, HTTPException, Exception):
+        app.add_exception_handler(kind, answer)
 
 
 @contextmanager

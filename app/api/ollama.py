@@ -6,21 +6,21 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
-from pydantic import Field
+from pydantic import AfterValidator, AliasChoices, Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import Choice, Json, Logprobs
 from app.api.chat_messages import ChatMessage
-from app.api.chat_plan import ChatPlan, ChatRequest, MakePlan, answer_chat
+from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.embeddings import EmbeddingsRequest, embedded
 from app.api.errors import validated_at
 from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser, ThoughtDelta
 from app.api.request_fields import Body, JsonRoute, Some, refuse
-from app.api.services import ApiServices, ServedModel
+from app.api.services import ApiServices, ServedModel, Services
 from app.values.chat_format import ChatFormat
 
 VERSION = "0.13.0"
@@ -31,51 +31,41 @@ OPTIONS = {
     **{"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"},
 }
 """The options that are used, and their names in a chat request."""
-NO_LIMIT = (-1, -2)
 SECOND = 1e9
 """A second in Ollama's durations, which are in nanoseconds."""
 
 
+Model = Annotated[
+    str,
+    Field("", validation_alias=AliasChoices("model", "name")),
+    AfterValidator(lambda given: given.removesuffix(":latest")),
+]
+"""A model's id, perhaps with the tag that programs add to it."""
+
+
 class OllamaMessage(ChatMessage):
-    thinking: str | None = None
+    reasoning_content: str | None = Field(None, validation_alias="thinking")
     images: Any = None
 
-    @property
-    def thought(self) -> str:
-        """The thought before the assistant's answer."""
-        return self.thinking or ""
 
+class OllamaRequest(Body):
+    """The fields of chats, and of a prompt that is answered."""
 
-class OllamaFields(Body):
-    """The fields of all requests. A model may have the tag that programs add to its name."""
-
-    model: str = ""
-    name: str = ""
+    model: Model
+    messages: Some[OllamaMessage] = Field(default_factory=list)
+    tools: list[Json] | None = None
     stream: bool | None = True
     format: str | Json | None = None
     think: bool | str | None = None
     options: Json | None = None
-    images: Any = None
-
-    @property
-    def id(self) -> str:
-        """The id of the model that is asked for."""
-        return (self.model or self.name).removesuffix(":latest")
-
-
-class OllamaChat(OllamaFields):
-    messages: Some[OllamaMessage] = Field(default_factory=list)
-    tools: list[Json] | None = None
-
-
-class OllamaGenerate(OllamaFields):
     prompt: str = ""
     system: str = ""
+    images: Any = None
     raw: bool = False
     suffix: str | None = None
 
 
-class OllamaEmbed(OllamaFields):
+class OllamaEmbed(Body):
     input: str | list[str]
 
 
@@ -95,7 +85,6 @@ class OllamaPlan(ChatPlan):
                 yield self._line(text)
 
     def end(self, choice: Choice) -> Iterator[Json]:
-        """Return a line of the calls if there are some, then the last line."""
         if choice.parsed.calls:
             yield self._line(calls=_calls(choice))
         yield {**self._line(), **_numbers(choice)}
@@ -119,92 +108,96 @@ class OllamaPlan(ChatPlan):
 
 class GeneratePlan(OllamaPlan):
     def __init__(
-        self, asked: OllamaGenerate, chat: ChatRequest, model: ServedModel, chat_format: ChatFormat
+        self, asked: OllamaRequest, chat: ChatRequest, model: ServedModel, chat_format: ChatFormat
     ) -> None:
         super().__init__(chat, model, chat_format, asked.prompt if asked.raw else None)
         self._is_raw = asked.raw
 
     def parser(self) -> Parser:
-        """Make the parser of a reply's text; after a raw prompt all of it is the answer."""
         return TextParser() if self._is_raw else super().parser()
 
     def content(self, text: str, more: Json) -> Json:
         return {"response": text, **more}
 
 
-def ollama_router(services: ApiServices) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute)
-
-    @router.post("/chat")
-    async def chat(asked: OllamaChat, http: HttpRequest) -> Response:
-        """Answer the messages of a chat, by default as a stream."""
-        if not asked.messages:
-            return await _load(services, asked, {"message": {"role": "assistant", "content": ""}})
-        return await _answer(services, http, asked, asked.messages, asked.tools, OllamaPlan)
-
-    @router.post("/generate")
-    async def generate(asked: OllamaGenerate, http: HttpRequest) -> Response:
-        """Answer a prompt, by default as a stream; with `raw` continue it without the chat template."""
-        refuse(asked.suffix, "suffix", "it continues a text only at its end")
-        if not asked.prompt:
-            return await _load(services, asked, {"response": ""})
-        messages = [
-            ChatMessage(role="system", content=asked.system), ChatMessage(role="user", content=asked.prompt)
-        ]  # fmt: skip
-        return await _answer(services, http, asked, messages, None, partial(GeneratePlan, asked))
-
-    @router.post("/embed")
-    async def embed(asked: OllamaEmbed) -> Json:
-        """Embed texts as vectors of length one."""
-        with validated_at("body"):
-            given = EmbeddingsRequest.model_validate({"input": asked.input})
-        vectors, name, tokens = await embedded(services, given)
-        return {"model": name, "embeddings": vectors.tolist(), "prompt_eval_count": tokens}
-
-    @router.get("/version")
-    def version() -> Json:
-        """Return the version of Ollama that these routes follow."""
-        return {"version": VERSION}
-
-    @router.get("/tags")
-    def tags() -> Json:
-        """List the models on this machine."""
-        return {"models": [_described(services, model) for model in services.models()]}
-
-    @router.post("/show")
-    async def show(asked: OllamaFields) -> Json:
-        """Describe a model and what it can do."""
-        return await _shown(services, await services.chosen(asked.id))
-
-    return router
+router = APIRouter(route_class=JsonRoute)
 
 
-async def _answer(
-    services: ApiServices, http: HttpRequest, asked: OllamaFields, messages: Sequence[ChatMessage], tools: Any,
-    make: MakePlan,
-) -> Response:  # fmt: skip
-    refuse(asked.images or any(getattr(one, "images", None) for one in messages), "images", "it reads text")
-    return await answer_chat(services, http, await asyncio.to_thread(_chat, asked, messages, tools), make)
+@router.post("/chat")
+async def chat(services: Services, asked: OllamaRequest, http: HttpRequest) -> Response:
+    """Answer the messages of a chat, by default as a stream."""
+    if not asked.messages:
+        return await _load(services, asked, {"message": {"role": "assistant", "content": ""}})
+    refuse(any(message.images for message in asked.messages), "images", "it reads text")
+    chat = await asyncio.to_thread(_chat, asked, asked.messages)
+    return await answer_chat(services, http, chat, OllamaPlan)
 
 
-async def _load(services: ApiServices, asked: OllamaFields, empty: Json) -> Response:
+@router.post("/generate")
+async def generate(services: Services, asked: OllamaRequest, http: HttpRequest) -> Response:
+    """Answer a prompt, by default as a stream; with `raw` continue it without the chat template."""
+    refuse(asked.suffix, "suffix", "it continues a text only at its end")
+    refuse(asked.images, "images", "it reads text")
+    if not asked.prompt:
+        return await _load(services, asked, {"response": ""})
+    system = ChatMessage(role="system", content=asked.system)
+    chat = _chat(asked, [system, ChatMessage(role="user", content=asked.prompt)])
+    return await answer_chat(services, http, chat, partial(GeneratePlan, asked))
+
+
+async def _load(services: ApiServices, asked: OllamaRequest, empty: Json) -> Response:
     """Load the model, as Ollama does for a request without a prompt."""
-    model = await services.chosen(asked.id)
+    model = await services.chosen(asked.model)
     services.engine.load(model.choice)
     return JSONResponse({**_head(model.id), **empty, "done": True, "done_reason": "load"})
 
 
-def _chat(asked: OllamaFields, messages: Sequence[ChatMessage], tools: Any) -> ChatRequest:
+@router.post("/embed")
+async def embed(services: Services, asked: OllamaEmbed) -> Json:
+    """Embed texts as vectors of length one."""
+    with validated_at("body"):
+        given = EmbeddingsRequest.model_validate({"input": asked.input})
+    vectors, name, tokens = await embedded(services, given)
+    return {"model": name, "embeddings": vectors.tolist(), "prompt_eval_count": tokens}
+
+
+@router.get("/version")
+def version() -> Json:
+    """Return the version of Ollama that these routes follow."""
+    return {"version": VERSION}
+
+
+@router.get("/tags")
+def tags(services: Services) -> Json:
+    """List the models on this machine."""
+    return {"models": [_described(services, model) for model in services.models()]}
+
+
+@router.post("/show")
+async def show(services: Services, asked: OllamaRequest) -> Json:
+    """Describe a model and what it can do."""
+    model = await services.chosen(asked.model)
+    described, info = _described(services, model), services.engine.status().model
+    thinks = len((await services.chat_format(model)).modes) > 1
+    family = described["details"]["family"]
+    context = {f"{family}.context_length": info.context} if info and family else {}
+    return {
+        **described,
+        "template": services.template(model.choice),
+        "model_info": {"general.architecture": family, **context},
+        "capabilities": ["completion", "tools", *["thinking"] * thinks],
+    }
+
+
+def _chat(asked: OllamaRequest, messages: Sequence[ChatMessage]) -> ChatRequest:
     """Translate a request into that of a chat. Raises ApiError."""
     options = asked.options or {}
     fields = {name: options[theirs] for theirs, name in OPTIONS.items() if theirs in options}
-    if fields.get("max_tokens") in NO_LIMIT:
-        del fields["max_tokens"]
     if asked.format:
         schema = {} if asked.format == "json" else {"schema": asked.format}
         fields["response_format"] = {"type": "json_object", **schema}
     thinking = "reasoning_effort" if isinstance(asked.think, str) else "enable_thinking"
-    known = {"model": asked.id, "stream": asked.stream, "tools": tools, thinking: asked.think}
+    known = {"model": asked.model, "stream": asked.stream, "tools": asked.tools, thinking: asked.think}
     with validated_at("body"):
         return ChatRequest.model_validate({**fields, **known, "messages": messages})
 
@@ -232,19 +225,6 @@ def _numbers(choice: Choice) -> Json:
         "prompt_eval_duration": int(reading * SECOND),
         "eval_count": len(count.token_ids),
         "eval_duration": int(writing * SECOND),
-    }
-
-
-async def _shown(services: ApiServices, model: ServedModel) -> Json:
-    described, info = _described(services, model), services.engine.status().model
-    thinks = len((await services.chat_format(model)).modes) > 1
-    family = described["details"]["family"]
-    context = {f"{family}.context_length": info.context} if info and family else {}
-    return {
-        **described,
-        "template": services.template(model.choice),
-        "model_info": {"general.architecture": family, **context},
-        "capabilities": ["completion", "tools", *["thinking"] * thinks],
     }
 
 

@@ -30,15 +30,11 @@ _PROMISING = regex.compile(r'\s*\[?\s*(\{\s*("|$)|$)')
 
 @dataclass(frozen=True, slots=True)
 class ThoughtDelta:
-    """A further part of the thought before the answer."""
-
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta:
-    """A further part of the answer's text."""
-
     text: str
 
 
@@ -53,13 +49,12 @@ class CallDelta:
 
 @dataclass(frozen=True, slots=True)
 class ArgumentsDelta:
-    """A further part of the arguments of a call."""
-
     place: int
     text: str
 
 
 Delta = ThoughtDelta | TextDelta | CallDelta | ArgumentsDelta
+"""A further part of a reply: of the thought before the answer, of the answer, or of a call."""
 
 
 @dataclass(slots=True)
@@ -104,7 +99,6 @@ class TextParser:
     thought_end = 0
 
     def push(self, text: str) -> list[Delta]:
-        """Return the text as a delta."""
         return [TextDelta(text)] if text else []
 
     def flush(self, _is_cut: bool = False) -> list[Delta]:
@@ -241,10 +235,13 @@ class ToolCallParser:
 
     def _begun(self, head: Any) -> list[Delta]:
         self._held, self._name = self._held[head.end() :], self._patterns.name_in(head)
-        self._calls += 1
         self._json, self._is_begun = _JsonEnd(), False
         self._read = {"tags": self._parameters, "pairs": self._pairs}.get(self._form.kind, self._arguments)
-        return [CallDelta(self._calls - 1, _call_id(), self._name)]
+        return [self._called(self._name)]
+
+    def _called(self, name: str) -> CallDelta:
+        self._calls += 1
+        return CallDelta(self._calls - 1, f"call_{secrets.token_hex(12)}", name)
 
     def _no_call(self) -> list[Delta]:
         opened, self._opened = self._opened, ""
@@ -269,7 +266,8 @@ class ToolCallParser:
         found = self._patterns.parameter.match(self._held, partial=True)
         if found and not found.partial:
             self._held = self._held[found.end() :]
-            return self._argument(found["key"], self._patterns.value(found, self._schema(found["key"])))
+            schema = member_schema(self._schemas.get(self._name), found["key"])
+            return self._argument(found["key"], self._patterns.value(found, schema))
         return self._ended() if found is None or self._is_flushing else None
 
     def _pairs(self) -> list[Delta] | None:
@@ -288,9 +286,6 @@ class ToolCallParser:
         except ValueError:
             value = text
         return self._argument(found["key"].strip('"'), value)
-
-    def _schema(self, key: str) -> Any:
-        return member_schema(self._schemas.get(self._name), key)
 
     def _argument(self, key: str, value: Any) -> list[Delta]:
         start, self._is_begun = ", " if self._is_begun else "{", True
@@ -350,16 +345,9 @@ class ToolCallParser:
             name, arguments = _name_and_arguments(call.get("function", call), self._form)
         except (ValueError, KeyError, TypeError, AttributeError):
             return self._no_call()
-        self._held, self._read, self._opened = self._held[end:], self._closing, ""
-        self._calls += 1
+        self._held, self._read, self._opened = "}" + self._held[end:], self._tail, ""
         written = arguments if isinstance(arguments, str) else _json(arguments)
-        return [CallDelta(self._calls - 1, _call_id(), str(name)), ArgumentsDelta(self._calls - 1, written)]
-
-    def _closing(self) -> list[Delta] | None:
-        """Skip the text that closes a call after its object."""
-        self._held = "}" + self._held
-        self._read = self._tail
-        return []
+        return [self._called(str(name)), ArgumentsDelta(self._calls - 1, written)]
 
 
 Parser = TextParser | ReplyParser
@@ -368,9 +356,8 @@ Parser = TextParser | ReplyParser
 def _name_and_arguments(call: Mapping[str, Any], form: CallFormat) -> tuple[Any, Any]:
     if not form.name_key:
         return next(iter(call.items()))
-    name = call[form.name_key] if form.name_key in call else call["name"]
     keys = (form.arguments_key, "arguments", "parameters")
-    return name, next((call[key] for key in keys if key in call), {})
+    return call.get(form.name_key) or call["name"], next((call[key] for key in keys if key in call), {})
 
 
 def _json(value: Any) -> str:
@@ -403,7 +390,3 @@ class _JsonEnd:
                     self.is_complete = True
                     return place + 1
         return len(text)
-
-
-def _call_id() -> str:
-    return f"call_{secrets.token_hex(12)}"

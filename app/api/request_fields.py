@@ -8,9 +8,8 @@ import asyncio
 import json
 import re
 import secrets
-from collections.abc import Callable, Coroutine, Sequence
-from dataclasses import replace
-from typing import Annotated, Any, Literal, TypeVar
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from fastapi import Request as HttpRequest
 from fastapi import Response
@@ -21,9 +20,9 @@ from starlette.exceptions import HTTPException
 
 from app.api.errors import ApiError
 from app.api.services import ServedModel
-from app.api.thinking_fields import ThinkingFields
 from app.api.tool_use import ToolUse
-from app.values.chat_format import DEFAULT_THINKING
+from app.errors import impossible_values
+from app.values.chat_format import DEFAULT_THINKING, Thinking, ThinkingLevel
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
 from app.values.text_normalisation import without_surrogates
@@ -43,18 +42,39 @@ MOST_STOPS, LONGEST_STOP = 64, 1_000
 MOST_BIASES = 300_000
 """Maximum number of biased tokens, more than any vocabulary has."""
 TEXT_PARTS = ("text", "input_text", "output_text", "refusal")
+Effort = Literal["none", "minimal", "low", "medium", "high", "xhigh", "max"]
+LEVELS: Mapping[Any, ThinkingLevel] = {
+    **{level: level for level in get_args(ThinkingLevel)}, "none": "off", "xhigh": "max", True: "on", False: "off",
+}  # fmt: skip
+OF_THE_APP = (
+    "messages", "tools", "documents", "conversations", "chat_template", "add_generation_prompt",
+    "continue_final_message", "return_assistant_tokens_mask",
+)  # fmt: skip
+"""Variables of templates that requests set by other fields, or not at all."""
+SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
+"""Variables of templates that are read as a level, too: words, or true and false."""
+Budget = Annotated[int, Field(ge=0, le=2**31)]
 Limit = Annotated[
     Annotated[int, Field(ge=0)] | None,
-    BeforeValidator(lambda given: None if given == -1 else given),
+    BeforeValidator(lambda given: None if given in (-1, -2) else given),
     AfterValidator(lambda given: given and min(given, HIGHEST_LIMIT)),
 ]
-"""A maximum number of tokens; some clients send -1 for none. With 0 the prompt is read, and nothing is written."""
+"""A maximum number of tokens; some clients send -1 or -2 for none. With 0 only the prompt is read."""
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
 Some = Annotated[list[T], Field(fail_fast=True)]
 """A list of which only the first wrong entry is reported, because describing a million would take seconds."""
+Texts = Annotated[str | Some[TokenId] | Some[str] | Some[Some[TokenId]], Field(min_length=1)]
+"""A text, a list of texts, or the token ids of a text or of several."""
+Stops = Annotated[
+    Annotated[Some[Annotated[str, Field(max_length=LONGEST_STOP)]], Field(max_length=MOST_STOPS)] | None,
+    BeforeValidator(
+        lambda one: [one] if isinstance(one, str) else one, json_schema_input_type=str | list[str] | None
+    ),
+]
+"""The stop strings, one of which may come without a list."""
 
 
 class Body(BaseModel):
@@ -101,28 +121,65 @@ def _read(body: bytes) -> Any:
         if "recursion limit" in str(error):
             raise HTTPException(400, TOO_DEEP) from error
     try:
-        return _whole(json.loads(body))
+        # Lone surrogates, which JSON can contain, are in no text that a tokenizer reads.
+        text = json.dumps(json.loads(body), ensure_ascii=False)
+        return json.loads(without_surrogates(text))
     except RecursionError as error:
         raise HTTPException(400, TOO_DEEP) from error
     except UnicodeDecodeError as error:
         raise HTTPException(400, "The request's body is not UTF-8 text.") from error
 
 
-def _whole(value: Any) -> Any:
-    """Return the value without lone surrogates, which JSON can contain but no tokenizer reads."""
-    if isinstance(value, str):
-        return without_surrogates(value)
-    if isinstance(value, list):
-        return [_whole(one) for one in value]
-    if isinstance(value, dict):
-        return {_whole(key): _whole(one) for key, one in value.items()}
-    return value
-
-
 class ForesightFields(BaseModel):
     """Foresight's own fields. The decoder does not change the text."""
 
     decoder: DecoderName | None = None
+
+
+class ReasoningFields(BaseModel):
+    """The field `reasoning` of responses, which some clients also send to chat completions."""
+
+    effort: Effort | None = None
+    max_tokens: Budget | None = None
+
+
+class ThinkingFields(BaseModel):
+    """Fields by which clients choose how much a model thinks, and set variables of its chat template.
+
+    Each server has its own names for them: reasoning_effort and reasoning are OpenAI's, chat_template_kwargs are
+    vLLM's and llama.cpp's. For a level that a model's template does not have, the nearest one is used."""
+
+    reasoning_effort: Effort | None = None
+    reasoning: ReasoningFields | None = None
+    enable_thinking: bool | None = None
+    thinking_budget: Budget | None = None
+    max_thinking_tokens: Budget | None = None
+    chat_template_kwargs: dict[str, Any] | None = None
+
+    @property
+    def thinking(self) -> Thinking:
+        """The level and the budget, each from the first field that has it. A budget of 0 switches thinking off."""
+        reasoning, values = self.reasoning or ReasoningFields(), self.chat_template_kwargs or {}
+        budgets = (self.thinking_budget, self.max_thinking_tokens, reasoning.max_tokens)
+        budget = next((one for one in budgets if one is not None), None)
+        asked = (self.reasoning_effort, reasoning.effort, self.enable_thinking, *map(values.get, SWITCHES))
+        usual = "off" if budget == 0 else "default"
+        level = next((one for one in asked if isinstance(one, str | bool) and one in LEVELS), usual)
+        return Thinking(LEVELS[level], budget or 0)
+
+    @property
+    def template_variables(self) -> str:
+        """The variables for the chat template as JSON. Raises ApiError for one that the app sets itself."""
+        values = self.chat_template_kwargs or {}
+        if taken := [name for name in values if name in OF_THE_APP]:
+            raise ApiError(
+                f"chat_template_kwargs: {taken[0]} is set by Foresight: leave it out.", "chat_template_kwargs"
+            )
+        if wrong := [name for name in SWITCHES if not isinstance(values.get(name), str | bool | None)]:
+            raise ApiError(
+                f"chat_template_kwargs: {wrong[0]} must be a word, true or false.", "chat_template_kwargs"
+            )
+        return json.dumps(values) if values else ""
 
 
 class SamplingFields(Body, ThinkingFields):
@@ -152,26 +209,18 @@ class PenaltyFields(SamplingFields):
         Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None,
         BeforeValidator(lambda given: None if given == [] else given),
     ] = None
-    stop: str | Some[str] | None = None
+    stop: Stops = None
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     stream_options: StreamOptions | None = None
 
     @property
-    def stops(self) -> tuple[str, ...]:
-        """The stop strings. Raises ApiError for too many strings, or a string that is too long."""
-        given = [self.stop] if isinstance(self.stop, str) else self.stop or []
-        longest = max(map(len, given), default=0)
-        if len(given) > MOST_STOPS or longest > LONGEST_STOP:
-            raise ApiError(
-                f"stop has {len(given):,} strings of up to {longest:,} characters: send at most {MOST_STOPS} of "
-                f"{LONGEST_STOP:,} characters.",
-                "stop",
-            )
-        return tuple(one for one in given if one)
+    def has_usage_chunk(self) -> bool:
+        """Whether a stream ends with a chunk of the token usage."""
+        return bool(self.stream_options and self.stream_options.include_usage)
 
-    def options(self, max_tokens: int | None, seed: int) -> Options:
+    def sampling(self, seed: int) -> Sampling:
         temperature = 1.0 if self.temperature is None else self.temperature
-        sampling = Sampling(
+        return Sampling(
             # Clients send tiny temperatures if they want the likeliest token.
             temperature=temperature if temperature >= COLDEST else 0.0,
             top_k=max(0, self.top_k or 0),
@@ -181,31 +230,15 @@ class PenaltyFields(SamplingFields):
             repetition_penalty=self.repetition_penalty or 1.0,
             seed=seed,
         )
-        decoding = Decoding((self.foresight and self.foresight.decoder) or "auto")
-        return Options(sampling, decoding, max_tokens or 0, stop=self.stops)
 
-    @property
-    def has_usage_chunk(self) -> bool:
-        """Whether a stream ends with a chunk of the token usage."""
-        return bool(self.stream_options and self.stream_options.include_usage)
-
-    @property
-    def choices(self) -> int:
-        """The number of replies to write to each prompt."""
-        return self.n or 1
-
-    def logits(self, grammar: Grammar | None, top_logprobs: int) -> LogitsSettings:
+    def logits(self, grammar: Grammar | None, top_logprobs: int, of_prompt: bool) -> LogitsSettings:
         """Return the settings that change or report the logits. Raises ApiError if a bias is not for a token id."""
         biases = self.logit_bias or {}
         if wrong := [token for token in biases if not token.isdecimal() or len(token) > 9]:
             raise ApiError(f"logit_bias: {wrong[0]!r} is not a token id.", "logit_bias")
-        return LogitsSettings(
-            self.frequency_penalty or 0.0,
-            self.presence_penalty or 0.0,
-            tuple((int(token), bias) for token, bias in biases.items()),
-            grammar,
-            top_logprobs,
-        )
+        pairs = tuple((int(token), bias) for token, bias in biases.items())
+        frequency, presence = self.frequency_penalty or 0.0, self.presence_penalty or 0.0
+        return LogitsSettings(frequency, presence, pairs, grammar, top_logprobs, of_prompt)
 
 
 class Prediction(BaseModel):
@@ -225,18 +258,20 @@ def engine_requests(
     top_logprobs: int = -1,
     of_prompt: bool = False,
 ) -> list[Request]:
-    """Make a request for each choice, each with its own seed. Raises ApiError.
+    """Make a request for each choice, each with its own seed. Raises ApiError or BadOption.
 
     If the client sends no seed, the first seed is random."""
-    first = fields.seed % 2**63 if fields.seed is not None else secrets.randbits(32)
-    logits = replace(fields.logits(tools.grammar, top_logprobs), of_prompt=of_prompt)
+    first = fields.seed if fields.seed is not None else secrets.randbits(32)
+    decoding = Decoding((fields.foresight and fields.foresight.decoder) or "auto")
     thinking = fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
-    try:
+    stop = tuple(filter(None, fields.stop or ()))
+    with impossible_values():
+        logits = fields.logits(tools.grammar, top_logprobs, of_prompt)
         return [
             Request(
                 model.choice,
                 prompt,
-                replace(fields.options(max_tokens, seed), thinking=thinking),
+                Options(fields.sampling(seed), decoding, max_tokens or 0, stop=stop, thinking=thinking),
                 logits=logits,
                 prediction=prediction,
                 tools=tools.native,
@@ -244,10 +279,18 @@ def engine_requests(
                 control=tools.control,
                 only_prompt=max_tokens == 0,
             )
-            for seed in ((first + place) % 2**63 for place in range(fields.choices))
+            for seed in ((first + place) % 2**63 for place in range(fields.n or 1))
         ]
-    except ValueError as error:
-        raise ApiError(f"{error}.") from error
+
+
+def each_text(given: str | list[Any], param: str, most: int) -> list[str | tuple[int, ...]]:
+    """Return the texts of a field, one by one. Raises ApiError for an empty text, or more than `most` texts."""
+    texts = [given] if isinstance(given, str) or isinstance(given[0], int) else given
+    if not all(texts):
+        raise ApiError(f"{param} must not be empty.", param)
+    if len(texts) > most:
+        raise ApiError(f"{param} has {len(texts):,} texts: send at most {most:,} at once.", param)
+    return [one if isinstance(one, str) else tuple(one) for one in texts]
 
 
 def refuse(given: object, param: str, advice: str) -> None:
@@ -257,25 +300,16 @@ def refuse(given: object, param: str, advice: str) -> None:
 
 
 def text_of(content: Any, param: str) -> str:
-    """Return the text of a message's content, which is a string or a list of parts.
+    """Return the text of a message's content: a string, a part, or a list of parts.
 
     Raises ApiError for images, sound and files."""
-    if content is None:
-        return ""
-    if isinstance(content, str):
-        return content
-    if not isinstance(content, Sequence):
-        raise ApiError(f"{param} must be a string or a list of parts.", param)
-    return "\n".join(text_of_part(part, f"{param}[{place}]") for place, part in enumerate(content))
-
-
-def text_of_part(part: Any, param: str) -> str:
-    """Return the text of a part of a message. Raises ApiError for images, sound and files."""
-    if isinstance(part, str):
-        return part
-    kind = part.get("type") if isinstance(part, dict) else None
-    text = part.get("refusal" if kind == "refusal" else "text") if isinstance(part, dict) else None
-    if kind not in TEXT_PARTS or not isinstance(text, str):
+    if isinstance(content, list):
+        return "\n".join(text_of(part, f"{param}[{place}]") for place, part in enumerate(content))
+    if isinstance(content, str | None):
+        return content or ""
+    kind = content.get("type") if isinstance(content, dict) else None
+    text = content.get("refusal" if kind == "refusal" else "text") if kind in TEXT_PARTS else None
+    if not isinstance(text, str):
         raise ApiError(
             f"{param}: Foresight reads only text, not {kind or 'this'}: send a part of type text.", param
         )

@@ -23,9 +23,8 @@ from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError, validated_at
 from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, refuse
-from app.api.response_format import ResponseFormat
-from app.api.services import ApiServices, ServedModel
-from app.api.tool_use import MOST_TOOLS, flat_tools
+from app.api.services import ServedModel, Services
+from app.api.tool_use import MOST_TOOLS, ResponseFormat, flat_tools
 from app.errors import AppError
 from app.values.chat_format import ChatFormat
 
@@ -34,12 +33,9 @@ EMPTY = (
     "safety_identifier", "user", "usage",
 )  # fmt: skip
 """Fields of a response that clients expect, and that have no value at its beginning or never."""
-MESSAGE_PART = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
 
 
 class TextFields(BaseModel):
-    """The request's field `text`, which gives the format of the text."""
-
     format: ResponseFormat | None = None
 
 
@@ -83,19 +79,15 @@ class ResponsePlan(ChatPlan):
         self._is_open = False
 
     def begin(self, _index: int) -> Iterator[Json]:
-        """Return the two events that announce the response."""
         yield self._event("response.created", response=self._response)
         yield self._event("response.in_progress", response=self._response)
 
     def add(self, _choice: Choice, delta: Delta, _logprobs: Logprobs) -> Iterator[Json]:
-        """Add a delta to the response, opening and closing output items as needed, and return the events."""
         match delta:
             case ThoughtDelta(text):
-                item: Json = {"type": "reasoning", "summary": []}
-                yield from self._write(item, {"type": "reasoning_text", "text": ""}, text)
+                yield from self._write("reasoning", text)
             case TextDelta(text):
-                item = {"type": "message", "role": "assistant"}
-                yield from self._write(item, MESSAGE_PART, text)
+                yield from self._write("message", text)
             case CallDelta(_, call, name):
                 item = {"id": f"fc_{call}", "type": "function_call", "call_id": call}
                 yield from self._open({**item, "name": name, "arguments": ""})
@@ -104,16 +96,14 @@ class ResponsePlan(ChatPlan):
                 yield self._of_item("response.function_call_arguments.delta", delta=text)
 
     def end(self, choice: Choice) -> Iterator[Json]:
-        """Close the last item, complete the response, and return the events."""
         is_cut = choice.finish_reason == "length"
         status = "incomplete" if is_cut else "completed"
         if not self._response["output"]:
-            yield from self._begin({"type": "message", "role": "assistant"}, MESSAGE_PART)
+            yield from self._begin("message")
         yield from self._close(status)
-        details = {"reason": "max_output_tokens"} if is_cut else None
         self._response |= {
             "status": status,
-            "incomplete_details": details,
+            "incomplete_details": {"reason": "max_output_tokens"} if is_cut else None,
             "completed_at": None if is_cut else int(time()),
             "usage": _usage(choice),
             "foresight": foresight_block(choice.reply, self.requests[0]),
@@ -121,7 +111,6 @@ class ResponsePlan(ChatPlan):
         yield self._event(f"response.{status}", response=self._response)
 
     def failed(self, error: AppError) -> Json:
-        """Mark the response as failed, and return the last event."""
         self._response |= {"status": "failed", "error": {"code": "server_error", "message": str(error)}}
         return self._event("response.failed", response=self._response)
 
@@ -133,22 +122,26 @@ class ResponsePlan(ChatPlan):
         newest: Json = self._response["output"][-1]
         return newest
 
-    def _write(self, item: Json, part: Json, text: str) -> Iterator[Json]:
+    def _write(self, kind: str, text: str) -> Iterator[Json]:
         """Add text to the item that is being written, or to a new item if the current one has another type."""
-        if not self._is_open or self._newest["type"] != item["type"]:
-            yield from self._begin(item, part)
-        self._newest["content"][0]["text"] += text
+        if not self._is_open or self._newest["type"] != kind:
+            yield from self._begin(kind)
+        part = self._newest["content"][0]
+        part["text"] += text
         logprobs: Json = {"logprobs": []} if "logprobs" in part else {}
         yield self._of_part(f"response.{part['type']}.delta", delta=text, **logprobs)
 
-    def _begin(self, item: Json, part: Json) -> Iterator[Json]:
-        is_message = item["type"] == "message"
-        content = [] if is_message else [{**part}]
-        prefix = "msg" if is_message else "rs"
-        yield from self._open({"id": f"{prefix}_{secrets.token_hex(16)}", **item, "content": content})
-        if is_message:
-            self._newest["content"].append({**part})
-            yield self._of_part("response.content_part.added", part=self._newest["content"][0])
+    def _begin(self, kind: str) -> Iterator[Json]:
+        number = secrets.token_hex(16)
+        if kind == "reasoning":
+            content = [{"type": "reasoning_text", "text": ""}]
+            yield from self._open({"id": f"rs_{number}", "type": kind, "summary": [], "content": content})
+        else:
+            item = {"id": f"msg_{number}", "type": kind, "role": "assistant", "content": []}
+            yield from self._open(item)
+            part: Json = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+            self._newest["content"].append(part)
+            yield self._of_part("response.content_part.added", part=part)
 
     def _open(self, item: Json) -> Iterator[Json]:
         yield from self._close("completed")
@@ -190,16 +183,14 @@ class ResponsePlan(ChatPlan):
         return event
 
 
-def responses_router(services: ApiServices) -> APIRouter:
-    router = APIRouter(route_class=JsonRoute)
+router = APIRouter(route_class=JsonRoute)
 
-    @router.post("/responses", responses=STREAMED)
-    async def respond(asked: ResponseRequest, http: HttpRequest) -> Response:
-        """Answer the input, whole or as a stream of events."""
-        chat = await asyncio.to_thread(_chat, asked)
-        return await answer_chat(services, http, chat, partial(ResponsePlan, asked))
 
-    return router
+@router.post("/responses", responses=STREAMED)
+async def respond(services: Services, asked: ResponseRequest, http: HttpRequest) -> Response:
+    """Answer the input, whole or as a stream of events."""
+    chat = await asyncio.to_thread(_chat, asked)
+    return await answer_chat(services, http, chat, partial(ResponsePlan, asked))
 
 
 def _chat(asked: ResponseRequest) -> ChatRequest:
@@ -210,15 +201,13 @@ def _chat(asked: ResponseRequest) -> ChatRequest:
     refuse(asked.conversation, "conversation", "it keeps no conversations; send all items as input")
     refuse(asked.background, "background", "ask with stream")
     refuse(asked.prompt, "prompt", "it keeps no prompts; send instructions and input")
-    return ChatRequest.model_construct(
-        **{name: getattr(asked, name) for name in SamplingFields.model_fields},
-        messages=_messages(asked),
-        max_tokens=asked.max_output_tokens,
-        response_format=asked.text.format if asked.text else None,
-        tools=flat_tools(asked.tools, ("function",), "parameters"),
-        tool_choice=asked.tool_choice,
-        parallel_tool_calls=asked.parallel_tool_calls,
-    )
+    fields = dict(asked) | {
+        "messages": _messages(asked),
+        "max_tokens": asked.max_output_tokens,
+        "response_format": asked.text and asked.text.format,
+        "tools": flat_tools(asked.tools, ("function",), "parameters"),
+    }
+    return ChatRequest.model_construct(**fields)
 
 
 def _messages(asked: ResponseRequest) -> list[ChatMessage]:
@@ -227,33 +216,27 @@ def _messages(asked: ResponseRequest) -> list[ChatMessage]:
     found = [ChatMessage(role="system", content=asked.instructions)] if asked.instructions else []
     for place, item in enumerate(given):
         with validated_at(f"input[{place}]"):
-            found += _message(item, f"input[{place}]")
+            found.append(_message(item, f"input[{place}]"))
     return found
 
 
-def _message(item: Json, param: str) -> list[ChatMessage]:
+def _message(item: Json, param: str) -> ChatMessage:
     match item.get("type", "message"):
         case "message":
-            return [ChatMessage.model_validate(item)]
+            return ChatMessage.model_validate(item)
         case "function_call":
             called = CalledFunction.model_validate(item)
-            call = CalledTool(id=_text(item, "call_id"), function=called)
-            return [ChatMessage(role="assistant", tool_calls=[call])]
+            call = CalledTool(id=item.get("call_id"), function=called)
+            return ChatMessage(role="assistant", tool_calls=[call])
         case "function_call_output":
-            call_id = _text(item, "call_id")
-            return [ChatMessage(role="tool", content=item.get("output"), tool_call_id=call_id)]
+            return ChatMessage(role="tool", content=item.get("output"), tool_call_id=item.get("call_id"))
         case "reasoning":
             parts = item.get("content") or item.get("summary") or []
             texts = [part.get("text") for part in parts if isinstance(part, dict)]
             thought = "\n".join(text for text in texts if isinstance(text, str))
-            return [ChatMessage(role="assistant", reasoning_content=thought)]
+            return ChatMessage(role="assistant", reasoning_content=thought)
         case other:
             raise ApiError(f"{param}: Foresight does not know items of type {other!r}.", f"{param}.type")
-
-
-def _text(item: Json, key: str) -> str | None:
-    value = item.get(key)
-    return value if isinstance(value, str) else None
 
 
 def _echoed(asked: ResponseRequest, model: str) -> Json:
@@ -276,15 +259,13 @@ def _echoed(asked: ResponseRequest, model: str) -> Json:
 def _usage(choice: Choice) -> Json:
     """Return the token usage under the names of the responses API."""
     numbers = usage([choice])
+    details = numbers["completion_tokens_details"]
+    del details["audio_tokens"]
     cached = numbers["prompt_tokens_details"]["cached_tokens"]
-    details = {"cached_tokens": cached, "cache_write_tokens": 0}
     return {
         "input_tokens": numbers["prompt_tokens"],
-        "input_tokens_details": details,
+        "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
         "output_tokens": numbers["completion_tokens"],
-        "output_tokens_details": {
-            name: numbers["completion_tokens_details"][name]
-            for name in ("reasoning_tokens", "accepted_prediction_tokens", "rejected_prediction_tokens")
-        },
+        "output_tokens_details": details,
         "total_tokens": numbers["total_tokens"],
     }

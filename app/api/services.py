@@ -6,6 +6,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from time import monotonic
+from typing import Annotated
+
+from fastapi import Depends
+from starlette.requests import Request as HttpRequest
 
 from app.api.errors import ApiError
 from app.engine import Engine
@@ -89,16 +93,15 @@ class ApiServices:
         return [current, *(one for one in self.installed() if one.id != current.id)]
 
     async def chosen(self, name: str | None) -> ServedModel:
-        """Return the same as `find`, which runs on a thread if the disk has to be read."""
-        wanted = name or ""
-        return self.current() if self._is_current(wanted) else await asyncio.to_thread(self.find, wanted)
+        """Return the same as `find`, which runs on a thread because it may read the disk."""
+        return await asyncio.to_thread(self.find, name or "")
 
     def find(self, name: str) -> ServedModel:
         """Return the model of this id, on the current model's device; "" is the current model. Never downloads.
 
         Raises ApiError for an unknown model."""
         current = self.current()
-        if self._is_current(name):
+        if name in ("", current.id, current.choice.name):
             return current
         for model in self.installed():
             if name in (model.id, model.choice.name):
@@ -108,6 +111,11 @@ class ApiServices:
             "model", 404, "model_not_found",
         )  # fmt: skip
 
-    def _is_current(self, name: str) -> bool:
-        current = self.current()
-        return name in ("", current.id, current.choice.name)
+
+async def _services(http: HttpRequest) -> ApiServices:
+    found: ApiServices = http.app.state.services
+    return found
+
+
+Services = Annotated[ApiServices, Depends(_services)]
+"""The parameter by which routes get what they use."""

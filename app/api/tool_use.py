@@ -1,7 +1,7 @@
-"""Tools in a prompt, and the grammar of tool calls in the model's own syntax."""
+"""The format that a client requests for the answer, tools in a prompt, and the grammar of both."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -10,7 +10,6 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 from app.api.call_patterns import call_patterns
 from app.api.errors import ApiError, validated_at
 from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
-from app.api.response_format import json_rule
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
 from app.values.json_answers import for_grammar
@@ -30,11 +29,53 @@ tags:
 <tool_call>
 {{"name": <function-name>, "arguments": <args-json-object>}}
 </tool_call>"""
+ANYTHING = {"type": "object"}
+OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True}}
 NOTHING = {"type": "object", "properties": {}}
 MOST_TOOLS = 1024
 """Eight times the number of tools that OpenAI's API takes."""
 MOST_CALLS = 8
 """Maximum number of calls that a grammar allows in a reply."""
+
+
+class ResponseFormat(BaseModel):
+    """The format of the answer. The types `regex` and `grammar` (in Lark's syntax) are Foresight's own."""
+
+    model_config = ConfigDict(extra="allow")
+
+    type: Literal["text", "json_object", "json_schema", "regex", "grammar"] = "text"
+    json_schema: dict[str, Any] | None = None
+    flat_schema: Any = Field(None, alias="schema")
+    """Other servers take the schema here."""
+    regex: str | None = None
+    grammar: str | None = None
+
+
+def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") -> Grammar | None:
+    """Return the grammar of an answer's format; None for free text. Raises ApiError."""
+    match wanted.type if wanted else "text":
+        case "json_object" | "json_schema" as kind:
+            default = ANYTHING if kind == "json_object" else None
+            places = ((wanted.json_schema or {}).get("schema"), wanted.flat_schema, default) if wanted else ()
+            schema = next((one for one in places if one is not None), None)
+            if not isinstance(schema, dict):
+                raise ApiError(f"{param} needs a JSON Schema as json_schema.schema.", param)
+            return Grammar("json_schema", json.dumps(schema))
+        case "regex" | "grammar" as kind:
+            source = getattr(wanted, kind)
+            if not source:
+                raise ApiError(f"{param} of type {kind} needs {kind}.", param)
+            return Grammar("regex" if kind == "regex" else "lark", source)
+    return None
+
+
+def json_rule(schema: Any) -> str:
+    """Write a rule for JSON that matches a schema; a schema may also be true or false."""
+    if not isinstance(schema, dict):
+        return f"%json {json.dumps(schema)}"
+    schema, _ = for_grammar(schema)
+    typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
+    return "%json " + json.dumps({**typed, **OPTIONS})
 
 
 class FunctionFields(BaseModel):
@@ -89,7 +130,6 @@ class ToolUse:
 
     @property
     def calls(self) -> CallFormat:
-        """The format of calls: the model's own, or the Hermes format, which the prompt then explains."""
         return calls_of(self.chat_format)
 
     def parser(self) -> ReplyParser:
@@ -122,10 +162,6 @@ class ToolUse:
         if not self.forced and self.form and self.form.kind == "json_schema":
             schemas = [parse_json(self.form.source)]
         return sorted({word for schema in schemas for word in for_grammar(schema)[1]})
-
-    def grammar_param(self, form: str = "response_format") -> str:
-        """Return the request parameter that the grammar comes from: "tools" if calls are forced, else `form`."""
-        return "tools" if self.forced else form
 
     @property
     def _shown(self) -> list[dict[str, Any]]:
@@ -167,41 +203,36 @@ def tool_use(
     offered = tuple(tools)
     use = ToolUse(form=form, chat_format=chat_format)
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        offered, choice = _allowed(offered, choice)
-    named = _named(choice)
-    if named is not None:
-        forced = tuple(one for one in offered if one.name == named)
-        if not forced:
-            raise ApiError(f"tool_choice names {named!r}, which is none of the tools.", "tool_choice")
-        return replace(use, offered=offered, forced=forced)
-    if choice == "none":
-        return use
-    if choice in ("required", "any"):
-        if not offered:
+        given = choice.get("allowed_tools", choice)
+        allowed = given.get("tools") if isinstance(given, dict) else None
+        if not isinstance(allowed, list):
+            raise ApiError("tool_choice of the type allowed_tools needs a list of tools.", "tool_choice")
+        offered, choice = _among(offered, map(_named, allowed)), given.get("mode", "auto")
+    if isinstance(choice, dict):
+        return replace(use, offered=offered, forced=_among(offered, [_named(choice)]))
+    match choice:
+        case "none":
+            return use
+        case None | "auto":
+            return replace(use, offered=offered)
+        case "required" | "any" if offered:
+            return replace(use, offered=offered, forced=offered, most_calls=MOST_CALLS if is_parallel else 1)
+        case "required" | "any":
             raise ApiError("tool_choice requires a call, and there are no tools.", "tool_choice")
-        return replace(use, offered=offered, forced=offered, most_calls=MOST_CALLS if is_parallel else 1)
-    if choice not in (None, "auto"):
-        raise ApiError("tool_choice must be none, auto, required, or name a function.", "tool_choice")
-    return replace(use, offered=offered)
+    raise ApiError("tool_choice must be none, auto, required, or name a function.", "tool_choice")
 
 
-def _allowed(offered: tuple[FunctionFields, ...], choice: Any) -> tuple[tuple[FunctionFields, ...], Any]:
-    """Return the tools that a choice of the type `allowed_tools` allows, and its mode. Raises ApiError."""
-    given = choice.get("allowed_tools", choice)
-    allowed = given.get("tools") if isinstance(given, dict) else None
-    if not isinstance(allowed, list):
-        raise ApiError("tool_choice of the type allowed_tools needs a list of tools.", "tool_choice")
-    names = {_named(one) for one in allowed}
-    if unknown := names - {one.name for one in offered}:
-        raise ApiError(
-            f"tool_choice allows {min(map(str, unknown))!r}, which is none of the tools.", "tool_choice"
-        )
-    return tuple(one for one in offered if one.name in names), given.get("mode", "auto")
+def _among(offered: Sequence[FunctionFields], names: Iterable[str]) -> tuple[FunctionFields, ...]:
+    """Return the tools of these names. Raises ApiError if a name is none of the tools."""
+    wanted = set(names)
+    if unknown := wanted - {one.name for one in offered}:
+        raise ApiError(f"tool_choice names {min(unknown)!r}, which is none of the tools.", "tool_choice")
+    return tuple(one for one in offered if one.name in wanted)
 
 
-def _named(choice: Any) -> str | None:
+def _named(choice: Any) -> str:
     if not isinstance(choice, dict):
-        return None
+        choice = {}
     function = choice.get("function", choice)
     name = function.get("name") if isinstance(function, dict) else None
     if not isinstance(name, str):
@@ -263,8 +294,3 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
-
-
-def result_text(content: str) -> str:
-    """Write a call's result in the Hermes format."""
-    return f"<tool_response>\n{content}\n</tool_response>"

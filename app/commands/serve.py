@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.api.api_key import ApiKey, FixedKey, KeyFile, NoKey, checked_key, is_readable_by_others, read_key
+from app.api.api_key import ApiKey, FixedKey, KeyFile, checked_key, is_readable_by_others, read_key
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.reply_output import wait_for_load
@@ -151,7 +151,7 @@ def chosen_key(
             raise BadOption(
                 f"At {host} other machines can use the API, so a key is needed: leave out --no-key."
             )
-        return NoKey()
+        return None
     if option is not None:
         return FixedKey(checked_key(option, "--api-key"))
     if variable is not None:
@@ -173,11 +173,11 @@ def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, l
         match key:
             case KeyFile():
                 print_text(f"Its key: {key.read()}")
-            case NoKey():
+            case None:
                 print_text("It needs no key.")
         print_text("Press Ctrl+C to quit.")
         # The API stays up: each request tries to load the model again, or names another one.
-        if not wait_for_load(engine.status, loaded) and running.is_serving:
+        if not wait_for_load(engine.status, loaded) and running.is_alive:
             print_text(f"Error: {engine.status().note}", err=True)
         running.wait()
     except KeyboardInterrupt:

@@ -82,7 +82,7 @@ def test_what_was_written_before_a_failure_is_told_first() -> None:
         yield [piece("b"), piece("c"), Failed("The model failed.")]
 
     async def texts() -> list[str]:
-        reply, found = EngineReply([piece("a")], rest(), "response_format"), list[str]()
+        reply, found = EngineReply([piece("a")], rest()), list[str]()
         with pytest.raises(ApiError, match="The model failed"):
             async for text, _ in reply.texts():
                 found.append(text)

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from app.api.errors import ApiError
-from app.api.response_format import ResponseFormat, form_grammar
-from app.api.tool_use import FunctionFields, tool_use
+from app.api.tool_use import FunctionFields, ResponseFormat, form_grammar, tool_use
 from app.values.logits import Grammar
 
 TOOLS = [

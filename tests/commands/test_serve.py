@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-from app.api.api_key import KeyFile
+from app.api.api_key import KeyFile, accepts
 from app.commands.serve import KEY_VARIABLE, chosen_key, chosen_model
 from app.conversation import Reply
 from app.errors import ServerError
@@ -93,7 +93,7 @@ def test_a_key_is_the_one_of_the_file_or_the_variable_and_a_file_that_others_rea
     ways: tuple[dict[str, Any], ...] = ({"option": "sk-1 "}, {"variable": "sk-2\n"}, {"file": file})
     keys = [chosen_key(tmp_path, "127.0.0.1", **way) for way in ways]
     for key, text in zip(keys, ("sk-1", "sk-2", "sk-of-the-file"), strict=True):
-        assert key.accepts(text) and not key.accepts("") and not key.accepts(f"{text}x")
+        assert accepts(key, text) and not accepts(key, "") and not accepts(key, f"{text}x")
     if os.name == "posix":
         told = f"Other users of this machine can read the key in {file}: chmod 600 it.\n"
         assert capsys.readouterr() == ("", told)
