@@ -60,7 +60,7 @@ class MenuNotWritten(AppError):
 
 
 class NoFreePort(AppError):
-    """No port could be bound on 127.0.0.1."""
+    """None of the ports that were tried could be bound."""
 
 
 class StoreError(AppError):

@@ -173,7 +173,7 @@ def _open_database(data_dir: Path) -> Database:
 def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir: Path) -> ApiSwitch:
     """Make the switch of the API that is served with the page and uses its model.
 
-    It is built when first turned on."""
+    The API is built when it is first turned on."""
 
     def build(key: KeyFile) -> ASGIApp:
         from app.api.application import build_api

@@ -1,7 +1,7 @@
 """Reads exported files of Foresight, ChatGPT and Open WebUI, one chat at a time.
 
-No other thread runs while JSON is parsed, so a whole file is never parsed at once. But all of it is checked before
-its first chat is used, so nothing is imported from a file that is broken further down:
+Python's other threads wait while JSON is parsed, so a file is parsed in many short calls. The whole file is checked
+before its first chat is used, so nothing is imported from a file that is damaged further down:
 
     {"format": "foresight-chats", "chats": [{...}, {...}], "presets": [...]}     or of another app: [{...}, {...}]
                                             ^ start ^ start
@@ -73,7 +73,7 @@ def open_archive(text: str) -> ChatFile:
 
 
 def _look_through(json_text: "_JsonText") -> tuple[ChatFile, bool]:
-    """Parses the whole file. Returns it, and whether it has a chat that can be read."""
+    """Parses the whole file. Returns its chats' positions, its presets, and whether any chat can be read."""
     starts, others = list[int](), dict[str, Any]()
     has_chat, is_foreign = False, json_text.is_at("[")
     read = _foreign_chat if is_foreign else chat_from_json

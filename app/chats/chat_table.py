@@ -1,9 +1,9 @@
 """The tables of chats, folders, drafts and presets, which the sidebar lists.
 
 A chat's row holds its title, folder, pin and settings, and when it was last used. A folder is made by hand or with
-the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet;
-chat 0 is the chat that has not begun yet. A queued message was sent while a reply was being written, and waits. A
-preset is a chat's settings with a name.
+the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet; the
+draft of a chat that has not begun has the id 0. A queued message was sent while a reply was being written, and
+waits for the end of the reply. A preset is a chat's settings with a name.
 """
 
 import json
@@ -238,14 +238,14 @@ def queued(connection: sqlite3.Connection, chat: int) -> tuple[QueuedMessage, ..
 def add_queued(connection: sqlite3.Connection, chat: int, text: str, message: int | None = None) -> None:
     """Adds a message after the chat's waiting messages. Raises ChatNotFound.
 
-    If it has an id, because it was removed before, it returns to its place."""
+    A message that was removed from the queue is added with its old id, and so returns to its old place."""
     require_chat(connection, chat)
     row = (message, chat, storable(text))
     connection.execute("INSERT INTO queued (id, chat, text) VALUES (?, ?, ?)", row)
 
 
 def replace_queued(connection: sqlite3.Connection, message: int, text: str = "") -> str:
-    """Gives a waiting message another text; "" removes it. Returns its former text, if it still waited."""
+    """Gives a waiting message another text; "" removes the message. Returns its former text; "" if none waited."""
     row = connection.execute("SELECT text FROM queued WHERE id = ?", (message,)).fetchone()
     if text:
         connection.execute("UPDATE queued SET text = ? WHERE id = ?", (storable(text), message))
@@ -255,7 +255,7 @@ def replace_queued(connection: sqlite3.Connection, message: int, text: str = "")
 
 
 def advance_queued(connection: sqlite3.Connection, chat: int, message: int) -> None:
-    """Moves a waiting message before the one that precedes it."""
+    """Moves a waiting message one place forward in the queue, unless it is the first."""
     waiting = queued(connection, chat)
     for before, after in pairwise(waiting):
         if after.id == message:

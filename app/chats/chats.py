@@ -110,7 +110,7 @@ class Chats(Store):
         return self.erase(seconds)
 
     def delete_all(self) -> None:
-        """Erases all chats and returns their disk space. Presets stay."""
+        """Erases all chats, but no presets. Compacts the file, unless more than MOST_COMPACTED bytes are in use."""
         with self.database.writing() as connection:
             deletion.claim_all(connection)
         self.erase(inf)
@@ -152,7 +152,7 @@ class Chats(Store):
         return exporting.markdown(self.thread(chat, EVERYTHING))
 
     def import_json(self, text: str, report: importing.Report = lambda _done, _all: None) -> ImportResult:
-        """Adds the chats of an exported file that are not here yet, under new ids. Raises ImportBroken."""
+        """Adds the chats of an exported file that are not stored yet, under new ids. Raises ImportBroken."""
 
         def note_progress(done: int, total: int) -> None:
             self._progress = done, total
@@ -196,7 +196,7 @@ class ChatStores:
         return self.private if is_private(chat) else self.stored
 
     def delete_all(self) -> None:
-        """Deletes every chat for good, private ones included."""
+        """Deletes all chats, also private ones, so that they cannot be restored."""
         self.private.delete_all()
         self.stored.delete_all()
 

@@ -125,7 +125,9 @@ def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:
 
 
 def _merge(connection: sqlite3.Connection) -> bool:
-    """Merges some pages of the indexes, which drops deleted words. Returns whether there is more to do."""
+    """Merges some pages of the indexes, which removes deleted words. At the end, deletes the rows of erased chats.
+
+    Returns whether there is more to do."""
     is_first = connection.execute("SELECT 1 FROM chat WHERE deleted = 0").fetchone() is None
     if is_first and not connection.execute("UPDATE chat SET deleted = 0 WHERE deleted = -1").rowcount:
         return False

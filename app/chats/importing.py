@@ -6,8 +6,8 @@ one, and importing the file again adds what is missing.
 
     create (hidden), 50 messages   |   50 messages   |   10 messages, show; create the next one (hidden), ...
 
-A chat is identified by the time it was created. If a chat exists here with every message of the file, it is not
-imported again; one that was continued elsewhere is imported beside the existing one.
+A chat is recognised by the time it was created. If a stored chat has that time and every message of the chat in the
+file, the chat is not imported again; a chat that was continued elsewhere is imported beside the stored one.
 """
 
 import sqlite3
@@ -49,7 +49,7 @@ from app.values.text_normalisation import storable
 PIECE = 100_000
 """Characters that are written in one transaction."""
 STEP = 1_000
-"""Characters added to each step's own, as the cost of the step itself."""
+"""Characters that are added to the length of each step's text, because a step without text takes time, too."""
 READ_AT_ONCE = 50
 """Chats whose messages are read in one transaction."""
 LEAST_PAUSE = 0.005
@@ -68,7 +68,7 @@ Report = Callable[[int, int], None]
 
 
 def import_file(database: Database, text: str, now: float, report: Report) -> ImportResult:
-    """Adds the chats of a file that are not here yet, and its presets. Raises ImportBroken."""
+    """Adds the chats of a file that are not stored yet, and its presets. Raises ImportBroken."""
     file = open_archive(text)
     with database.writing() as connection:
         _add_presets(connection, file.presets)
@@ -78,7 +78,7 @@ def import_file(database: Database, text: str, now: float, report: Report) -> Im
 def add_chats(
     database: Database, records: Iterable[ChatRecord | None], now: float, report: Callable[[int], None]
 ) -> ImportResult:
-    """Adds the chats that are not here yet. Raises ImportBroken if the chat being written is erased meanwhile."""
+    """Adds the chats that are not stored yet. Raises ImportBroken if the chat being written is erased meanwhile."""
     known, numbers = _KnownChats(database), {True: 0, False: 0}
 
     def steps() -> Iterator[WeightedStep]:
@@ -249,9 +249,9 @@ class _ForkedChat(_NewChat):
 
 
 class _KnownChats:
-    """Finds chats of a file that exist here already.
+    """Finds chats of a file that are stored already.
 
-    Existing chats are read once for each creation time, because in some files all chats have the same one.
+    Stored chats are read once for each creation time, because in some files all chats have the same time.
 
     Each existing chat matches only one chat of the file, so that two chats with the same text are both added."""
 

@@ -241,7 +241,9 @@ def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> 
 
 
 def remove(connection: sqlite3.Connection, version: ChatVersion, message: int) -> ChatVersion:
-    """Deletes a message and all after it; shows its newest other version, or else the message before it."""
+    """Deletes a message and all messages below it.
+
+    If it was shown, its newest other version is shown, or else the message before it."""
     shown = before = _claim(connection, version, None)
     tree = tree_of(connection, version.chat)
     if message not in tree:
@@ -285,7 +287,7 @@ def _add(
 
 
 def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | None) -> int:
-    """Increments the chat's version, notes the use at `now`, and returns the shown leaf.
+    """Increments the chat's version, stores `now` as its last use, and returns the shown leaf.
 
     Raises ChatNotFound, StaleChat."""
     row = require_chat(connection, version.chat)

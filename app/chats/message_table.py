@@ -120,7 +120,7 @@ def reopen(connection: sqlite3.Connection, message: int) -> None:
 
 
 def summarise(connection: sqlite3.Connection, message: int, summary: str) -> None:
-    """Stores what the model reads instead of this message and all before it; "" removes it."""
+    """Stores a summary, which the model reads instead of this message and all before it; "" removes the summary."""
     connection.execute("UPDATE message SET summary = ? WHERE id = ?", (storable(summary), message))
 
 

@@ -1,7 +1,7 @@
 """Full-text search of chats: the FTS5 query, the chats found by title or message, and their excerpts.
 
 Every match is read from the index; messages are read only for excerpts. Searching for a word that is in each of
-200,000 messages takes a tenth of a second, for a rare word a millisecond.
+200,000 messages takes a tenth of a second; searching for a rare word takes a millisecond.
 
 Scripts without spaces, such as Chinese, are indexed with spaces around each character and searched as phrases:
 

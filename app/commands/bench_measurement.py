@@ -20,7 +20,7 @@ from app.values.messages import ModelChoice, Options, Prompt
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One reply: all tokens; the counts of tokens, steps, seconds, rows and hits exclude the prefill."""
+    """One reply. `token_ids` are all its tokens; the other numbers exclude the prefill and the first token."""
 
     token_ids: tuple[int, ...]
     tokens: int
@@ -67,10 +67,10 @@ class BenchPlan:
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1; it is {self.rounds}")
         if not names or len(set(names)) != len(names):
-            raise ValueError(f"decoders must be different ones; it is “{','.join(names)}”")
+            raise ValueError(f"decoders must differ from each other; given were “{','.join(names)}”")
         if not self.sets or not all(one.prompts for one in self.sets):
             empty = ", ".join(one.name for one in self.sets if not one.prompts)
-            raise ValueError(f"there must be prompts in each set; none are in {empty or 'any'}")
+            raise ValueError(f"each set must have prompts; none are in {empty or 'the list of sets'}")
 
     @property
     def plain(self) -> int | None:
@@ -130,7 +130,7 @@ def engine_contestant(engine: ReplyEngine, model: ModelChoice, lane: Lane) -> Co
 
 
 Runs = MutableMapping[str, BenchRun]
-"""Runs by their keys. A run that is in it already is not measured again."""
+"""Runs by their keys. A run whose key is there already is not measured again."""
 
 
 def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:

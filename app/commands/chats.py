@@ -133,7 +133,7 @@ def import_chats(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Import the chats of an exported file. Chats that are here already are skipped."""
+    """Import the chats of an exported file. Chats that are stored already are skipped."""
     with chats_in(data_dir) as chats, progress_bar() as progress:
         task = progress.add_task(f"Importing {printable(file.name)}", total=None)
         result = chats.import_json(

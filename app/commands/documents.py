@@ -60,7 +60,9 @@ def add_documents(
         str,
         typer.Option(metavar="NAME", help="The collection to add to; it is created if it does not exist."),
     ] = "Documents",
-    title: Annotated[str, typer.Option(metavar="TEXT", help="The title of standard input.")] = "",
+    title: Annotated[
+        str, typer.Option(metavar="TEXT", help="The title of the text from standard input.")
+    ] = "",
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

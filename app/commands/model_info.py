@@ -31,7 +31,7 @@ def print_info(
 ) -> None:
     """Print what is known about a model on this machine, or else about a model of the hub.
 
-    Without a precision it is judged as it would be loaded."""
+    If no precision is given, its memory is estimated for the precision in which it would be loaded."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = parse_hub_id(name, hub.endpoint)
@@ -52,7 +52,7 @@ def print_info(
     print_text(f"{label}: {path}")
     print_text(_fit_lines(fit))
     if len(levels) > 1:
-        print_text(f"--thinking can be {', '.join(levels)}; without it, the model has its own: {levels[0]}.")
+        print_text(f"--thinking can be {', '.join(levels)}; without it, the model uses {levels[0]}.")
     if not template:
         print_text(
             "Its files have no chat template: messages are written in a format that its tokens suggest."

@@ -133,7 +133,7 @@ def show_info(
 
 @models_cli.command("download")
 def download_model(name: HubName, data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """Download a model. Ctrl+C pauses it; the same command continues."""
+    """Download a model. Ctrl+C pauses the download, and the same command continues it."""
     from app.commands.model_download import download
 
     with errors_as_sentences():

@@ -85,7 +85,9 @@ Raw = Annotated[bool, typer.Option("--raw", help="Send the prompt without the mo
 W_N_G = Decoding()
 Window = Annotated[
     int | None,
-    typer.Option("--window", metavar="W", help=f"Lookahead window size; 0 is off. [default: {W_N_G.window}]"),
+    typer.Option(
+        "--window", metavar="W", help=f"Columns of the lookahead window; 0 is off. [default: {W_N_G.window}]"
+    ),
 ]
 NGram = Annotated[
     int | None,
@@ -98,7 +100,7 @@ NGram = Annotated[
 Guesses = Annotated[
     int | None,
     typer.Option(
-        "--guesses", metavar="G", help=f"Guesses verified per step; 0 is off. [default: {W_N_G.guesses}]"
+        "--guesses", metavar="G", help=f"Guesses checked per step; 0 is off. [default: {W_N_G.guesses}]"
     ),
 ]
 PresetOption = Annotated[
@@ -118,11 +120,23 @@ SameText = Annotated[
     OnOff, typer.Option("--same-text", help="Whether half-precision text is the same with every decoder.")
 ]
 Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"The decoders to compare: {LANES}.")]
-Temperature = Annotated[float | None, typer.Option(help="0 is greedy. [default: 0, or the prompts file's]")]
-TopK = Annotated[int, typer.Option(help="0 is off.")]
-TopP = Annotated[float, typer.Option(help="1 is off.")]
-MinP = Annotated[float, typer.Option(help="0 is off.")]
-Penalty = Annotated[float, typer.Option("--repetition-penalty", help="1 is off.")]
+Temperature = Annotated[
+    float | None,
+    typer.Option(
+        help="How random the choice of tokens is; 0 takes the likeliest. [default: 0, or the prompts file's]"
+    ),
+]
+TopK = Annotated[int, typer.Option(help="Sample from this many of the likeliest tokens; 0 is off.")]
+TopP = Annotated[
+    float, typer.Option(help="Sample from the likeliest tokens with this total probability; 1 is off.")
+]
+MinP = Annotated[
+    float, typer.Option(help="Sample from tokens with at least this share of the top probability; 0 is off.")
+]
+Penalty = Annotated[
+    float,
+    typer.Option("--repetition-penalty", help="Make tokens that occurred before less likely; 1 is off."),
+]
 Seed = Annotated[
     int | None,
     typer.Option(
@@ -130,12 +144,15 @@ Seed = Annotated[
     ),
 ]
 QUANTISATION_HELP = (
-    "Quantise weights to 8 or 4 bits (needs torchao). auto is int8 where that is faster with hardly any loss: on "
-    "x86 CPUs with a C compiler, unless --dtype is given."
+    "Quantise weights to 8 or 4 bits (needs torchao). auto means int8 on x86 CPUs under Linux with a C compiler, "
+    "where it is faster with hardly any loss, unless --dtype is given."
 )
-DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial."
-APPS_OWN = "[default: the app's for its model]"
-DTYPE_HELP = "The precision of activations, and of weights that are not quantised; auto chooses by hardware and quantisation."
+DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial, or else the CPU."
+APPS_OWN = "[default: what the app uses for its model]"
+DTYPE_HELP = (
+    "The precision of activations, and of weights that are not quantised; auto chooses by hardware and "
+    "quantisation."
+)
 DTypeOption = Annotated[DType, typer.Option("--dtype", help=DTYPE_HELP)]
 QuantisationOption = Annotated[QuantisationChoice, typer.Option("--quantisation", help=QUANTISATION_HELP)]
 DeviceOption = Annotated[Device, typer.Option("--device", help=DEVICE_HELP)]
@@ -181,7 +198,8 @@ Stop = Annotated[
 Decoder = Annotated[
     DecoderName | None,
     typer.Option(
-        "--decoder", help="[default: auto; lookahead with --window, --ngram, --guesses or --preset]"
+        "--decoder",
+        help="How replies are decoded. [default: auto; lookahead with --window, --ngram, --guesses or --preset]",
     ),
 ]
 

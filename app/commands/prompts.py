@@ -35,7 +35,7 @@ class SamplingOverride:
         return {name: value for name, value in asdict(self).items() if value is not None}
 
     def over(self, other: "SamplingOverride") -> "SamplingOverride":
-        """Return `other` with this override's values put over its own."""
+        """Return `other` with this override's values in place of its own."""
         return replace(other, **self.given)  # type: ignore[arg-type]
 
     def apply(self, sampling: Sampling) -> Sampling:

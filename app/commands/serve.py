@@ -165,7 +165,7 @@ def chosen_key(
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, loaded: Future[bool]) -> None:
-    """Print the API's address, and its key unless the user chose it; close the API when it ends or at Ctrl+C."""
+    """Print the API's address, and its key unless the user chose it; then wait, and close the API at Ctrl+C."""
     try:
         if running.port != asked_port:
             print_text(f"Port {asked_port} is taken.")

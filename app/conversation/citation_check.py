@@ -36,7 +36,8 @@ FEWEST_JUDGED = 2
 SUPPORTED = 0.25
 """A source supports a claim if it has at least this share of the claim's words."""
 SIMILAR = 0.2
-"""A source with this cosine or more supports a claim in other words, if no other source is nearer."""
+"""A source with fewer of the claim's words still supports the claim if their cosine is at least this, and no other
+source is nearer."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
 """Computes the cosines of each claim with each source; returns an empty list if there is no embedding model."""
 

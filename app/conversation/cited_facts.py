@@ -3,9 +3,9 @@
     source    The gate opens at 7.30 on 5 May 2024, says Anna Berg.
     sentence  Anna Berg says that it opens at 7:15.                    missing: 7:15
 
-Numbers are compared without regard to leading zeros and to the kind of their separators, months by name or by
-number. A name is a capitalised word that does not begin the sentence. In German each noun has one, so there only
-numbers and dates are compared.
+Leading zeros and the kind of separator do not matter when numbers are compared, and a month's name is equal to its
+number. A name is a capitalised word that does not begin the sentence. In German all nouns are capitalised, so in
+German sentences only numbers and dates are compared.
 """
 
 import re

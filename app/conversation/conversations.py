@@ -84,7 +84,8 @@ class Conversations:
         with self._lock:
             self._require_ready(turn.version.chat)
         context = _as_sent(turn.context(self.stores), turn.settings)
-        # The lock is not held: a schema may take seconds, and a search may wait for the question's embedding.
+        # The lock is not held here, because checking a schema may take seconds, and a search may wait for the
+        # question's embedding.
         if grammar := context.chat_settings.json_answers.grammar:
             self._engine.check_grammar(grammar)
         retrieved = self._prompts.retrieve(context, turn.settings.options)

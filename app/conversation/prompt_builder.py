@@ -41,7 +41,7 @@ DEFAULT_CONTEXT = 2048
 MOST_SUMMARY = 512
 """Maximum number of tokens of a summary of the oldest messages."""
 CHARACTERS_PER_TOKEN = 3
-"""Cautious guesses of a model's context and of a token's length, for when no loaded model can count tokens."""
+"""A cautious guess. Like DEFAULT_CONTEXT, in tokens, it is used if no loaded model can count tokens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,8 @@ class ChatTooLong(AppError):
 
 @dataclass(frozen=True, slots=True)
 class PreparedReply:
-    """A prompt for the engine that is known to fit. If there is an `answer`, the app gives it and sends nothing.
+    """A prompt for the engine that is known to fit. If there is an `answer`, the app itself has written it, and the
+    engine gets no prompt.
 
     The `left_out` oldest messages are not in the prompt. If there are `summarised` oldest messages, they must be
     summarised first, and the prompt made after that. `documents` are passages for the n-gram pool; the reply
@@ -121,7 +122,8 @@ class PromptBuilder:
         self._documents = documents
 
     def retrieve(self, context: TurnContext, options: Options) -> RetrievedContext:
-        """Searches the chat's collections and returns the question with what was found. May wait for the vector.
+        """Searches the chat's collections and returns the question with the passages found. May wait for the
+        question's embedding.
 
         A continuation and a comparison get the earlier passages again. Raises DocumentNotFound."""
         if earlier_reply := context.written or context.compared:

@@ -52,7 +52,8 @@ FEW_SOURCES = 3
 MOST_WHOLE = 16_000
 """Maximum number of tokens of collections that are given whole; longer ones are searched even if they would fit."""
 CHARACTERS_PER_TOKEN = 6
-"""More characters than a token has in real texts: a longer text is surely too long and need not be tokenised."""
+"""An upper bound of a token's mean length in real texts. A text with more characters than this for each token that
+may be used is certainly too long, so it is not tokenised."""
 LEAST_CHARACTERS = 80
 """The fewest characters to which a passage is narrowed; a shorter passage would be useless."""
 

@@ -74,7 +74,7 @@ class ReplyRecorder:
 class ReplyDraft:
     """A reply as it is stored. A continued reply starts with the text written before.
 
-    A reply that is `compared` with another one says at its end how they compare."""
+    If the reply is `compared` with another one, its note at the end says whether their texts are the same."""
 
     def __init__(
         self,
@@ -124,7 +124,8 @@ class ReplyDraft:
 
 
 def comparison_in_words(*replies: MessageContent) -> str:
-    """Return whether two replies, one of them written with lookahead, have the same text, and their times.
+    """Return a note on two replies, one of them written with lookahead: whether their texts are equal, and the
+    times.
 
     The time of reading the prompt does not count, because it is the same for both."""
     made = [reply.provenance for reply in replies if reply.provenance]

@@ -30,7 +30,7 @@ STOPPED = "Stopped before the old messages were summarised. Regenerate the reply
 
 
 class SummaryWriter:
-    """Lets the model summarise messages; blocks until it has."""
+    """Lets the model summarise messages, and waits for the summary."""
 
     def __init__(self, engine: ReplyEngine, prompts: PromptBuilder) -> None:
         self._engine = engine
@@ -92,7 +92,9 @@ class SummaryWriter:
 
 
 def _halved(turn: Messages) -> Messages:
-    """Returns a turn with its longest message in halves, with a message of the other role between them."""
+    """Returns a turn with its longest message in halves, and between them a message of the other role.
+
+    So the roles still alternate, as many chat templates require. Raises AppError for a short message."""
     at = max(range(len(turn)), key=lambda at: len(turn[at].content))
     longest = turn[at]
     middle = len(longest.content) // 2

@@ -37,7 +37,7 @@ class SplitReply:
 
 
 class ThoughtFold:
-    """Tells the thought of a growing reply from its answer."""
+    """Separates the thought of a growing reply from its answer."""
 
     def __init__(self) -> None:
         self._held = ""
@@ -47,7 +47,7 @@ class ThoughtFold:
 
     @property
     def end(self) -> int:
-        """Where the thought ends in the reply, as far as it is known; 0 if there is none."""
+        """The position in the reply at which the thought ends, as far as it is known; 0 before any thought."""
         return self._read if self.blocks else 0
 
     def push(self, text: str) -> tuple[str, str]:

@@ -1,8 +1,8 @@
 """Titles that the model writes once a chat's first answer is complete and the model is idle.
 
-The request continues the chat, so the model has little to read, now and at the next question. If a reply is asked
-for meanwhile, writing the title stops. An unusable title (empty, cut off, or too long) is dropped, and the chat
-keeps the title made from its question.
+The request continues the chat, so the chat's tokens are in the KV cache already, and stay there for the next
+question. If a reply is requested meanwhile, writing the title stops. An unusable title (empty, cut off, or too
+long) is dropped, and the chat keeps the title made from its question.
 """
 
 import logging
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ChatTitles:
-    """Lets the model title chats, on one thread for each."""
+    """Lets the model write titles of chats, with a separate thread for each title."""
 
     def __init__(
         self,

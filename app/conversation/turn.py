@@ -1,4 +1,4 @@
-"""One turn of a chat: what the user asks for. Every kind knows what its reply is built from, and saves itself.
+"""One turn of a chat: what the user asks for. Each kind of turn reads what its reply is built from, and is stored.
 
 NewChat        the first question of a new chat
 NewQuestion    a question below the shown messages, or below another message when an older question is edited
@@ -38,8 +38,9 @@ class ReplySettings:
 class TurnContext:
     """What a reply is built from: the chat's settings, the messages before the question, and the question itself.
 
-    `written` is the text to continue, for a continuation. `is_search_skipped` if the user asked for this reply
-    without a search of the documents. `compared` is the answer with which the reply is compared, if it is."""
+    For a continuation, `written` is the text to continue. `is_search_skipped` is true if the user asked for this
+    reply without a search of the documents. For a comparison, `compared` is the answer that the reply is compared
+    with."""
 
     chat_settings: ChatSettings
     history: Messages

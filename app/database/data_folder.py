@@ -1,4 +1,4 @@
-"""The data folder: finds it, checks that it is the app's own, and locks it for one process.
+"""Finds the data folder, checks that it is the app's own, and locks it for one process.
 
 A folder is the app's own if it has a marker file, which is written into a new or an empty folder before anything
 else. Earlier releases wrote no marker; their files are recognised by their content. No other folder is touched.

@@ -1,8 +1,9 @@
 """The SQLite database of chats and documents.
 
-One connection, protected by a lock, serves all threads: queries take a few milliseconds, a database in memory has
-only one connection anyway, and threads never wait for each other's file locks. Long reads (checking, copying) use a
-connection of their own. Other processes may read and write at the same time: the file is in WAL mode.
+All threads share one connection, which a lock protects. Queries take only a few milliseconds, a database in memory
+has only one connection anyway, and threads of the app then never wait for SQLite's file lock. Long reads (checking,
+copying) open separate connections. Other processes may read and write at the same time, because the file is in WAL
+mode.
 
 A commit is on the disk when it returns (synchronous = FULL), so that a power cut loses nothing that was saved.
 """
@@ -198,7 +199,9 @@ class Database:
 
     @contextmanager
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
-        """Opens a connection for long reads, so that the app is not blocked; else locks the shared one."""
+        """Opens a separate connection for long reads, so that other threads are not blocked.
+
+        If the database is in memory, or its file was moved, locks and yields the shared connection instead."""
         if self._is_memory or self._file_id() != self._inode:  # only the shared one reaches a moved file
             with self._lock:
                 yield self._connection

@@ -1,6 +1,6 @@
-"""Transactions, SQLite's errors as StoreErrors, and checks whether SQLite can be used and a database is whole.
+"""Runs transactions, turns SQLite's errors into StoreErrors, and checks SQLite's version and databases for damage.
 
-Errors that only our own code can cause stay as they are.
+An error that only a mistake in the app can cause stays an sqlite3.Error.
 """
 
 import sqlite3
@@ -52,7 +52,7 @@ def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
 
 
 def store_error_of(error: sqlite3.Error, path: str, advice: str) -> StoreError | None:
-    """Returns the StoreError for an error of SQLite; None for an error that only our own code can cause."""
+    """Returns the StoreError for an error of SQLite; None for an error that only a mistake in the app can cause."""
     code = _code(error)
     if code in FULL:
         return StoreFull(

@@ -1,4 +1,4 @@
-"""When the app is started a second time, the window of the running instance is opened."""
+"""Opens the window of the running instance when the app is started a second time."""
 
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException

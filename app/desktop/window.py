@@ -1,7 +1,7 @@
-"""Shows the page in a native window. The window is a process of its own, which runs this module as a program.
+"""Shows the page in a native window, from a separate process that runs this module as a program.
 
-Graphics drivers and triton bring different versions of LLVM, which crash in one process. The window's process ends
-when its window or its standard input is closed, so it ends with the app.
+The process is separate because graphics drivers and triton bring different versions of LLVM, which crash in one
+process. It ends when its window or its standard input is closed, so it ends with the app.
 """
 
 import logging
@@ -51,8 +51,7 @@ def show_window(address: str, storage: Path, closing: threading.Event, raise_wan
         )
     with process as child:
         stderr = _StderrReader(child)
-        # Not as an argument, because the address has the page's token, and every user can read a process's
-        # arguments.
+        # The address contains the page's token, so it is not an argument, which every user could read.
         _send(child, f"{address}\n".encode())
         try:
             while child.poll() is None and not closing.wait(LOOK_SECONDS):

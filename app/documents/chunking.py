@@ -107,7 +107,7 @@ def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
 
 
 class Line(NamedTuple):
-    """A line with its line end, or a part of a very long one; `is_new` if a line begins here."""
+    """A line with its line end, or a part of a very long line; `is_new` is true if a line begins here."""
 
     start: int
     text: str
@@ -347,7 +347,7 @@ class _Window:
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """Yields all chunks but the last one, and begins the next window with that."""
+        """Yields all chunks except the last one, with which the next window begins."""
         text = self._emptied()
         found = self._split(text)
         is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow it

@@ -21,8 +21,8 @@ SELECT_DOCUMENT = """
 SELECT_TEXT = "SELECT id, title, source, origin, digest, characters FROM document"
 BUSY = "('waiting', 'reading', 'indexing')"
 LEAVING, REPLACED, REMOVED = "leaving", "replaced", "removed-"
-"""Internal states of hidden documents: their rows are being deleted; they are an older version of another
-document; they can be restored, and the state that they had then follows."""
+"""The states of hidden documents. In state LEAVING a document's rows are being deleted. REPLACED marks an older
+version of another document. A document that can be restored has REMOVED as a prefix of the state that it had."""
 HIDDEN = (LEAVING, REPLACED, *(f"{REMOVED}{state}" for state in get_args(DocumentState)))
 KEPT_VERSIONS = 5
 """Number of older versions that are kept of each document."""
@@ -159,13 +159,13 @@ def _is_taken(connection: sqlite3.Connection, name: str, besides: int = 0) -> bo
 
 
 def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
-    """Returns the documents of a collection in the order in which they came. Raises DocumentNotFound."""
+    """Returns the documents of a collection in the order in which they were added. Raises DocumentNotFound."""
     require_collection(connection, collection)
     return documents_of(connection, collection)
 
 
 def documents_of(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
-    """Returns the documents of a collection, which may be hidden, in the order in which they came."""
+    """Returns the documents of a collection, which may be hidden, in the order in which they were added."""
     rows = connection.execute(
         f"{SELECT_DOCUMENT} WHERE collection = ? AND state NOT IN {HIDDEN} ORDER BY id", (collection,)
     )

@@ -48,7 +48,7 @@ class Documents(Store):
 
     @property
     def problem(self) -> str:
-        """A sentence about why nothing can be read or indexed now; "" if all is well."""
+        """A sentence about why nothing can be read or indexed now; "" if nothing prevents it."""
         return self._worker.problem
 
     # Collections
@@ -150,7 +150,8 @@ class Documents(Store):
         self._stop_work([document])
 
     def restore(self, documents: Iterable[int], collection: int = 0) -> None:
-        """Restores hidden documents, and their collection if it is hidden, too. Raises DocumentNotFound."""
+        """Restores hidden documents and, unless `collection` is 0, this hidden collection. Raises
+        DocumentNotFound."""
         with self.database.writing() as connection:
             if collection:
                 document_table.show_collection(connection, collection)
@@ -181,7 +182,7 @@ class Documents(Store):
         It is another document if the text was a duplicate or a new version. Only this process's imports count."""
         return self._worker.imported_into(document)
 
-    # What is in them
+    # Contents
 
     passages = reads(passage_table.passages)
     passage = reads(passage_table.passage)
@@ -221,7 +222,8 @@ class Documents(Store):
         )
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each other text; () if no embedding model answers in time."""
+        """Returns the cosines of each of `texts` with each of `others`; () if no embedding model answers in
+        time."""
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
@@ -229,7 +231,7 @@ class Documents(Store):
         written."""
         self._worker.give_way(has_to_wait)
 
-    # Its end
+    # Closing
 
     def wait(self) -> None:
         """Waits until all work is done. Raises StoreError if the database cannot be written any more."""

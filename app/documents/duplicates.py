@@ -5,8 +5,9 @@ most of an older text is in it, and   new version: the document gets the new tex
 it has its title, file name or path   rows; the older text is kept as a hidden document, so that this can be undone
 anything else                         a new document; if the title is taken it becomes "Title (2)"
 
-A file is compared with what came from the same path, or, when it was uploaded, with uploads of the same name: every
-folder has its notes.txt. Texts are compared between transactions, because that takes long.
+A file is compared with documents from the same path, because many folders have a file of the same name; an upload
+has no path, so it is compared with uploads of the same name. Texts are compared between transactions, because that
+takes long.
 """
 
 import re

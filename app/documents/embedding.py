@@ -1,5 +1,5 @@
-"""The vectors of passages: the protocol of an embedding model, the table of vectors, their search, and their
-thread.
+"""The vectors of passages: the protocol of an embedding model, the table of vectors, the search among them, and the
+thread that computes them.
 
 The model is a protocol, because documents do not import torch. Passages without a row in the table of vectors are
 the work to do, so a kill loses nothing. The engine embeds a small batch when it generates no reply; until then
@@ -58,7 +58,7 @@ FORGET = """
     (SELECT id FROM passage_vector WHERE model <> ? OR length(vector) = 0 LIMIT ?)
 """
 READ_AT_ONCE = 2_000
-"""Rows that are read while the database is held."""
+"""Rows that are read in one transaction."""
 STALE = 1.5
 """Largest ratio of vectors in memory to stored vectors; above it, stale vectors are dropped."""
 VALUE_BYTES = 4

@@ -128,7 +128,7 @@ class PendingFiles:
         )
 
     def not_usable(self, error: OSError) -> StoreNotUsable:
-        """Returns the error for a system error of the folder."""
+        """Returns the StoreNotUsable for a system error of the folder."""
         return StoreNotUsable(
             f"The folder {self._folder} cannot be used ({error.strerror}): let this user write it, "
             "or choose another one with --data-dir."
@@ -290,7 +290,7 @@ def import_file(task: Task, pending: PendingFiles, now: float, max_characters: i
 
 
 def title_in(own: str, beginning: str, name: str) -> str:
-    """Returns the title of a file: its own, or its first heading; "" if neither says anything.
+    """Returns the title of a file: the title in its properties (`own`), or its first heading; "" if none is usable.
 
     `name` is the file's name, and `beginning` is the beginning of its text."""
     has_headings = PurePath(name).suffix.lower() in HEADED

@@ -93,7 +93,8 @@ def _move(connection: sqlite3.Connection, place: PassagePlace, chunk: Chunk) -> 
 
 
 def _index(connection: sqlite3.Connection, passage: int, one: NewPassage) -> None:
-    """Adds a passage's words to the index, unless it has them: after a migration or a rescue it is empty."""
+    """Adds a passage's words to the index, unless they are in it. After a migration or a rescue the index is
+    empty."""
     connection.execute(
         "INSERT INTO passage_words (rowid, text) SELECT ?, ?"
         " WHERE NOT EXISTS (SELECT 1 FROM passage_words WHERE rowid = ?)",

@@ -33,7 +33,7 @@ WORDS_WEIGHT = 2.0
 MIN_SHARE_ALONE = 0.24
 """The smallest share of the question's words that one passage must have if only words are searched."""
 MIN_SHARE = 0.45
-"""The same if meaning is searched, too."""
+"""The smallest share of the question's words with which a passage is near enough if meaning is searched, too."""
 MIN_SIMILARITY = 0.30
 """The smallest cosine to the question for a passage to be found by meaning."""
 
@@ -86,7 +86,8 @@ class Searcher:
         return with_similarity(fuse(by_words, by_meaning), known), True
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosine of each text with each other text; () if no embedding model answers in time."""
+        """Returns the cosines of each of `texts` with each of `others`; () if no embedding model answers in
+        time."""
         if not self._embedder.model:
             return ()
         vectors = _in_time(self._embedder.embed([*texts, *others]), self._max_wait)

@@ -88,8 +88,9 @@ class DocumentWorker:
             task.stop()
 
     def imported_into(self, document: int) -> int:
-        """Returns the document that now has an added document's text: another if it was a duplicate or a
-        version."""
+        """Returns the document that now has an added document's text.
+
+        It is another document if the text was a duplicate or a new version of that document's text."""
         return self._imported_into.get(document, document)
 
     def wait(self) -> None:

@@ -97,9 +97,9 @@ class Servers:
         return names
 
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
-        """Runs on a reply's own thread. Whatever happens, its last event is appended.
+        """Runs on a reply's own thread. Appends the reply's events, and a last event whatever happens.
 
-        It is appended here because `asyncio.run` ends later: it may wait for the system to look a host up."""
+        The last event is appended here, because `asyncio.run` waits for lookups of the host, and may end later."""
         from app.remote.client import chunks
         from app.remote.failures import cut_off, sentence_of
         from app.remote.reply import RemoteReply

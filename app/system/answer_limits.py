@@ -24,7 +24,9 @@ LONGEST_REFUSAL = 100_000
 
 
 class AnswerRefused(Exception):
-    """An answer that is not read to its end. The message continues the server's name: "sent more than …"."""
+    """An answer that is not read to its end.
+
+    The message is the rest of a sentence that begins with the server's name: "sent more than …"."""
 
 
 class WrongType(TypeError):

@@ -1,8 +1,8 @@
-"""Prints, as a process of its own, which GPUs CUDA has here: `python cuda_main.py` asks the driver's library.
+"""Prints which GPUs CUDA finds on this machine, as the driver's library reports them: `python cuda_main.py`.
 
 The library numbers GPUs for this environment as for torch: by CUDA_DEVICE_ORDER, without those that
-CUDA_VISIBLE_DEVICES hides, and parts of a GPU (MIG) as GPUs. Nothing is created on a GPU. The process is separate,
-because a broken driver may hang or crash. It imports nothing of the app.
+CUDA_VISIBLE_DEVICES hides, and parts of a GPU (MIG) as GPUs. Nothing is created on a GPU. This program runs as a
+separate process, because a broken driver may hang or crash. It imports nothing of the app.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Which NVIDIA GPUs torch uses, in its numbering, and how much memory is free on each. Does not import torch.
+"""Finds the NVIDIA GPUs that torch uses, with torch's numbers, and their free memory. Does not import torch.
 
     CUDA's driver   which GPUs, in which order, of how much memory: cuda_main.py
     nvidia-smi      how much memory is free; it lists all GPUs by their place on the bus
@@ -25,7 +25,8 @@ NOTHING = "no devices were found"
 """What nvidia-smi prints if its driver works and lists no GPU."""
 MAIN = Path(__file__).with_name("cuda_main.py")
 WHOLE = 0.8
-"""The share of a GPU's memory from which on CUDA's device is the whole GPU, and not a part of it (MIG)."""
+"""A device with at least this share of the memory that nvidia-smi reports is a whole GPU, else a part of one
+(MIG)."""
 BLACKWELL, CUDA_FOR_BLACKWELL = (10, 0), (12, 8)
 OLDEST = {13: (7, 5)}
 """The oldest compute capability for which torch is built, by the major version of its CUDA."""
@@ -83,13 +84,13 @@ def driver_fault(seconds: float = SECONDS) -> str:
 
 
 def parse_fault(output: str) -> str:
-    """Return the first line of nvidia-smi's output that tells of a fault; "" if the output lists a GPU."""
+    """Return the first line of nvidia-smi's output that describes a fault; "" if the output lists a GPU."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and NOTHING not in line.lower()]
     return lines[0][:200].rstrip(".") if lines and not any(parse_listed(output)) else ""
 
 
 def _nvidia_smi(seconds: float) -> str:
-    # If one of several GPUs is lost, it fails, but lists the others.
+    # If one of several GPUs does not answer, nvidia-smi fails, but lists the other GPUs.
     return output_of("nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits", seconds=seconds)
 
 
@@ -133,10 +134,10 @@ def parse_driver(output: str) -> CudaDriver:
 def usable_gpus(
     driver: CudaDriver, cuda: tuple[int, int], listed: Sequence[ListedGpu]
 ) -> list[tuple[int, CudaGpu]]:
-    """Return torch's number of each GPU that torch, built for this CUDA, can use.
+    """Return the GPUs that torch, built for this CUDA, can use, with torch's numbers.
 
-    There are none if it cannot use the first, on which models run. If the driver did not answer, they are those of
-    nvidia-smi in its order."""
+    Returns [] if torch cannot use its first GPU, because models run on that one. If the driver did not answer,
+    returns the GPUs that nvidia-smi lists, in their order."""
     if not driver.is_known:
         known = [row for row in listed if row.total]
         return [(number, _unasked(row)) for number, row in enumerate(known)] if cuda > (0, 0) else []
@@ -147,10 +148,10 @@ def usable_gpus(
 
 
 def memory_of(number: int, gpu: CudaGpu, listed: Sequence[ListedGpu], own: Memory) -> Memory:
-    """Return the memory of a GPU, free as nvidia-smi reports it.
+    """Return the memory of a GPU, with the free memory that nvidia-smi reports.
 
-    If it reports none for it, as for a part of a GPU, the memory is what is usually free. `own` is the machine's,
-    which is that of an integrated GPU, too."""
+    If nvidia-smi reports no free memory, as for a part of a GPU, the usual share is taken. `own` is the machine's
+    main memory, which is returned for an integrated GPU."""
     device = f"cuda:{number}"
     if gpu.is_integrated and own.total:
         return replace(own, device=device)
@@ -192,13 +193,15 @@ def _has_kernels(capability: tuple[int, int], cuda: tuple[int, int]) -> bool:
 
 
 def _uuid(text: str) -> str:
-    """Return a uuid without its prefix; "" if it is none. That of a part of a GPU keeps its prefix."""
+    """Return a GPU's uuid without the prefix GPU-; "" if the text is not a uuid. A part of a GPU keeps its MIG-."""
     plain = text.strip().lower().removeprefix("gpu-")
     return plain if re.fullmatch(r"(?:mig-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", plain) else ""
 
 
 def _bus_of(text: str) -> tuple[int, int, int] | None:
-    """Return a bus id's domain, bus and device; None if it is none. Programs write the domain in 4 or 8 digits."""
+    """Return a bus id's domain, bus and device; None if the text is not a bus id.
+
+    Numbers are compared, because programs write the domain with 4 or 8 digits."""
     found = _BUS_ID.fullmatch(text.strip())
     return (int(found[1] or "0", 16), int(found[2], 16), int(found[3], 16)) if found else None
 

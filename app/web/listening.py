@@ -1,4 +1,4 @@
-"""A listening socket at a port that is free."""
+"""Opens a listening socket at a port that is free."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""Which requests a server on this machine answers, by their Host, Origin and Sec-Fetch-Site headers.
+"""Decides by the Host, Origin and Sec-Fetch-Site headers which requests a server on this machine answers.
 
 Any web page that the user visits could try to use a server on 127.0.0.1:
 

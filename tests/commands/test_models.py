@@ -140,9 +140,7 @@ def test_the_levels_of_thinking_are_told(run: Run, tmp_path: Path) -> None:
     place = write(
         tmp_path / "thinks", {**model_files(), "config.json": CONFIG, "chat_template.jinja": thinks.encode()}
     )
-    assert (
-        "--thinking can be on, off; without it, the model has its own: on." in run("info", str(place)).stdout
-    )
+    assert "--thinking can be on, off; without it, the model uses on." in run("info", str(place)).stdout
     assert seen(run("info", str(place), "--json"))["thinking"] == ["on", "off"]
 
 

@@ -25,7 +25,7 @@ FORMATS = (
     ("mimetype", rb"opendocument\.spreadsheet", "sheet"),
     ("META-INF/container.xml", rb"", "book"),
 )
-"""The part by which a format is recognised, the pattern of what it says, and the format's name for `reader_of`."""
+"""For each format, the part that identifies it, a pattern that this part contains, and its name for `reader_of`."""
 LOCKS = (
     ("META-INF/manifest.xml", b"encryption-data"),
     ("META-INF/rights.xml", b""),
@@ -53,10 +53,10 @@ def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
 
 
 def office_package(path: Path) -> tuple[str | IO[bytes], int]:
-    """Opens an Office file without its references to missing parts and with the usual names of its elements.
+    """Returns an Office file that libraries can open, and the number of its references to missing parts.
 
-    Libraries do not read such references, nor the names of strict files. Returns it with the number of the
-    references."""
+    If there are such references, or if the file is in the strict format, returns a corrected copy in memory:
+    without these references, and with the names of elements that libraries know. Else returns the file's path."""
     written, missing = BytesIO(), 0
     with zipfile.ZipFile(path) as archive:
         changed, missing = _without_missing_parts(archive)
@@ -84,7 +84,7 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Returns the lists of references that name missing parts, without those, and how many there are."""
+    """Returns the corrected lists of references that named missing parts, and the number of missing parts."""
     names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
     for one in (one for one in names if one.endswith(".rels")):
         relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent

@@ -30,9 +30,7 @@ def read_book(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
                 yield TextPiece(_text(archive.read(chapter)) + "\n\n")
             yield ReadProgress(done, len(chapters))
         if missing := sum(chapter not in names for chapter in chapters):
-            yield ReadNote(
-                f"{counted(missing, 'chapter')} of {len(chapters):,} missing in the file: left out."
-            )
+            yield ReadNote(f"Missing in the file: {counted(missing, 'chapter')} of {len(chapters):,}.")
 
 
 def _text(data: bytes) -> str:

@@ -198,7 +198,7 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
     if any(re.search(r"[^\W\d_]", word) for margin in margins for word in margin.words):
         yield ReadNote("The headers and footers of the pages were left out.")
     if missing:
-        yield ReadNote(f"{counted(missing, 'part')} missing in the file, such as a picture: left out.")
+        yield ReadNote(f"Missing in the file: {counted(missing, 'part')}, such as pictures.")
 
 
 def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:

@@ -97,8 +97,10 @@ def _encoding(sample: bytes) -> str:
 
 
 class Page:
-    """Turns a page that comes in pieces into Markdown. Menus and margins, if `is_divided`, are kept for the end:
-    elements beside the main part, hidden ones, and blocks of which more than half are links."""
+    """Turns a page that comes in pieces into Markdown.
+
+    With `is_divided`, menus and margins are moved to the end of the text: elements beside the main part, hidden
+    elements, and blocks that consist mostly of links."""
 
     def __init__(self, is_divided: bool = False) -> None:
         self._is_divided = is_divided
@@ -184,7 +186,7 @@ class Page:
         return text
 
     def rest(self) -> str:
-        """Returns the menus and margins below a heading; after too small a main part, without one."""
+        """Returns the menus and margins below a heading; without a heading if the main part is very small."""
         is_divided = self._sizes[False] >= LEAST_MAIN * sum(self._sizes.values())
         head = [f"\n\n# {MARGINS}"] if is_divided and self._beside else []
         text = "".join(head + self._beside)

@@ -39,8 +39,8 @@ class _Level:
 
 @dataclass(slots=True)
 class _List:
-    """A list: its levels by their places and by their styles, its numbers so far, which all lists of a kind share,
-    and where it begins anew."""
+    """A list: its levels by index, the index of each style's level, the numbers counted so far, which all lists of
+    a kind share, and the numbers at which levels of this list begin anew."""
 
     levels: dict[int, _Level]
     styles: dict[str, int]
@@ -63,7 +63,7 @@ class Numbering:
         self._lists: dict[str, _List] = {}
 
     def label(self, paragraph: Element) -> str:
-        """Returns the number of the next paragraph, BULLET, or "" if it is in no list."""
+        """Counts the next paragraph, and returns its number or BULLET; "" if the paragraph is in no list."""
         number, place, style = self._place(paragraph)
         if number not in self._defined:
             return ""

@@ -13,7 +13,7 @@ from app.documents.reading.process import ReadMessage, ReadTitle, TextPiece
 UNSEEN = frozenset(("tracked-changes", "note-citation", "ruby-text", "forms", "scripts", "creator", "date"))
 SIGNS = {"tab": "\t", "line-break": "\n"}
 BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
-"""Elements in a paragraph that follow it, with the words before them."""
+"""Elements of a paragraph whose text is written after the paragraph, each with the words that precede the text."""
 
 
 def read_opendocument(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments

@@ -32,9 +32,9 @@ TRIED = 200
 LEAST_COMMON = 0.1
 """The smallest share of stop words with which a text of unknown letters counts as text; half is usual."""
 LISTED = 20
-EMPTY = "without text, pictures perhaps: left out."
-BROKEN = "could not be read: left out."
-GARBLED = "without readable letters: left out; have them recognised (OCR)."
+EMPTY = "without text (only pictures perhaps)."
+BROKEN = "which could not be read."
+GARBLED = "without readable letters: have the text recognised (OCR)."
 
 
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
@@ -59,18 +59,20 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
             "what comes out."
         )
     yield from (
-        ReadNote(f"{_listed(some)} of {total:,} {reason}") for reason, some in left_out.items() if some
+        ReadNote(f"Left out: {_listed(some)} of {total:,} {reason}")
+        for reason, some in left_out.items()
+        if some
     )
 
 
 def _listed(pages: Sequence[int]) -> str:
-    """Lists the numbers of pages: "Pages 2, 5-7"."""
+    """Lists the numbers of pages: "pages 2, 5-7"."""
     known = frozenset(pages)
     begins = [one for one in pages if one - 1 not in known]
     ends = [one for one in pages if one + 1 not in known]
     runs = [str(begin) if begin == end else f"{begin}-{end}" for begin, end in zip(begins, ends, strict=True)]
     more = f" and {len(runs) - LISTED} more places" if len(runs) > LISTED else ""
-    return f"Page{'s' if len(pages) > 1 else ''} {', '.join(runs[:LISTED])}{more}"
+    return f"page{'s' if len(pages) > 1 else ''} {', '.join(runs[:LISTED])}{more}"
 
 
 def _opened(path: Path, name: str) -> PdfDocument:
@@ -120,8 +122,9 @@ def _is_unnamed(page: PdfTextPage) -> bool:
 
 
 def _has_stop_words(text: str) -> bool:
-    """Returns whether a text has many stop words: a font that does not name its letters may still number them as
-    usual."""
+    """Returns whether a text has many stop words, and so is readable.
+
+    A font that does not name its letters may still number them in the usual way."""
     from app.documents.search.languages import language_of  # takes a second, and few files need it
     from app.documents.search.terms import asked
 

@@ -1,4 +1,4 @@
-"""Reads a file in a process of its own, so that a crash or a leak of a reader does not touch the app.
+"""Reads a file in a separate process, so that a crash or a leak of a reader does not affect the app.
 
 The process has limits of memory, of processor time, and of the time that is spent waiting for it; messages from it
 do not extend them. It can be killed at any time.
@@ -23,7 +23,7 @@ LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
 WAITING = 4
 """A reader may take this many times its processor time in all, because other programs need the processor, too."""
 PIECE = 2**16
-"""Maximum number of characters of a message: no other thread runs while a message is parsed."""
+"""Maximum number of characters of a message, because the app's other threads wait while a message is parsed."""
 MAX_MEMORY = 2 * 2**30
 """Bytes of address space that a reader may use, if the system can limit them."""
 
@@ -52,7 +52,7 @@ class ReadNote:
 
 @dataclass(frozen=True, slots=True)
 class ReadTitle:
-    """The title that a file has for itself; "" if it has none."""
+    """The title in a file's properties; "" if it has none."""
 
     title: str
 
@@ -61,7 +61,7 @@ ReadMessage = TextPiece | ReadProgress | ReadNote | ReadTitle
 
 
 Read = Callable[[Path, str], Iterator[ReadMessage]]
-"""A file and its name for the user -> its text, with progress and notes. Raises DocumentUnreadable."""
+"""Takes a file and its name for the user; yields its text, progress and notes. Raises DocumentUnreadable."""
 
 
 def reader_of(form: str) -> Read:

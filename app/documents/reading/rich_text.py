@@ -1,4 +1,4 @@
-"""Reads rich text (RTF) as plain text; notes, comments, headers and footers are left out by its library."""
+"""Reads rich text (RTF) as plain text with striprtf, which leaves out notes, comments, headers and footers."""
 
 import re
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ SKIPPED = re.compile(r"\\(?:footnote|annotation|header[lrf]?|footer[lrf]?)\b")
 
 
 def read_rich_text(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    """Yields the text of a file, with a note about what its reader leaves out."""
+    """Yields the text of a file, its title, and notes about a missing end and about what striprtf leaves out."""
     markup = path.read_text("latin-1").replace("\\bin ", " ")  # striprtf expects a length after it
     if title := TITLE.search(markup):
         yield ReadTitle(title[1])

@@ -42,9 +42,11 @@ def read_slides(path: Path, name: str) -> Iterator[ReadMessage]:
             f"{name} has no text in its {counted(total, 'slide')}, only pictures perhaps."
         )
     if empty:
-        yield ReadNote(f"{counted(empty, 'slide')} of {total:,} without text, pictures perhaps: left out.")
+        yield ReadNote(
+            f"Left out: {counted(empty, 'slide')} of {total:,} without text (only pictures perhaps)."
+        )
     if missing:
-        yield ReadNote(f"{counted(missing, 'part')} missing in the file, such as a picture: left out.")
+        yield ReadNote(f"Missing in the file: {counted(missing, 'part')}, such as pictures.")
 
 
 def _lines(shape: Any) -> Iterator[str]:

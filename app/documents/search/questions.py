@@ -1,4 +1,4 @@
-"""Decides what is searched in documents: no small talk, and follow-up questions with the words they refer to."""
+"""Decides whether a message is searched in documents, and adds to a follow-up question the words it refers to."""
 
 import re
 from collections.abc import Sequence

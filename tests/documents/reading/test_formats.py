@@ -121,9 +121,9 @@ FORMATS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     "plan.pptx": (
         slides,
         "# Slide 1: Deliveries The van leaves at 6:40. | Köln | Friday | Grouped Notes: Mention Lyon.",
-        ["1 slide of 2 without text, pictures perhaps: left out."],
+        ["Left out: 1 slide of 2 without text (only pictures perhaps)."],
     ),
-    "book.epub": (book, "# One café # Two café", ["1 chapter of 3 missing in the file: left out."]),
+    "book.epub": (book, "# One café # Two café", ["Missing in the file: 1 chapter of 3."]),
     "lease.odt": (
         open_text,
         "## Le ase of - salt - fine | a b | | For Ann. [Picture: A plan] Noted. Comment: Ask her. Boxed",

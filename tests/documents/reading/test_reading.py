@@ -47,7 +47,7 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     path = files.pdf(tmp_path / "eggs.pdf", "Eggs boil for infor-\nmation of cooks.", "Six minutes.", "")
     text, notes = read(path)
     assert text == "Eggs boil for information of cooks.\n\n\fSix minutes.\n\n\f\n\n"
-    assert notes == ["Page 3 of 3 without text, pictures perhaps: left out."]
+    assert notes == ["Left out: page 3 of 3 without text (only pictures perhaps)."]
     moved = [one for one in open_reader(path, "eggs.pdf").messages() if isinstance(one, ReadProgress)]
     assert moved[-1] == ReadProgress(3, 3)
 
@@ -58,7 +58,7 @@ def test_a_page_without_letters_is_left_out_and_told(tmp_path: Path, page: str) 
     pages = ["The rent is 740 euros.", page, page, "It is due in May.", page]
     text, notes = read(files.pdf(tmp_path / "lease.pdf", *pages))
     assert " ".join(text.split()) == "The rent is 740 euros. It is due in May."
-    assert notes == ["Pages 2-3, 5 of 5 without readable letters: left out; have them recognised (OCR)."]
+    assert notes == ["Left out: pages 2-3, 5 of 5 without readable letters: have the text recognised (OCR)."]
 
 
 def test_letters_that_a_font_does_not_name_count_if_they_are_words(tmp_path: Path) -> None:
@@ -386,7 +386,7 @@ def test_a_word_document_is_found_by_its_type_and_may_lack_a_picture(tmp_path: P
             copy.writestr(name.replace("document.xml", "document2.xml"), data)
     text, notes = read(broken)
     assert text == read(plain)[0]
-    assert notes == ["1 part missing in the file, such as a picture: left out."]
+    assert notes == ["Missing in the file: 1 part, such as pictures."]
 
 
 def test_a_style_based_on_a_heading_is_a_heading(tmp_path: Path) -> None:
