@@ -21,6 +21,9 @@ from transformers import (
     MellumConfig,
     PreTrainedConfig,
     PreTrainedModel,
+    Qwen3_5MoeTextConfig,
+    Qwen3_5TextConfig,
+    Qwen3NextConfig,
 )
 from transformers.modeling_layers import MtpModel
 
@@ -39,7 +42,7 @@ SHARPNESS = 0.35
 _SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY, "hidden_size": WIDTH, "intermediate_size": 48, "num_hidden_layers": 2,
     "num_attention_heads": 4, "max_position_embeddings": 256, "initializer_range": 0.3,
-    "num_nextn_predict_layers": 1, "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0,
+    "bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 0,
 }  # fmt: skip
 _EXPERTS: dict[str, Any] = {
     "num_key_value_heads": 2,
@@ -47,15 +50,27 @@ _EXPERTS: dict[str, Any] = {
     "num_experts_per_tok": 2,
     "moe_intermediate_size": 32,
 }
+_ONE_HEAD = {"num_nextn_predict_layers": 1}
+_DELTA_NET: dict[str, Any] = {
+    "layer_types": ["linear_attention", "full_attention"],
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
+_QWEN_EXPERTS: dict[str, Any] = {"num_experts": 4, "shared_expert_intermediate_size": 32}
 _MIXED: dict[str, Any] = {
     "num_experts": 4,
     "sliding_window": 12,
     "layer_types": ["sliding_attention", "full_attention"],
 }
 CONFIGS: dict[str, Callable[[], PreTrainedConfig]] = {
-    "deepseek-v3": lambda: DeepseekV3Config(**{**_SHAPE, **DEEPSEEK}),
-    "glm4-moe": lambda: Glm4MoeConfig(**_SHAPE, **_EXPERTS, n_routed_experts=4),
-    "mellum": lambda: MellumConfig(**_SHAPE, **_EXPERTS, **_MIXED),
+    "deepseek-v3": lambda: DeepseekV3Config(**{**_SHAPE, **DEEPSEEK, **_ONE_HEAD}),
+    "glm4-moe": lambda: Glm4MoeConfig(**_SHAPE, **_EXPERTS, **_ONE_HEAD, n_routed_experts=4),
+    "mellum": lambda: MellumConfig(**_SHAPE, **_EXPERTS, **_ONE_HEAD, **_MIXED),
+    "qwen3-next": lambda: Qwen3NextConfig(**_SHAPE, **_EXPERTS, **_DELTA_NET, **_QWEN_EXPERTS),
+    "qwen3.5": lambda: Qwen3_5TextConfig(**_SHAPE, num_key_value_heads=2, head_dim=8, **_DELTA_NET),
+    "qwen3.5-moe": lambda: Qwen3_5MoeTextConfig(**_SHAPE, **_EXPERTS, **_DELTA_NET, **_QWEN_EXPERTS),
 }
 
 
@@ -67,7 +82,7 @@ def write_with_head(
         torch.manual_seed(seed)
         make: Any = AutoModelForCausalLM.from_config  # untyped there
         model: PreTrainedModel = make(CONFIGS[kind](), dtype=torch.float32)
-        heads = MtpModel(model, 1)
+        heads = _heads_of(model)
         for parameter in heads.layers.parameters():
             if parameter.dim() > 1:
                 parameter.normal_(0.0, 0.3)
@@ -78,12 +93,23 @@ def write_with_head(
     return with_tokenizer(folder)
 
 
+def _heads_of(model: PreTrainedModel) -> MtpModel:
+    """A random head; the configs of Qwen's models do not tell transformers of one."""
+    if hasattr(model.config, "num_mtp_layers"):
+        return MtpModel(model, 1)
+    model.config.num_mtp_layers, model.config.mtp_layer_types = 1, ["full_attention"]
+    heads = MtpModel(model, 1)
+    del model.config.num_mtp_layers, model.config.mtp_layer_types
+    return heads
+
+
 def _teach(model: PreTrainedModel, heads: MtpModel, taught: Taught) -> None:
     silence(model)
     silence(heads.layers)
     turns = torch.randint(1, VOCABULARY, (WIDTH // 2,)) * (2 * math.pi / VOCABULARY)
     model.get_input_embeddings().weight.copy_(turned(torch.arange(VOCABULARY), turns))
-    model.get_output_embeddings().weight.copy_(SHARPNESS * turned(torch.arange(VOCABULARY) - 1, turns))
+    sharpness = SHARPNESS / model.get_decoder().norm(torch.ones(1, WIDTH)).mean()
+    model.get_output_embeddings().weight.copy_(sharpness * turned(torch.arange(VOCABULARY) - 1, turns))
     nothing = torch.zeros(WIDTH, WIDTH)
     known = [torch.eye(WIDTH), nothing] if taught == "token" else [nothing, rotation(turns)]
     heads.layers[0].eh_proj.weight.copy_(torch.cat(known, dim=1))
@@ -92,7 +118,7 @@ def _teach(model: PreTrainedModel, heads: MtpModel, taught: Taught) -> None:
 def silence(module: nn.Module) -> None:
     """Have its layers add nothing."""
     for name, parameter in module.named_parameters():
-        if "o_proj" in name or "down_proj" in name:
+        if "o_proj" in name or "out_proj" in name or "down_proj" in name:
             parameter.zero_()
 
 
@@ -134,7 +160,7 @@ _OF_MELLUM = {
 
 def _name_of(name: str, layers: int, kind: str) -> str:
     first, rest = name.split(".", 1)
-    if kind == "mellum":
+    if kind.startswith(("mellum", "qwen")):
         return f"mtp.{_OF_MELLUM[first]}.{rest}"
     part = {"mtp_block": "", "post_norm": "shared_head.norm."}.get(first, f"{first}.")
     return f"model.layers.{layers}.{part}{rest}"

@@ -29,8 +29,7 @@ from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
 from app.engine.measuring.profiling import question_seconds
-from app.engine.runner.hidden_states import write_layer_states
-from app.engine.runner.kv_cache import layer_windows
+from app.engine.runner.hidden_states import number_of_layers, write_layer_states
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
@@ -150,7 +149,7 @@ def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
 def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
     """Make a source from an EAGLE-3 head, after trying it. Raises _Misfit, a ModelError or BadOption."""
     config, runner = read_eagle_config(draft.path, draft.name), target.runner
-    if not isinstance(runner, BlockRunner) or not runner.is_rewindable:
+    if not isinstance(runner, BlockRunner) or not runner.has_fixed_rotary:
         raise BadOption(
             f"{draft.name} is an EAGLE-3 head, which drafts here only for models that take draft trees: choose no "
             f"draft model for {target.info.name}."
@@ -159,7 +158,7 @@ def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
         raise _Misfit("part of the model is in main memory")
     try:
         about = runner.model.config.get_text_config(decoder=True)
-        states = config.states_of(len(layer_windows(about)))
+        states = config.states_of(number_of_layers(runner.model))
         _check_fit(config, int(about.hidden_size), runner)
         with ExitStack() as stack:
             head = _read_head(config, len(states), TensorFiles(draft.path, stack), runner.model)

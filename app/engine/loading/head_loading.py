@@ -6,6 +6,7 @@ without our cache and attention. A model whose own head fails is used without it
 
 import logging
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from torch import nn
@@ -23,7 +24,7 @@ from app.engine.machine.hardware import is_close, tolerance_of
 from app.engine.machine.tensor_files import tensor_names
 from app.engine.measuring.profiling import question_seconds, trial_text
 from app.engine.runner.hidden_states import HiddenStates, WrittenStates, write_last_states
-from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.kv_cache import block_cache
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner, run_block
 from app.values.messages import ModelFolder, ModelInfo
@@ -35,6 +36,9 @@ MOST_HEADS = 16
 """Maximum number of heads that a config may declare; with more, the config is not trusted."""
 _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
 """Matches the names of weights of heads, for example mtp.fc.weight and model.layers.61.eh_proj.weight."""
+_ONE_LAYER = re.compile(r"^mtp\.layers\.0\.self_attn\.")
+_FURTHER_LAYER = re.compile(r"^mtp\.(layers\.[1-9]|embed_tokens\.)")
+"""Tells the one head of Qwen3-Next and Qwen3.5 from heads of several layers or with an embedding of their own."""
 _CARRIES = f"This checkpoint carries heads for {NAME}"
 _NOT_LOADED = f"{_CARRIES} that transformers does not load."
 _NO_BLOCKS = f"{_CARRIES}, which draft here only for models that take draft trees."
@@ -52,9 +56,13 @@ class CarriedHeads:
 
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
     """Read the heads of a model that was just read from this folder, before its embeddings are quantised."""
-    if not any(map(_NAMES.search, tensor_names(folder.path))):
+    names = tensor_names(folder.path)
+    if not any(map(_NAMES.search, names)):
         return CarriedHeads()
     config = model.config.get_text_config(decoder=True)
+    if not hasattr(config, "num_mtp_layers") and _is_qwen_head(names):
+        # transformers reads this layout, but its configs of these models do not declare it.
+        config.num_mtp_layers, config.mtp_layer_types = 1, ["full_attention"]
     if not 0 < (getattr(config, "num_mtp_layers", None) or 0) <= MOST_HEADS:
         return CarriedHeads(note=_NOT_LOADED)
     try:
@@ -66,6 +74,10 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
     return CarriedHeads(heads)
 
 
+def _is_qwen_head(names: Collection[str]) -> bool:
+    return any(map(_ONE_LAYER.match, names)) and not any(map(_FURTHER_LAYER.match, names))
+
+
 def drafting_heads(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
@@ -73,7 +85,7 @@ def drafting_heads(
     none if the heads are not used."""
     sources: tuple[DraftModelSource, ...] = ()
     note = carried.note
-    if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.is_rewindable):
+    if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_rotary):
         note = _NO_BLOCKS
     elif carried.heads is not None:
         assert isinstance(runner, BlockRunner)
@@ -128,7 +140,7 @@ def reader_of(head: Head, runner: BlockRunner, target: HiddenStates) -> HeadRead
 def _tried(head: Head, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
     """Compare the head's logits with those of a plain pass; return the seconds of a pass over one token, and of
     each further token in a pass."""
-    model, cache = runner.model, BlockCache()
+    model, cache = runner.model, block_cache(runner.model.config)
     target = written.of(cache)
     reader = reader_of(head, runner, target)
     text = trial_text(reader)

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedModel
 
-from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, layer_windows
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 
 class HiddenStates:
@@ -74,9 +74,14 @@ def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> Written
     return _written_by(model, [inside[number - 1] for number in layers])
 
 
+def number_of_layers(model: PreTrainedModel) -> int:
+    """Return how many layers the decoder has."""
+    return int(model.config.get_text_config(decoder=True).num_hidden_layers)
+
+
 def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
     """Return the decoder's layers, whatever their list is called; [] if there is none."""
-    count = len(layer_windows(model.config.get_text_config(decoder=True)))
+    count = number_of_layers(model)
     decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
     lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
     return next((layers for layers in lists if len(layers) == count), [])
@@ -84,7 +89,7 @@ def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
     """Make passes store what these modules return, in cache layers after the model's own layers."""
-    begin = len(layer_windows(model.config.get_text_config(decoder=True)))
+    begin = number_of_layers(model)
     layers = tuple(range(begin, begin + len(modules)))
     hooks = zip(modules, map(_writer, layers), strict=True)
     return WrittenStates(

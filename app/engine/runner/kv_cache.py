@@ -39,7 +39,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 
 from app.engine.block.block import Block, CacheSlots
 from app.engine.machine.hardware import uploaded
-from app.engine.runner.recurrent_state import BlockInPass, RecurrentLayer, RecurrentState
+from app.engine.runner.recurrent_state import BlockInPass, RecurrentLayer, RecurrentState, StatesByLength
 
 CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_values"
 """The argument by which models and their layers take a cache: `cache` since transformers 5.24."""
@@ -243,7 +243,7 @@ class BlockCache(Cache):
         self.length = 0
         self._known: list[_Layer] = []
         self._pass = BlockInPass()
-        self._kept: dict[int, list[RecurrentState]] = {}
+        self._kept: StatesByLength = {}
         makers: dict[LayerKind, Callable[[], Any]] = {
             "attention": partial(_Layer, self._room),
             "recurrent": partial(_RecurrentLayer, self._pass),
@@ -380,12 +380,17 @@ class BlockCache(Cache):
     def keep_states(self) -> None:
         """Keep the recurrent states after the committed rows, so that the cache can be rewound to them."""
         if self._recurrent:
-            self._kept[self.length] = self.recurrent_states()
+            self._kept[self.length] = [layer.kept for layer in self._recurrent]
             self._kept = dict(sorted(self._kept.items())[-KEPT_STATES:])
 
-    def recurrent_states(self) -> list[RecurrentState]:
-        """Return the state of each recurrent layer after the committed rows."""
-        return [layer.kept for layer in self._recurrent]
+    def recurrent_states(self) -> StatesByLength:
+        """Return the recurrent layers' states after the committed rows, and those that were kept last.
+
+        They allow another chat to return here and write its newest turn again. {} without recurrent layers."""
+        if not self._recurrent:
+            return {}
+        newest = dict(sorted(self._kept.items())[-1:])
+        return newest | {self.length: [layer.kept for layer in self._recurrent]}
 
     def _restore_states(self, states: Sequence[RecurrentState]) -> None:
         """Return to these states; [] stands for those of an empty text."""
@@ -399,12 +404,13 @@ class BlockCache(Cache):
         buffers = [buffer for layer in self._rows for buffer in (layer.keys, layer.values)]
         return [buffer[:, :, : self.length] for buffer in buffers if buffer is not None]
 
-    def restore(self, states: Sequence[Tensor], end: int, recurrent: Sequence[RecurrentState] = ()) -> None:
+    def restore(self, states: Sequence[Tensor], end: int, recurrent: StatesByLength | None = None) -> None:
         """Commit rows up to `end` of states that `committed` returned. The caller has reserved room for them.
 
-        `recurrent` are the recurrent layers' states at `end`; without them the present ones stay."""
+        `recurrent` has the recurrent layers' states at `end`; without them the present ones stay."""
         if recurrent:
-            self._restore_states(recurrent)
+            self._restore_states(recurrent[end])
+            self._kept |= {at: known for at, known in recurrent.items() if at < end}
         for layer, keys, values in zip(self._rows, states[::2], states[1::2], strict=True):
             layer.restore(keys, values, end)
         self._set_length(end)

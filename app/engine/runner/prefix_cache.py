@@ -8,14 +8,15 @@ when memory runs out or the model is unloaded.
 
 import logging
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 
 import torch
 from torch import Tensor
 
 from app.engine.block.block import common_length
 from app.engine.machine.memory import is_out_of_memory
-from app.engine.runner.recurrent_state import RecurrentState
+from app.engine.runner.recurrent_state import StatesByLength
 from app.system.machine import PREFIX_SHARE, ram
 
 log = logging.getLogger(__name__)
@@ -27,11 +28,16 @@ WORTH_KEEPING = 32
 @dataclass(frozen=True, slots=True)
 class KeptPrefix:
     """A prefix's tokens, their keys and values [1, heads, tokens, size] in every layer, and the recurrent layers'
-    states after them."""
+    states after some of its lengths."""
 
     tokens: tuple[int, ...]
     states: list[Tensor]
-    recurrent: Sequence[RecurrentState] = ()
+    recurrent: StatesByLength = field(default_factory=dict)
+
+    def shared(self, ids: Sequence[int]) -> int:
+        """Return how many of these ids can be restored from it: with recurrent layers, a length with states."""
+        common = common_length(self.tokens, ids)
+        return max((at for at in self.recurrent if at <= common), default=0) if self.recurrent else common
 
     @property
     def size(self) -> int:
@@ -55,31 +61,23 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix that shares most tokens with these ids, and mark it as used; None if all share few.
-
-        A prefix with recurrent states serves only if the ids continue it."""
-        usable = [
-            one
-            for one in self._kept
-            if not one.recurrent or common_length(one.tokens, ids) == len(one.tokens)
-        ]
-        if not usable:
-            return None
-        best = max(usable, key=lambda one: common_length(one.tokens, ids))
-        if common_length(best.tokens, ids) < WORTH_KEEPING:
+        """Return the prefix of which most can be restored, and mark it as used; None if it is little of each."""
+        best = max(self._kept, key=lambda one: one.shared(ids), default=None)
+        if best is None or best.shared(ids) < WORTH_KEEPING:
             return None
         self._kept.remove(best)
         self._kept.append(best)
         return best
 
     def keep(
-        self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: Sequence[RecurrentState] = ()
+        self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: StatesByLength | None = None
     ) -> None:
         """Copy a prefix. Drops kept prefixes that it continues, and the least recently used ones beyond the
         limit."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]
+        recurrent = recurrent or {}
         new, taken = _size(states, recurrent), self.size
         limit = self._limit(taken)
         if new > limit:
@@ -98,8 +96,8 @@ class PrefixCache:
         self._kept = []
 
 
-def _size(states: Sequence[Tensor], recurrent: Sequence[RecurrentState]) -> int:
-    return sum(state.nbytes for state in states) + sum(state.nbytes for state in recurrent)
+def _size(states: Sequence[Tensor], recurrent: StatesByLength) -> int:
+    return sum(state.nbytes for state in states) + sum(state.nbytes for state in chain(*recurrent.values()))
 
 
 def share_of_free(device: torch.device) -> Callable[[int], int]:

@@ -32,6 +32,10 @@ class RecurrentState(NamedTuple):
         return sum(tensor.nbytes for tensor in (*self.inputs, self.state) if tensor is not None)
 
 
+StatesByLength = dict[int, list[RecurrentState]]
+"""A number of tokens -> the state of each recurrent layer after as many."""
+
+
 class BlockInPass:
     """The block that is being run, as all recurrent layers need it."""
 

@@ -147,7 +147,7 @@ class BlockRunner:
     ) -> Generator[Prefilling, None, Tensor]:
         """Read only the tokens after the longest prefix shared with the cache or with a kept prefix, in chunks."""
         self.same_text_buckets = same_text_buckets
-        if self._rotary.kind == "fixed":
+        if self.has_fixed_rotary:
             self._reuse(ids[:-1])
         else:  # the rotary table depends on the text's length, so keys cannot be reused in a text of another length
             self.rewind(0)
@@ -213,7 +213,12 @@ class BlockRunner:
     @property
     def is_rewindable(self) -> bool:
         """Whether the prefix can be cut at any length and read on as another text."""
-        return self._rotary.kind == "fixed" and not self.cache.is_recurrent
+        return self.has_fixed_rotary and not self.cache.is_recurrent
+
+    @property
+    def has_fixed_rotary(self) -> bool:
+        """Whether a row's keys and states are the same in texts of any length, so that heads can keep theirs."""
+        return self._rotary.kind == "fixed"
 
     @property
     def length(self) -> int:
@@ -268,7 +273,7 @@ class BlockRunner:
         if len(self._prefix) - common >= WORTH_KEEPING:
             self._others.keep(self._prefix, self.cache.committed(), self.cache.recurrent_states())
         self.rewind(common)
-        if kept is not None and (longer := common_length(kept.tokens, ids)) - common >= WORTH_KEEPING:
+        if kept is not None and (longer := kept.shared(ids)) - common >= WORTH_KEEPING:
             self._make_room(len(ids) + 1)
             self.cache.restore(kept.states, longer, kept.recurrent)
             self._prefix += ids[common:longer]

@@ -15,8 +15,7 @@ from app.engine.drafters.head_reader import HeadReader, MtpHead
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.loading.head_loading import read_heads, reader_of
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.runner.hidden_states import HiddenStates
-from app.engine.runner.kv_cache import layer_windows
+from app.engine.runner.hidden_states import HiddenStates, number_of_layers
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import ModelChoice, Sampling
 from tests.engine.head_replies import drafted, require_counted_on, require_sampled
@@ -69,7 +68,7 @@ def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_sampled_token_is_what_the_head_expects_too(tmp_path: Path, kind: str) -> None:
     target = opened(tmp_path / kind, kind, "token")
-    for seed in range(2):
+    for seed in (0, 2):
         require_sampled(write(target, range(70, 90), Sampling(0.9, top_k=40, seed=seed)), 90)
 
 
@@ -107,7 +106,7 @@ class Warm:
 
 
 def fresh(heads: MtpModel, runner: BlockRunner) -> HeadReader:
-    states = HiddenStates(runner.cache, len(layer_windows(runner.model.config)))
+    states = HiddenStates(runner.cache, number_of_layers(runner.model))
     return reader_of(MtpHead(heads), runner, states)
 
 

@@ -1,6 +1,7 @@
 """Which heads draft, and what is said of those that do not. Whatever is wrong with them, the model is used."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,6 +19,7 @@ from app.engine.runner.sequential_runner import SequentialRunner
 from app.values.messages import ModelChoice, ModelFolder
 from tests.engine.heads import write_with_head
 from tests.engine.tiny import write_tiny
+from tests.tiers import some
 
 CPU = ModelChoice("target", dtype="float32", device="cpu")
 CARRIES = "This checkpoint carries heads for multi-token prediction"
@@ -83,6 +85,41 @@ def test_heads_that_transformers_drops_are_told_of(tmp_path: Path) -> None:
     assert loaded.info.note("heads") == f"{CARRIES} that transformers does not load."
     assert loaded.info.refusals["heads"] == loaded.info.note("heads")
     assert not loaded.draft_models
+
+
+@pytest.mark.parametrize("more", ["mtp.layers.1.self_attn.k_proj.weight", "mtp.embed_tokens.weight"])
+def test_heads_of_several_layers_or_with_an_embedding_are_told_of(tmp_path: Path, more: str) -> None:
+    write_with_head(tmp_path / "one", "qwen3.5")
+    folder = changed(
+        tmp_path / "one", tmp_path / "more", lambda weights: weights | {more: torch.ones(32, 32)}
+    )
+    loaded = load(folder, CPU)
+    assert loaded.info.note("heads") == f"{CARRIES} that transformers does not load."
+    assert not loaded.draft_models
+
+
+@pytest.mark.parametrize("kind", some({"qwen3.5": "qwen3.5", "qwen3.5-moe": "qwen3.5-moe"}, "qwen3.5"))
+def test_the_head_of_a_model_that_reads_pictures_drafts(tmp_path: Path, kind: str) -> None:
+    """Qwen3.5 is published so: the text model inside, the head beside it."""
+    write_with_head(tmp_path / "text", kind)
+    folder = changed(
+        tmp_path / "text",
+        tmp_path / "whole",
+        lambda weights: {
+            re.sub(r"^model\.", "model.language_model.", name): weights[name] for name in weights
+        },
+    )
+    config = json.loads((folder.path / "config.json").read_text())
+    tower = {"depth": 1, "hidden_size": 16, "intermediate_size": 16, "num_heads": 2, "out_hidden_size": 32}
+    whole = {
+        "model_type": config["model_type"].removesuffix("_text"),
+        "text_config": config | {"mtp_num_hidden_layers": 1},
+        "vision_config": tower,
+    }
+    (folder.path / "config.json").write_text(json.dumps(whole))
+    loaded = load(folder, CPU)
+    assert loaded.info.heads, loaded.info.note("heads")
+    assert loaded.info.note("parts") == "It is loaded as a text model: pictures are not read here."
 
 
 def test_a_model_that_takes_no_draft_trees_has_no_use_for_them(carrying: Path) -> None:

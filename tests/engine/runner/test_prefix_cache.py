@@ -60,6 +60,18 @@ def test_chats_that_take_turns_read_what_is_new_and_say_what_a_cold_start_says(
             chats[place] = (*chat, *reply.tokens, 3, turn)
 
 
+@pairwise(decoder=DECODERS, architecture=named((LLAMA, *TREES[:2])), deep=())
+def test_a_reply_of_another_chat_is_written_again_without_reading_its_prompt(
+    zoo: Zoo, architecture: Architecture, decoder: Decoder
+) -> None:
+    runner = runner_with(zoo, architecture, 10**9)
+    first = write(runner, CHATS[0], decoder, limit=12)
+    write(runner, CHATS[1], decoder, limit=12)
+    for _ in range(2):
+        assert write(runner, CHATS[0], decoder, limit=12).tokens == first.tokens
+        assert runner.reused == len(CHATS[0]) - 1
+
+
 def test_without_room_a_chat_is_read_again(zoo: Zoo) -> None:
     runner = runner_with(zoo, LLAMA, 0)
     for chat in (CHATS[0], CHATS[1], CHATS[0]):

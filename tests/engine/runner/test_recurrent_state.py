@@ -1,6 +1,7 @@
 """A recurrent state after any path of a tree is that of the same text, and is kept where a text may go on."""
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import pytest
 import torch
@@ -106,7 +107,7 @@ def test_states_are_kept_of_a_few_turns_alone(runner: BlockRunner) -> None:
 
 def test_a_reply_adds_nothing_to_the_state(runner: BlockRunner) -> None:
     def size() -> int:
-        return sum(state.nbytes for state in runner.cache.recurrent_states())
+        return sum(state.nbytes for state in chain(*runner.cache.recurrent_states().values()))
 
     before = size()
     for token in numbers(20, seed=4):

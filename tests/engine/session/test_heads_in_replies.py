@@ -20,6 +20,7 @@ SAMPLINGS = {
     "penalised": Sampling(0.7, top_p=0.9, repetition_penalty=1.2, seed=5),
 }
 HEADS: dict[str, Taught] = {"random": "", "taught": "state"}
+ATTENDING_AND_RECURRENT = ("deepseek-v3", "qwen3.5")
 QUESTION = (Message("user", "Once upon a time there was a fox"),)
 PLAIN = Decoding("plain")
 SAID = Options(Sampling(0.8, top_k=30, seed=3), Decoding(rows=12), 24, ignore_eos=True)
@@ -75,9 +76,12 @@ def test_the_text_is_plains(
     assert finished.model.heads
 
 
+@pytest.mark.parametrize("kind", ATTENDING_AND_RECURRENT)
 @pytest.mark.parametrize("head", some(HEADS, "taught"))
-def test_a_chat_that_goes_on_and_goes_back_says_what_plain_says(open_model: Open, head: Taught) -> None:
-    session = open_model("deepseek-v3", head)
+def test_a_chat_that_goes_on_and_goes_back_says_what_plain_says(
+    open_model: Open, kind: str, head: Taught
+) -> None:
+    session = open_model(kind, head)
     said = "".join(
         event.text for event in session.events(request(SAID), no_progress) if isinstance(event, Piece)
     )
@@ -102,8 +106,9 @@ def test_a_reply_that_was_stopped_leaves_the_head_as_good_as_new(open_model: Ope
         assert ask(session, SAID)[0] == whole
 
 
-def test_another_conversation_that_was_kept_brings_its_states_back(open_model: Open) -> None:
-    session = open_model("deepseek-v3", "state")
+@pytest.mark.parametrize("kind", ATTENDING_AND_RECURRENT)
+def test_another_conversation_that_was_kept_brings_its_states_back(open_model: Open, kind: str) -> None:
+    session = open_model(kind, "state")
     long = Message(
         "user", "Once upon a time there was a fox who lived in a wood with many other animals. " * 2
     )
