@@ -14,7 +14,7 @@ CHECKS = (
     ("ruff", "format", "--check", "."),
     ("ruff", "check", "."),
     ("mypy", "--num-workers", "auto"),
-    # A file's tests stay together: they share models and pages.
+    # A file's tests stay together, because they share models and pages.
     ("pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder"),
 )
 THOROUGH = "--thorough"

@@ -38,8 +38,8 @@ class EagleConfig:
     """The config of an EAGLE-3 head. `layer` is the config of its layers, with transformers' names.
 
     `states` are the target's layers (from 1) whose outputs the head reads, () for the usual layers; `target_hidden`
-    is the width of these outputs. `verifier` is the model for which it was trained, "" if the config does not name
-    it."""
+    is the width of these outputs. `verifier` is the model for which the head was trained, "" if the config does not
+    name it."""
 
     model_type: LayerType
     layer: Mapping[str, Any]

@@ -249,7 +249,7 @@ NoteName = Literal[
 
 
 UNSTORED = "chat_format"
-"""The field of ModelInfo that is not stored with replies: it describes the loaded model, and is determined anew."""
+"""The field of ModelInfo that is not stored with replies, because it is determined anew at each load."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -377,7 +377,7 @@ RefusedPart = Literal["", "options", "prompt", "grammar"]
 class Failed:
     """The last event of a reply that ended with an error, in one or two sentences. Text written before stays.
 
-    `refused` names the part of the request that is impossible, if any: the same request would fail again."""
+    `refused` names the part of the request that is impossible, if any; the same request would fail again."""
 
     sentence: str
     refused: RefusedPart = ""

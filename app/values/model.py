@@ -120,7 +120,8 @@ class Memory:
 
     @property
     def usual(self) -> "Memory":
-        """The same device with what is usually free of it, so that advice does not change from minute to minute."""
+        """The device's memory with the usually free part as `free`, so that advice does not change from minute to
+        minute."""
         return replace(self, free=int(self.total * USUALLY_FREE), is_usual=True)
 
     @property

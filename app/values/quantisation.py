@@ -28,7 +28,8 @@ _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 
 
 SMALL = 50_000_000
-"""Parameters below which a model is not quantised automatically: its steps are short, and its text changes most."""
+"""Parameters below which a model is not quantised automatically, because its steps are short and its text would
+change most."""
 MOSTLY = 0.5
 """The smallest share of a model's parameters for which quantisation is worth it."""
 TO_READ = 4.4
@@ -67,7 +68,7 @@ def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False
 
 
 def group_of(bits: int, in_features: int) -> int:
-    """Return how many neighbours in a row share a scale: all in 8 bits, GROUP in 4."""
+    """Return how many neighbours in a row share a scale: all of them in 8 bits, GROUP of them in 4 bits."""
     return in_features if bits == 8 else GROUP
 
 

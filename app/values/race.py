@@ -24,7 +24,7 @@ LONGEST_PROMPT = 200_000
 FASTER = 1.02
 """The smallest ratio of two speeds that counts as faster; smaller ratios are noise."""
 ONE_TOKEN = 1.005
-"""A lane with fewer tokens per step than this counts as writing one per step, as plain decoding does."""
+"""A lane with fewer tokens per step than this counts as writing one token per step, as plain decoding does."""
 
 
 @dataclass(frozen=True, slots=True)

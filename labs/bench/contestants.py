@@ -98,7 +98,7 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
     read: Any = AutoModelForCausalLM.from_pretrained
     dtype = getattr(torch, loaded.info.dtype)
     model = read(path, dtype=dtype, attn_implementation="sdpa", local_files_only=True)
-    # Otherwise generate fills what is left open here from the model's own file, such as top-k 50.
+    # Otherwise generate takes settings that are not made here from the model's own file, such as top-k 50.
     model.generation_config = _make_config()
     return model.requires_grad_(False).train(False).to(loaded.info.device)
 

@@ -134,7 +134,7 @@ class CopyingTasks:
 
     def _sentences(self, most_characters: float, kind: float, forms: Sequence[str]) -> Sentences:
         """Draw consecutive sentences of one sort. A `kind` below 0.6 decides the sort, so that all passages of
-        these sources have the same."""
+        these sources are of the same sort."""
         rng, taken = self.rng, list[str]()
         sort = kind / 0.6 if kind < 0.6 else rng.random()
         book = rng.choice(self._real)
@@ -190,7 +190,7 @@ class CopyingTasks:
         return self.rng.choice(FORMS).format(asked)
 
     def _paraphrase(self, asked: str, sentence: str) -> str:
-        """Take some of the sentence's words, mostly in their order, with what is asked for at its position."""
+        """Take some of the sentence's words, mostly in their order, with the asked words at their position."""
         rng, kept = self.rng, self.rng.uniform(0.1, 0.7)
         before, _, after = (part.split() for part in _parted(sentence, asked))
         parts = [[one.strip(MARKS) for one in part if rng.random() < kept] for part in (before, after)]

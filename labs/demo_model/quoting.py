@@ -1,4 +1,4 @@
-"""Quoting tasks: numbered sources and a question, answered with the one right sentence and its number.
+"""Quoting tasks: numbered sources and a question, answered with the only right sentence and its source's number.
 
 The prompt is written as the app writes it for pasted documents. The word that is asked for occurs in no other
 sentence of the sources, so exactly one answer is right.

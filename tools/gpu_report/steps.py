@@ -121,7 +121,7 @@ def step_kernels(plan: Plan) -> Iterator[Row]:
 
 
 def _without_memory_yielded(rows: Iterator[Row]) -> Generator[Row, None, str]:
-    """Yield the rows; return the error if memory ran out for the next one, after freeing what was taken."""
+    """Yield the rows. If memory runs out, free it and return the error; otherwise return ""."""
     try:
         yield from rows
         return ""

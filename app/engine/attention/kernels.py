@@ -38,7 +38,7 @@ def _nothing(ROWS: tl.constexpr, SIZE: tl.constexpr):
 
 @triton.jit
 def _fold(peak, total, mixed, more_peak, more_total, more_mixed):
-    """Add two sums. Adding the sum over no keys leaves the other one bitwise identical."""
+    """Add two sums. Adding the sum over no keys leaves the other sum bitwise identical."""
     new_peak = tl.maximum(peak, more_peak)
     base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
     kept, added = tl.exp2(peak - base), tl.exp2(more_peak - base)
@@ -222,6 +222,6 @@ def finish_kernel(
     if HAS_SINKS:
         sink = tl.load(sinks + head, mask=is_head, other=0.0).to(tl.float32) * 1.4426950408889634
         peak, total, mixed = _fold(peak, total, mixed, sink, tl.full([BLOCK_G], 1.0, tl.float32), mixed * 0.0)
-    # A tile has at least 16 rows, which may be more than there are heads: the total of unused rows may be 0.
+    # A tile has at least 16 rows, which may be more than there are heads, so the total of an unused row may be 0.
     mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
     _store(out, row * tl.num_programs(1) * GROUP + head, mixed, is_head, VALUE_SIZE, BLOCK_V)

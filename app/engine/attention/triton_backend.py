@@ -27,9 +27,9 @@ SPAN = 256
 """Positions of a span, whose sum starts from zero: four tiles of 64 keys, enough to keep loads in flight."""
 
 GROUP_SPANS = 8
-"""Spans of a group: their sums are folded into one sum before the groups' are. A group is long enough that
-few partial sums are written for many rows (1 MiB for 64 rows of 32 heads of 128), and short enough that 32k
-keys of 8 heads make 128 programs."""
+"""Number of spans in a group. Their sums are folded into the group's sum, and then the groups' sums are folded. A
+group is long enough that few partial sums are written for many rows (1 MiB for 64 rows of 32 heads of 128), and
+short enough that 32k keys of 8 heads make 128 programs."""
 
 BUSY = 64
 """Number of programs that is assumed to keep a device busy if its multiprocessors are not known."""
@@ -65,7 +65,8 @@ class Tiles:
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
     """Choose tiles for heads of these sizes, with values of `itemsize` bytes.
 
-    `shared_memory` is the device's for one program, in bytes; `major` is its major compute capability."""
+    `shared_memory` is how many bytes of it one program may use; `major` is the device's major compute
+    capability."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # Tensor cores would round float32 first, so they are not used. Tiles have few rows, so that a single
@@ -77,7 +78,7 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
         # and with 8 warps up to 8 bytes.
         shape = Tiles(rows=64, keys=64, warps=4 if major == HOPPER or wide <= 64 else 8, stages=3)
     else:
-        # 64 rows of 256 values, twice (span and group), do not fit the registers of 4 warps, but those of 8.
+        # 64 rows of 256 values, twice (span and group), fit the registers of 8 warps, but not of 4.
         shape = Tiles(rows=64, keys=32, warps=8, stages=3)
     # Hopper reads rows from shared memory, older GPUs from registers; room is reserved in both cases.
     room = shared_memory - _RESERVED - shape.rows * padded(size) * itemsize

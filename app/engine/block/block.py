@@ -27,8 +27,8 @@ from torch import Tensor
 Visible = NDArray[np.bool_]
 """[T, T]: whether row i sees row j."""
 MAX_DEPTH = 31
-"""The longest path of guesses in a tree. Attention looks up a row's newest keys one by one, those of its
-guesses and its own, which makes 32: Triton's ranges are powers of two."""
+"""Maximum number of guesses on a path of a tree. Attention looks up a row's newest keys one by one: those of its
+guesses and its own, 32 in all, because Triton's ranges are powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
 
 
 def newest_on_path(block: Block, count: int) -> NDArray[np.int64]:
-    """List the newest `count` rows on each row's path [T, count], its own last.
+    """List the newest `count` rows on each row's path [T, count]; the row itself comes last.
 
     Committed rows are negative: -1 is the newest one."""
     paths = list[tuple[int, ...]]()

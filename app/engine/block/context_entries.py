@@ -34,7 +34,7 @@ GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
 GAP_STEP, MOST_GAP = 1 / 32, 2**10 - 1
 """The unit of a packed gap in logits, and the largest packed gap in such units."""
 LEADS = len(GAPS) + 1
-"""Gap classes from this one on are leads of the likeliest token."""
+"""The first gap class that is a lead of the likeliest token; smaller classes are distances."""
 
 MOST_TOKENS = 2**20 - 1
 """The largest vocabulary; the largest known one has 262,144 tokens."""

@@ -95,9 +95,7 @@ class DraftModel:
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
-            del self._fed[
-                self._known :
-            ]  # what is left is a prefix of the text, which is compared fast next time
+            del self._fed[self._known :]  # the rest is a prefix of the text, which is compared fast next time
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
@@ -126,7 +124,7 @@ class DraftModel:
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
-        """Feed what is new of the line, which ends with these guesses; return the logits [vocab] after it.
+        """Feed the new tokens of the line, which ends with these guesses; return the logits [vocab] after it.
 
         Returns an empty tensor if it cannot be fed."""
         here = self._known

@@ -37,7 +37,7 @@ that only leads are doubted at first, because tokens other than the expected one
 NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
 """The first weights of tokens that the draft model does not name, and of tokens that the pool does not know."""
 NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0
-"""The first slopes of the pool's log odds, for named tokens and for the others."""
+"""The first slopes of the pool's log odds, for tokens that the draft model names and for other tokens."""
 _NOT_NAMED = GAP_CLASSES
 _UNKNOWN = _NOT_NAMED + 1
 _SLOPES = _UNKNOWN + 1
@@ -87,11 +87,11 @@ class DraftModelChances:
     def joined(
         self, depth: int, proposed: Sequence[Proposal], pool: Sequence[Edge], trust: float
     ) -> tuple[list[Edge], list[Judged]]:
-        """Join a node's guesses from both sources; return the edges, likeliest first, and what `observe` learns
-        from.
+        """Join a node's guesses from both sources; return the edges, likeliest first, and the argument `judged` of
+        `observe`.
 
-        The pool's chances are multiplied by `trust` first. The caller multiplies the returned chances by it again,
-        so they are divided by it."""
+        The pool's chances are multiplied by `trust` first. The returned chances are divided by `trust`, because the
+        caller multiplies them by it."""
         deep = (_DEPTHS + bisect_right(DEPTHS, depth), 1.0)
         known = {token: (chance * trust, cell) for chance, token, cell in pool}
         first = pool[0][1] if pool else None

@@ -59,7 +59,8 @@ class DraftModelSource:
         self._chances = {kind: DraftModelChances(one) for kind, one in statistics.weights.items()}
 
     def chances(self, temperature: float) -> DraftModelChances:
-        """Return the chances at this temperature (in halves). New ones start from the nearest temperature's."""
+        """Return the chances at this temperature, rounded to halves. New chances start from those of the nearest
+        temperature."""
         kind = round(2 * temperature)
         if kind not in self._chances:
             known = min(self._chances, key=lambda other: abs(other - kind), default=kind)
@@ -76,10 +77,10 @@ class DraftModelSource:
 class _Drafted:
     """The trees that were grown after a text: the joint tree, and the pool's own (`alone`)."""
 
-    text: int  # tokens up to the current one
+    text: int  # number of tokens up to the current token
     joint: DraftTree
     alone: DraftTree
-    fed: DraftTree  # the tree that the model checked; as many rows of the other tree are counted
+    fed: DraftTree  # the tree that the model checked; only as many rows of the other tree are counted
     reach: float = 0.0  # the sum over all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 

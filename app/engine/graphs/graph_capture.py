@@ -36,7 +36,7 @@ class GraphCapturer:
             torch.cuda.synchronize(self._device)
         torch.cuda.empty_cache()  # memory that the first run took on that stream cannot be reused by other streams
         graph = torch.cuda.CUDAGraph()
-        # Not torch.cuda.graph: when the end of a capture fails, that leaves the stream as the current one.
+        # torch.cuda.graph is not used, because it leaves its stream current if the end of a capture fails.
         with torch.cuda.stream(self._stream), own_workspaces():
             # Only calls of this thread can break the capture; other threads may, for example, query free
             # memory.

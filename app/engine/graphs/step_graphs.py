@@ -170,7 +170,7 @@ class GraphSteps(EagerSteps):
         return self._best[:rows, : 2 * self._num_best + 1] if 0 < count <= self._num_best else None
 
     def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
-        """Count the block; return whether one of its size is recorded or may be recorded in this step."""
+        """Count the block; return whether steps of its size are recorded, or may be recorded now."""
         rows = len(block)
         if not self.buckets or rows > self.buckets[-1] or len(block.wanted) != rows:
             return False
@@ -181,7 +181,7 @@ class GraphSteps(EagerSteps):
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block. If rows must be moved, that is recorded as a graph, too."""
+        """Keep these rows of the newest block. If rows must be moved, the moves are recorded as a graph, too."""
         is_recorded = self._captured and self._is_current(cache)
         if are_in_place(rows) or len(rows) > MOVES or not is_recorded or not self._can_record_moves:
             super().commit(cache, rows)
@@ -273,7 +273,8 @@ class GraphSteps(EagerSteps):
         return True
 
     def _is_current(self, cache: BlockCache) -> bool:
-        """Return whether steps were recorded over the cache's current buffers, without looking at each layer."""
+        """Return whether steps were recorded over the cache's current buffers. Does not check each layer, which
+        takes longer."""
         return self._cache is cache and self._version == cache.version
 
     def release(self) -> None:

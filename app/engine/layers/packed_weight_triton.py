@@ -89,7 +89,7 @@ def _weights(
     NEXT: tl.constexpr, ZERO: tl.constexpr, HAS_TABLE: tl.constexpr, BITS: tl.constexpr, kind: tl.constexpr,
     LOW: tl.constexpr, HIGH: tl.constexpr, ONE: tl.constexpr,
 ):  # fmt: skip
-    """Read the numbers of a group's two halves, and make ones in the same layout."""
+    """Read the numbers of a group's two halves, and make a tensor of ones in the same layout."""
     if LOW != "":
         first = tl.load(source)
         second = first

@@ -19,7 +19,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
-"""The smallest weight that is packed: for smaller ones, starting the kernel costs more than the copy."""
+"""The size of the smallest weight that is packed. For smaller weights, starting the kernel costs more than the
+copy."""
 
 _ROWS = 16
 """The row count for which the block layout is chosen. The layout works for every count, but one for a single row

@@ -47,7 +47,7 @@ from app.values.quantisation import Quantisation, automatic, bits_of, group_of
 log = logging.getLogger(__name__)
 
 SLICE = 2**20
-"""Weights that are quantised at a time: few enough for the cache, because they are read often."""
+"""How many weights are quantised at a time. They fit the cache, because they are read several times."""
 
 Kernel = type[QuantisedLinear]
 
@@ -85,7 +85,8 @@ MISSING = (
 
 
 def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -> tuple[Quantisation, str]:
-    """Return the chosen quantisation, and why an automatic one is none. The model may be on the meta device."""
+    """Return the quantisation to use, and, if "auto" stands for none here, the reason. The model may be on the meta
+    device."""
     if choice.quantisation != "auto":
         return choice.quantisation, ""
     is_fast = choice.dtype == "auto" and device.type == "cpu" and multiplies_int8_fast()

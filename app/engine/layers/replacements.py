@@ -354,8 +354,9 @@ def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
 def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
     """Copy the model with these modules replaced; all weights, buffers and configs are shared.
 
-    A module without a replaced module inside is shared with its state: a rotary table that changes with the text's
-    length changes for both models. A module with a replaced module inside is copied, over the same weights."""
+    A module without a replaced module inside is shared with its state, so a rotary table that changes with the
+    text's length changes for both models. A module with a replaced module inside is copied, over the same
+    weights."""
     shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
     configs = [module.config for module in model.modules() if getattr(module, "config", None) is not None]
     kept: dict[int, object] = {

@@ -28,7 +28,7 @@ PIECE = 1024
 """Values of a gated product per program: a row of 11,008 values keeps 11 multiprocessors busy."""
 
 PAIRS = 256
-"""Pairs of values that a program rotates; it takes as many heads as have these pairs."""
+"""Number of pairs of values that a program rotates; if heads are small, it takes several."""
 
 _ALIGNED = 16
 """The alignment in bytes for a kernel's widest reads; the width decides which values a thread adds up."""
@@ -84,7 +84,7 @@ def norm_kernel(
 
 @triton.jit
 def _exponential(values, BY_HAND: tl.constexpr):
-    """Compute exp as torch does on a GPU, because Triton's faster one rounds differently. BY_HAND uses
+    """Compute exp as torch does on a GPU, because Triton's faster exp rounds differently; with BY_HAND, use
     Triton's."""
     if BY_HAND:
         return tl.exp(values)

@@ -32,7 +32,7 @@ def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
 
 
 def _bits(packed: Tensor) -> Tensor:
-    """Unpack the bits of 4 bytes, from the lowest one on."""
+    """Unpack the bits of 4 bytes, the lowest bit first."""
     return _fields(packed, 1, 1)
 
 

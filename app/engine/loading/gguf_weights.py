@@ -156,7 +156,7 @@ def _activations(header: GgufHeader) -> dict[str, Any]:
 
 
 def read_tensor(tensor: GgufTensor, dtype: torch.dtype) -> Tensor:
-    """Read and dequantise a tensor, piece by piece. A large one gets the type `dtype`, others float32."""
+    """Read and dequantise a tensor, piece by piece. A large tensor gets the type `dtype`, a small one float32."""
     result = torch.empty(prod(tensor.shape), dtype=dtype if tensor.numbers > SMALL else torch.float32)
     kind = gguf.GGMLQuantizationType[tensor.stored]
     numbers, size = gguf.GGML_QUANT_SIZES[kind]
@@ -195,7 +195,7 @@ def packed_slices(
 
 
 def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:
-    """Return whether these tensors can stay packed: if all have one packable type, and only whole rows are
+    """Return whether these tensors can stay packed: all have the same packable type, and only whole rows are
     moved."""
     one_type = len({(part.stored, part.shape[1:]) for part in parts}) == 1
     return one_type and bool(kept_bits(parts[0].stored, parts[0].shape)) and set(changes) <= ROW_CHANGES

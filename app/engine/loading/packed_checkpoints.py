@@ -47,7 +47,7 @@ class StoredTensor:
 class QuantisedTensor:
     """A quantised weight [out, in], which is read when it is indexed or packed.
 
-    `stem` is the name of its layer, and `names` are those of all tensors."""
+    `stem` is the name of its layer; `names` are the names of all tensors."""
 
     stem: str
     form: CheckpointForm

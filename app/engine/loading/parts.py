@@ -46,8 +46,8 @@ def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listene
 def counting_weights(total: int, listen: Listener) -> Iterator[None]:
     """Report to `listen`, after each weight read inside the context, how many of `total` numbers have been read.
 
-    transformers reports no progress, but torch reports each parameter that a module gets. What `listen` raises ends
-    the reading."""
+    transformers reports no progress, but torch reports each parameter that a module gets. An exception that
+    `listen` raises ends the reading."""
     done = 0
 
     def given(_module: nn.Module, _name: str, parameter: nn.Parameter | None) -> None:
@@ -67,7 +67,7 @@ def counting_weights(total: int, listen: Listener) -> Iterator[None]:
 def counting_passes(
     model: nn.Module, listen: Listener, clock: Callable[[], float] = perf_counter
 ) -> Iterator[None]:
-    """Report a model's forward passes to `listen` from time to time. What it raises ends the context.
+    """Report a model's forward passes to `listen` from time to time. An exception that it raises ends the context.
 
     The number of passes is unknown, so the reported share approaches 1 without reaching it. On a GPU passes are
     short, and may be compiled, so they are not watched."""

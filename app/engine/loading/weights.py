@@ -67,7 +67,8 @@ def described_model(folder: ModelFolder, config: PreTrainedConfig) -> PreTrained
 
 @contextmanager
 def _building(folder: ModelFolder) -> Iterator[None]:
-    """Raise ModelBroken while a model is built if it gets more modules than any real one, or takes too long."""
+    """Raise ModelBroken while a model is built if it gets more modules than any real model has, or takes too
+    long."""
     count, end = 0, monotonic() + SECONDS
 
     def made(*_: object) -> None:
@@ -197,7 +198,7 @@ def _lazy_weights(
     keeps: bool,
 ) -> dict[str, Any]:
     """Return the weights of a GGUF file, or of quantised files that we read ourselves; {} if transformers reads
-    them. Removes the quantisation of the latter from `config`."""
+    them. For quantised files, the quantisation is removed from `config`."""
     shapes = described if described is not None else empty_model(config, dtype)
     if folder.gguf:
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine

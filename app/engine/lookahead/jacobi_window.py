@@ -49,7 +49,8 @@ class JacobiWindow:
         """The number of block rows to allow for the window: those that it feeds or whose logits it reads, whichever
         is more.
 
-        With N = 2 it reads one more than it feeds, because its only row begins with the current token."""
+        With N = 2 it reads the logits of one row more than it feeds, because its only row begins with the current
+        token."""
         return max(self.size, self.width)
 
     @property

@@ -100,7 +100,7 @@ UNKNOWN_VOCABULARY = 2**18
 
 
 class ModelStatistics:
-    """The statistics of one loaded model: see the module's docstring."""
+    """The statistics of one loaded model, which the module's docstring lists."""
 
     def __init__(
         self,

@@ -73,7 +73,7 @@ PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
 @dataclass(frozen=True, slots=True)
 class DraftedStep:
-    """What a step with a draft tree fed and committed. `reaches` are those of the tree's rows, best first."""
+    """What a step with a draft tree fed and committed. `reaches` are the reaches of the tree's rows, best first."""
 
     reaches: Sequence[float]
     window: JacobiWindow
@@ -179,7 +179,7 @@ class Tuner(DraftPlanner):
         self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan a plain step if drafts do not pay or one is due, else more rows than paid recently."""
+        """Plan a plain step if drafts do not pay or a plain step is due; else plan more rows than paid recently."""
         if self._plain_left is None:
             curve = self._curve
             if self._failures >= PATIENCE:

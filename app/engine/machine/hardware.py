@@ -1,6 +1,5 @@
-"""On which device and in which precision a model runs, and how far two ways to run it may differ.
-
-Every trial at load uses that tolerance.
+"""Chooses the device and the precision that a model runs with, and how far the results of two ways to run it may
+differ. Every trial at load uses this tolerance.
 """
 
 import os
@@ -201,7 +200,7 @@ def tolerance_of(model: PreTrainedModel) -> float:
 def is_close(found: Tensor, expected: Tensor, tolerance: float = 0.0) -> bool:
     """Return whether each row agrees up to rounding, by the root mean square of its differences.
 
-    A `tolerance` of 0.0 means that of the type. Single values are not compared, because among millions of logits
-    the largest error is more: two units in the last place of bfloat16."""
+    A `tolerance` of 0.0 stands for the type's own tolerance. Single values are not compared, because among millions
+    of logits the largest error is more: two units in the last place of bfloat16."""
     rows = (found.float() - expected.float()).square().mean(-1).sqrt()
     return bool(rows.max() / expected.float().std() < (tolerance or TOLERANCE[found.dtype]))

@@ -37,7 +37,7 @@ def is_out_of_memory(error: BaseException) -> bool:
     too."""
     if isinstance(error, MemoryError):
         return True
-    # Words are compared only in errors of the system and of torch: those of other types may quote a file.
+    # Words are compared only in errors of the system and of torch, because errors of other types may quote a file.
     is_ours = isinstance(error, RuntimeError | OSError | ImportError)
     return is_ours and any(words in str(error).lower() for words in WORDS)
 

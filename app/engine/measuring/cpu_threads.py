@@ -1,8 +1,8 @@
 """Chooses how many threads run a step on a CPU: all, or fewer while other programs keep the cores busy.
 
-Threads wait for each other at every product. While another program uses one of their cores, each wait lasts
-until the system gives the core back, and fewer threads are faster. Only a trial shows that: now and then a
-step is run twice, on another number of threads and on the chosen one.
+Threads wait for each other at every product. While another program uses one of their cores, each wait lasts until
+the system gives the core back, and fewer threads are faster. Only a trial shows that, so now and then a step is run
+twice, on another number of threads and on the chosen one.
 
 The text must not depend on the number of threads. So this is used for float32 without rounded activations,
 whose last digits depend on the rows of a step anyway, and for models that compute each row independently.
@@ -29,7 +29,7 @@ MARGIN = 0.9
 
 
 class ThreadChoice:
-    """Chooses a number of threads: `count` is the best one known, and `other` is tried when a trial is due."""
+    """Chooses a number of threads: `count` is the best known number, and `other` is tried when a trial is due."""
 
     def __init__(self, most: int) -> None:
         self.count = self._most = most
@@ -38,7 +38,7 @@ class ThreadChoice:
 
     @property
     def other(self) -> int:
-        """The next number to try: one less, half, twice as many and all, in turn. On a free machine none
+        """The next number to try: one less, half, twice as many and all, in turn. On an idle machine none of these
         takes much longer."""
         near = {self.count - 1, self.count // 2, min(2 * self.count, self._most), self._most}
         others = sorted(near - {0, self.count}, reverse=True)

@@ -54,7 +54,7 @@ def agree(one: Bits, other: Bits) -> bool:
 
 
 def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Buckets, ...]:
-    """Read the buckets in this order and group those with equal results.
+    """Read the buckets in this order, and group the buckets with equal results.
 
     A bucket whose reading is [] is left out."""
     bucket_sets: list[tuple[list[int], Bits]] = []

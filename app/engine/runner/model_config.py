@@ -15,7 +15,7 @@ from app.values.model import UNKNOWN_CONTEXT
 
 
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
-    """Return the shape of a model's attention; that of the largest heads if layers differ, as in Gemma 4."""
+    """Return the shape of a model's attention; the shape of the largest heads if layers differ, as in Gemma 4."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
     largest = max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
     windows = tuple(sorted(set(attention_windows(config)))) or (0,)
@@ -81,7 +81,7 @@ class Rotary:
 
 
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
-    """Return the rotary table that the config describes; the one with the smallest switch if layers differ."""
+    """Return the rotary table that the config describes; the table with the smallest switch if layers differ."""
     parameters = getattr(config, "rope_parameters", None) or {}
     one_set = "rope_type" in parameters  # otherwise there is a set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]

@@ -53,8 +53,9 @@ class Grammars:
         reply: ReplyFormat = NO_THOUGHT,
         is_open: bool = False,
     ) -> "GrammarMask":
-        """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun`
-        reply. If the format of the `reply` has a thought, one may come first; it must if the prompt's is open.
+        """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun` reply.
+        If the format of the `reply` has thoughts, a thought may come first; it must come first if the prompt has
+        opened it.
 
         Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)

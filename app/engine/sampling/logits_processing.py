@@ -29,7 +29,7 @@ Process = Callable[[Tensor, Sequence[int]], Tensor]
 """(logits [vocab] in float32, every token before them) -> logits [vocab]."""
 
 FEW = 16
-"""Up to this many differing tokens, counts are updated, not uploaded: each costs one or two kernels."""
+"""Up to this many differing tokens, counts are updated instead of uploaded; each token costs one or two kernels."""
 ROOM = 1024
 """Tokens that may be added after an upload before the next upload is needed."""
 

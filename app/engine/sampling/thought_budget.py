@@ -1,4 +1,4 @@
-"""Ends a thought after a number of tokens: the tokens that close it are the only ones that may come next.
+"""Ends a thought after a number of tokens, by allowing only the tokens that close it.
 
 What is forced depends only on the tokens of the reply before it, so verification forces the same tokens with
 lookahead on and off. With a budget of 3 tokens, and a closing of two:

@@ -217,7 +217,8 @@ class Session:
     def _forgetting_on_error(self) -> Iterator[None]:
         """Forget the cache if the model fails, because the cache may hold half of a step.
 
-        After a BadOption, such as one for a wrong grammar, it is kept: that step has committed nothing."""
+        The cache is kept after a BadOption, such as that of a wrong grammar, because that step has committed
+        nothing."""
         try:
             yield
         except BadOption:

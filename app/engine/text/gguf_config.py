@@ -139,7 +139,7 @@ def _model_type(header: GgufHeader, usual: str) -> str:
 
 
 def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    """Return the values that are only renamed; the largest one if a value differs by layer."""
+    """Return the values that are only renamed; if a value differs by layer, the largest one."""
     values: dict[str, Any] = {}
     for key, names in KEYS.items():
         found = header.value(key)

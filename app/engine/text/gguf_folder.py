@@ -48,7 +48,7 @@ ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 def unpacked(
     folder: ModelFolder, cache: Path | None, progress: Progress = lambda *_: None
 ) -> Iterator[ModelFolder]:
-    """Yield the model as a folder; a GGUF file's is written first, into the cache if there is one."""
+    """Yield the model as a folder. For a GGUF file, a folder is written first, into the cache if there is one."""
     if not folder.path.is_file():
         yield folder
     elif cache:
@@ -97,7 +97,7 @@ def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder
 
 
 def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
-    # checked here, too, because its message says what to do
+    # checked here first, because its message says what to do
     check_vocabulary(_header(folder).values, folder.name, assets_dir())
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_tokenizer", environment=ENVIRONMENT) as process:

@@ -34,12 +34,12 @@ from app.values.dataclass_json import parse_json
 from app.values.messages import Message, Prompt, Request, TokenIds, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
-"""Far more characters than a token has on average: a text that exceeds this many per token of context is cut
-before it is tokenised."""
+"""Far more characters than a token has on average. A text with more than this many for each token of the context is
+truncated before it is tokenised."""
 NO_ANSWER = "…"
 """The text in place of a missing answer, because some templates refuse an empty one."""
 REMEMBERED = 4
-"""Prompts whose ids are cached: the lanes of a race and the questions about a reply share their prompt."""
+"""Prompts whose ids are cached, because the lanes of a race and the questions about a reply share their prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]
 """(template, chat, special tokens, whether contents are lists of parts) -> the filled template. Raises
 SandboxRefusal."""

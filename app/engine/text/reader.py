@@ -82,9 +82,9 @@ Count = Callable[[str], int]
 """(text) -> how many tokens it has."""
 
 PARTS = 8192
-"""Parts whose counts are cached: a long chat has two or three for each of its messages."""
+"""Parts whose counts are cached; a long chat has two or three parts for each of its messages."""
 TRIED = 8
-"""Number of special tokens tried from each end of the list: many models have hundreds of the same kind."""
+"""Number of special tokens tried from each end of the list, because many models have hundreds of the same kind."""
 
 
 def in_parts(whole: Count, borders: Sequence[str]) -> Count:

@@ -19,7 +19,8 @@ from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
-"""Tokens after which an incomplete character is returned: the model wrote bytes that are not a character."""
+"""Tokens after which an incomplete character is returned, because the model has written bytes that are not a
+character."""
 
 
 Decode = Callable[[list[int]], str]

@@ -298,7 +298,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a Rust library's panic as RuntimeError: a PanicException is a BaseException and ends a thread."""
+    """Raise a Rust library's panic as RuntimeError, because a PanicException is a BaseException and would end a
+    thread."""
     try:
         yield
     except Exception:

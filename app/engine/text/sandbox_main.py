@@ -43,7 +43,8 @@ SMALL_STACK = 2**19
 TRIED_STEPS = 32
 """Bytes that a trial writes under a grammar."""
 WHITESPACE = "[ \\n]?"
-"""The white space allowed between the parts of a JSON text: a small model might write spaces without end."""
+"""The white space allowed between the parts of a JSON text, because a small model might write spaces without
+end."""
 SAMPLES = (
     "Hello, world!  It is the 3rd of May 2024: don't worry\n\n\tx = f(y) # 1,234.5",
     "\u4f60\u597d \u043c\u0438\u0440 \U0001f600 e\u0301 <|im_start|> </s> [INST]",
