@@ -89,9 +89,15 @@ def parse_fault(output: str) -> str:
     return lines[0][:200].rstrip(".") if lines and not any(parse_listed(output)) else ""
 
 
-def _nvidia_smi(seconds: float) -> str:
+def driver_version(seconds: float = SECONDS) -> str:
+    """Return the version of the NVIDIA driver, such as "580.95.05"; the CUDA that it runs if nvidia-smi fails."""
+    listed = re.findall(r"^[0-9]+(?:\.[0-9]+)+$", _nvidia_smi(seconds, "driver_version"), re.MULTILINE)
+    return listed[0] if listed else "CUDA {}.{}".format(*cuda_driver().version)
+
+
+def _nvidia_smi(seconds: float, fields: str = FIELDS) -> str:
     # If one of several GPUs does not answer, nvidia-smi fails, but lists the other GPUs.
-    return output_of("nvidia-smi", f"--query-gpu={FIELDS}", "--format=csv,noheader,nounits", seconds=seconds)
+    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", seconds=seconds)
 
 
 def parse_listed(output: str) -> Iterator[ListedGpu]:

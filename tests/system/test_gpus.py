@@ -17,6 +17,7 @@ from app.system.gpus import (
     cuda_driver,
     cuda_of_torch,
     driver_fault,
+    driver_version,
     gpu_memories,
     gpu_name,
     listed_gpus,
@@ -196,7 +197,8 @@ def test_the_cuda_of_torch_is_read_from_its_files(tmp_path: Path) -> None:
 def test_the_driver_is_asked_in_a_process_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The real programs, with a library and a tool that tell of two GPUs."""
     tool = tmp_path / "nvidia-smi"
-    tool.write_text(f"#!/bin/sh\ncat <<'END'\n{BOTH}END\nexit 1\n", encoding="utf-8")
+    version = 'case "$*" in *driver_version*) echo 580.95.05; echo 580.95.05; exit;; esac'
+    tool.write_text(f"#!/bin/sh\n{version}\ncat <<'END'\n{BOTH}END\nexit 1\n", encoding="utf-8")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
     for name, value in fake_cuda.build(tmp_path / "cuda", (FAST, SPARK)).items():
@@ -212,7 +214,10 @@ def test_the_driver_is_asked_in_a_process_of_its_own(tmp_path: Path, monkeypatch
         fake_cuda.build(tmp_path / "cuda", (), 12080, fault=100)
         cuda_driver.cache_clear()
         assert cuda_driver() == CudaDriver((12, 8), ())
+        assert driver_version() == "580.95.05"
         assert [one.name for one in listed_gpus()] == [DISPLAY.name, FAST.name] and driver_fault() == ""
+        tool.write_text("#!/bin/sh\necho Failed to initialize NVML; exit 18\n", encoding="utf-8")
+        assert driver_version() == "CUDA 12.8" and driver_fault() == "Failed to initialize NVML"
     finally:
         cuda_driver.cache_clear()
 

@@ -10,6 +10,8 @@ import logging
 import platform
 from collections.abc import Callable
 from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +22,7 @@ from transformers import PreTrainedModel
 from app import __version__
 from app.engine.cpu_kernels import SOURCE
 from app.system.files import write_file
+from app.system.gpus import driver_version
 from app.values.dataclass_json import parse_json
 from app.values.messages import ModelInfo
 
@@ -46,9 +49,28 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
         **({"steps": "graphs"} if info.graphs else {}),
         **({"offloaded": f"{info.offloaded / 2**30:.0f} GiB"} if info.offloaded else {}),
         **({"devices": f"{len(info.devices)} with a share each"} if info.devices else {}),
-        "kernels": _digest(*SOURCE.texts()),
+        **_of_kernels(model.device),
         "libraries": f"foresight {__version__} torch {torch.__version__} transformers {transformers.__version__}",
     }
+
+
+def _of_kernels(device: torch.device) -> CacheKey:
+    """Describe the kernels that were measured: a CPU's C files, or a GPU's Triton, its compiler and the driver."""
+    if device.type != "cuda":
+        return {"kernels": _digest(*SOURCE.texts())}
+    try:
+        compiler = version("triton")
+    except PackageNotFoundError:  # on Windows the package has another name
+        compiler = version("triton-windows") if find_spec("triton") else ""
+    sources = (file.read_text("utf-8") for file in triton_sources())
+    return {"kernels": _digest(*sources), "compiler": f"triton {compiler}", "driver": driver_version()}
+
+
+def triton_sources() -> list[Path]:
+    """Return the files with our Triton kernels and with the code that launches them."""
+    engine = Path(__file__).parents[1]
+    names = ("attention/*kernels.py", "*/*triton*.py", "layers/packed_weight*.py", "layers/fused_modules.py")
+    return sorted({file for name in names for file in engine.glob(name)})
 
 
 def _device_name(device: torch.device) -> str:

@@ -2,17 +2,20 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 import torch
-from transformers import LlamaForCausalLM
+from transformers import LlamaForCausalLM, PreTrainedModel
 
+from app.engine.measuring import measurement_cache
 from app.engine.measuring.measurement_cache import MeasurementCache, cache_key_of
 from app.values.messages import ModelInfo
 from tests.engine.tiny import tiny_config
 
 SUBJECT = {"model": "demo", "dtype": "bfloat16", "device": "a processor"}
+CARD = torch.device("cuda")
 NOTE = {"widths": [1, 16, 32], "text": "found something"}
 INFO = ModelInfo("demo", "", "main", "LlamaForCausalLM", 1000, 256, "bfloat16", "cpu")
 
@@ -110,3 +113,35 @@ def test_another_number_of_threads_is_another_subject() -> None:
         assert cache_key_of(model, INFO) != before
     finally:
         torch.set_num_threads(threads)
+
+
+def test_a_gpus_measurements_belong_to_its_kernels_their_compiler_and_the_driver(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("triton", reason="triton is not installed")
+    source = tmp_path / "kernel.py"
+    versions = {"triton": "3.6.0", "driver": "580.95.05"}
+    monkeypatch.setattr(measurement_cache, "driver_version", lambda: versions["driver"])
+    monkeypatch.setattr(measurement_cache, "version", lambda name: versions[name])
+    monkeypatch.setattr(measurement_cache, "triton_sources", lambda: [source])
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda _device: "a card")
+
+    def key() -> dict[str, str]:
+        model = cast(PreTrainedModel, SimpleNamespace(device=CARD, config=tiny_config(), modules=lambda: ()))
+        return cache_key_of(model, INFO)
+
+    source.write_text("the first", encoding="utf-8")
+    keys = [key()]
+    source.write_text("the second", encoding="utf-8")
+    keys.append(key())
+    for name in versions:
+        versions[name] = "another"
+        keys.append(key())
+    assert len({tuple(one.items()) for one in keys}) == 4
+    assert keys[0] | {"kernels": ""} == keys[1] | {"kernels": ""}
+
+
+def test_the_kernels_of_a_gpu_are_all_files_that_import_triton() -> None:
+    folder = Path(measurement_cache.__file__).parents[1]
+    importing = {file for file in folder.rglob("*.py") if "import triton" in file.read_text("utf-8")}
+    assert importing <= set(measurement_cache.triton_sources())
