@@ -76,7 +76,7 @@ class Recorder(AcceptanceEstimator):
 
 
 Observed = list[tuple[int, bool]]
-"""The cell of each candidate, and whether the guess was right."""
+"""The estimator's cell of each candidate (its pair of codes), and whether the guess was right."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ from typing import Any, Final, Literal
 Method = Literal["gptq", "awq", "compressed-tensors"]
 COMPRESSED: Final = "compressed-tensors"
 GPTQ_BITS = (2, 4, 8)
-"""The bits of GPTQ's numbers that are read. Numbers of 3 bits are stored across the borders of 32-bit words."""
+"""The sizes in bits of GPTQ's numbers that can be read. Numbers of 3 bits cannot, because they are stored across
+the borders of 32-bit words."""
 PACKED_LEAVES = ("qweight", "weight_packed")
 """The last parts of the names of tensors with several numbers in a word of 32 bits."""
 SIDES = (

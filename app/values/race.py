@@ -148,7 +148,7 @@ class LaneRun:
         return self.statistics.tokens_per_step < ONE_TOKEN
 
     def tokens_at(self, seconds: float) -> int:
-        """Returns how many tokens were written at this time of the run's own clock."""
+        """Return how many tokens were written at this time of the run's own clock."""
         return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
 
     def around(self, index: int) -> tuple[str, str, str]:

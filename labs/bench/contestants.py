@@ -5,7 +5,7 @@ The same is counted for all. The first forward pass, which reads the prompt, is 
 time. Then tokens, forward passes and seconds are counted up to the last token:
 
     ours            the engine's own statistics of a reply, as `bench` shows them
-    transformers    a streamer stamps the time of each pass' tokens, a hook on the model counts the passes
+    transformers    a streamer records the time of each pass's tokens, a hook on the model counts the passes
 
 transformers gets what it runs best with: sdpa, inference mode, the same weights, dtype, threads and prompt ids,
 an attention mask, and a generation config without the extra work of processors that this comparison does not need.
@@ -98,7 +98,8 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
     read: Any = AutoModelForCausalLM.from_pretrained
     dtype = getattr(torch, loaded.info.dtype)
     model = read(path, dtype=dtype, attn_implementation="sdpa", local_files_only=True)
-    # Otherwise generate takes settings that are not made here from the model's own file, such as top-k 50.
+    # Otherwise generate reads the settings that are not made here from the model's own file, which may have
+    # a top-k of 50.
     model.generation_config = _make_config()
     return model.requires_grad_(False).train(False).to(loaded.info.device)
 

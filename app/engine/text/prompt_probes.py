@@ -179,7 +179,8 @@ def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, d
 
 
 def _spoken(shown: Shown) -> dict[str, ThinkingMode]:
-    """Return the thinking levels that words in the system prompt choose, by the system prompt.
+    """Return the thinking levels that words in the system prompt choose, each by the prompt that is rendered with
+    its word.
 
     They count if the words change the end of the prompt, or if the template's own system prompt has them."""
     end, usual = _end(shown(_message("system", SYSTEM), _user(USER))), shown(_user(USER))

@@ -19,8 +19,8 @@ from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
-"""Tokens after which an incomplete character is returned, because the model has written bytes that are not a
-character."""
+"""Number of tokens after which an incomplete character is returned, because their bytes are not a character at
+all."""
 
 
 Decode = Callable[[list[int]], str]

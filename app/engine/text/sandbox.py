@@ -30,7 +30,7 @@ seconds, a chat is filled in hundredths of a second, and 20,000 rules of a gramm
 LONGEST_GRAMMAR = 500_000
 """The limit of a grammar's source in bytes, equal to llguidance's limit of nodes."""
 KEPT_VERDICTS = 1_000
-"""Grammars whose verdicts are cached."""
+"""Number of grammars whose verdicts are cached."""
 IMPORTING = 60.0
 """The time limit in seconds for the imports of the process."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
