@@ -4,8 +4,8 @@
 
 A small model in the folder writes stories. A hybrid (three gated delta nets to one full attention) and a
 transformer are trained on them for the same number of steps, until they have taken `--minutes` together. Both then
-continue stories that they have not seen, greedily, with the same number of rows in each step. At last steps of the
-hybrid are timed: a tree with our cache against a chain with transformers' cache and a copy of the state.
+continue stories that they have not seen, greedily, with the same number of rows in each step. At the end, steps of
+the hybrid are timed: a tree with our cache against a chain with transformers' cache and a copy of the state.
 """
 
 import argparse

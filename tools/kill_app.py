@@ -12,7 +12,8 @@ from tests.support.app_kills import ARGUMENTS, MOST_KILLS, Kill, Killer, downloa
 
 
 def main() -> None:
-    """Kill until `--times` kills have hit a reply and a download; print a line for each kill, and the totals."""
+    """Kill the app until `--times` kills have each hit both a reply and the download; print a line for each kill,
+    and the totals. Gives up after MOST_KILLS times as many kills."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -1,9 +1,9 @@
 """Opens and closes many pages, and measures what remains of them: `python -m tools.page_soak --reloads 200`.
 
-The real app with the demo model, and a real Chromium: one tab reloaded again and again, many tabs at once, tabs
-that are killed, a browser that sleeps (SIGSTOP), pages coming and going for minutes. Only the requested parts are
-run. Before and after each part it measures the app at rest: threads, open files, memory, and its processor time in
-percent of a core. After each part a new page must answer a question.
+It runs the real app with the demo model, and a real Chromium: one tab is reloaded again and again, many tabs are
+open at once, tabs are killed, the browser sleeps (SIGSTOP), and pages come and go for minutes. Only the requested
+parts are run. Before and after each part it measures the app at rest: threads, open files, memory, and its
+processor time in percent of a core. After each part a new page must answer a question.
 
 Events are counted independently: pages by the server's log of requests, killed tabs by Chromium's own reports,
 questions by the database, stopped processes by /proc. If these counts differ from what was done, the exit code is

@@ -264,11 +264,11 @@ class ModelInfo:
     weights are not quantised (`quantised`).
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
-    quantised. `kept_bits` is how many bits a number takes whose matrix stays packed as in its file, 0 if none does.
-    `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own checkpoint
-    drafts. `offloaded` is the number of bytes of weights that stay in main memory and are copied to the GPU in each
-    step. `server` is the address of the server that runs it, "" if it is loaded here; little more than the name of
-    a server's model is known. `devices` are the devices that share each step if there are several.
+    quantised. `kept_bits` is how many bits a number takes in the matrices that stay packed as in their file, 0 if
+    there are none. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
+    checkpoint drafts. `offloaded` is the number of bytes of weights that stay in main memory and are copied to the
+    GPU in each step. `server` is the address of the server that runs it, "" if it is loaded here; little more than
+    the name of a server's model is known. `devices` are the devices that share each step if there are several.
     """
 
     name: str

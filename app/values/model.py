@@ -212,9 +212,9 @@ class DraftModels:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A recommended model. `size` is its download in bytes, `context` is in tokens, `is_first` if it is good to
-    begin with, `wng` are the recommended W, N and G of lookahead. `source` is the public page that names the model,
-    read on the day `checked`."""
+    """A recommended model. `size` is its download in bytes, `context` is in tokens, `is_first` says whether it is
+    good to begin with, and `wng` are the recommended W, N and G of lookahead. `source` is the public page that
+    names the model, read on the day `checked`."""
 
     repo: str
     family: str

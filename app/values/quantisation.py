@@ -7,8 +7,8 @@ offset, in the precision of the activations. In half precision these take 2 byte
     int4    a scale and an offset for each 32 numbers       32 numbers take 16 + 2 + 2 bytes
 
 Linears and the embedding are quantised; norms, position embeddings and experts are not. Embedding and head have 8
-bits, in int4 as well: no later layer could correct the head's errors, and if tied, they share one table. Rows that
-cannot be divided into groups of 32 have 8 bits, too.
+bits, in int4 as well, because no later layer could correct the head's errors, and a tied head shares the
+embedding's table. Rows that cannot be divided into groups of 32 have 8 bits, too.
 """
 
 from collections.abc import Mapping

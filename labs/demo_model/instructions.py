@@ -28,7 +28,7 @@ def instructions(data: Path) -> Iterator[Conversation]:
 
 
 def small_talk(data: Path) -> Iterator[Conversation]:
-    """Yield the corpus' conversations, cut to the first question and its answer."""
+    """Yield the corpus's conversations, cut to the first question and its answer."""
     with tarfile.open(data / "chatterbot" / "english.tar.gz") as archive:
         for _, text in texts_in(archive, (".yml", ".yaml")):
             for lines in _finished_lists(text):

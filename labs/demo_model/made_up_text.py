@@ -114,7 +114,7 @@ class TextMaker:
         return text[0].upper() + text[1:] + rng.choice("....!?")
 
     def any_word(self) -> str:
-        """Draw mostly a real word; or a made-up one, a number, or something that occurs in technical texts."""
+        """Draw a word: mostly a real word, sometimes a made-up word, a number or a symbol of technical texts."""
         chance = self.rng.random()
         if chance < 0.62:
             return self.rng.choice(self._words)

@@ -1,4 +1,4 @@
-"""Write the demo model's training text, one conversation per line. The same seed gives the same file."""
+"""Writes the demo model's training text, one conversation per line. The same seed gives the same file."""
 
 import json
 import random

@@ -1,4 +1,4 @@
-"""Train the byte-level BPE tokenizer on the conversations, and encode them into one array of token ids."""
+"""Trains the byte-level BPE tokenizer on the conversations, and encodes them into one array of token ids."""
 
 import json
 from argparse import ArgumentParser

@@ -1,4 +1,4 @@
-"""Train the demo model for a given time: Muon for the matrices, AdamW for the rest, bfloat16 autocast."""
+"""Trains the demo model for a given time: Muon for the matrices, AdamW for the rest, bfloat16 autocast."""
 
 from argparse import ArgumentParser
 from collections.abc import Callable

@@ -54,7 +54,8 @@ class Attention:
     """A backend. With `batch_invariant`, a row's result is bitwise identical whatever is computed with it.
 
     `batch_invariant` is used only if a step in a long chat takes at most `same_text_limit` times as long with
-    it. A limit of 0 means that the device has no batch-invariant attention: an Apple GPU has no float64."""
+    it. A limit of 0 means that the device has no batch-invariant attention, such as an Apple GPU, which has no
+    float64."""
 
     name: AttentionName
     attend: Attend

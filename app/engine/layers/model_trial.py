@@ -142,7 +142,8 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Return ordinary tokens: after control tokens, the first in many vocabularies, rounding grows."""
+    """Return the tokens at these tenths of the vocabulary. The first tokens of many vocabularies are control
+    tokens, after which rounding errors grow, so they are avoided."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 

@@ -142,7 +142,8 @@ def pack_for_cpu(shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPacked
 
 
 def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, bool]:
-    """Return the groups in a row, how many of them share a scale, and whether half a group has a factor."""
+    """Return how many groups a row has, how many of them share a scale, and whether half a group has its own
+    factor."""
     groups = -(-shape[1] // GROUP)
     factors = parts.get("factors", parts.get("offset_factors"))
     return groups, groups // parts["scale"].shape[1], factors is not None and factors.shape[1] > groups

@@ -1,12 +1,12 @@
 """A packed weight on a GPU, and our own kernels that multiply by it. Needs triton.
 
-Numbers of up to 4 bits share a byte with another one; larger numbers have a byte each. The weight is stored in
-tiles, in the order in which they are read. A program computes WIDTH columns of the product from some groups of the
-weight: it widens the numbers in registers to the type of the states, in which they are exact; multiplies 16 of them
-at a time on the matrix unit; and scales each sum in float32. So no weight is rounded, and a row's sum is added in
-an order that does not depend on the other rows. Several programs share the groups of a tile, so that even a small
-weight is read by the whole GPU. The last of them to finish adds up their sums; for more rows, whose sums are
-longer, a second kernel does.
+Two numbers of up to 4 bits share a byte; larger numbers have a byte each. The weight is stored in tiles, in the
+order in which they are read. A program computes WIDTH columns of the product from some groups of the weight: it
+widens the numbers in registers to the type of the states, in which they are exact; multiplies 16 of them at a time
+on the matrix unit; and scales each sum in float32. So no weight is rounded, and a row's sum is added in an order
+that does not depend on the other rows. Several programs share the groups of a tile, so that even a small weight is
+read by the whole GPU. The last of them to finish adds up their sums; for more rows, whose sums are longer, a second
+kernel adds them up.
 """
 
 from collections.abc import Iterable, Sequence
@@ -387,7 +387,8 @@ class GpuPackedWeight:
         return tuple((name, part.dtype, part.shape[1:]) for name, part in sorted(self.parts.items()))
 
     def _tensors(self) -> list[Tensor]:
-        """Return the parts in the order of the kernels' arguments; one that is missing is never read."""
+        """Return the parts in the order of the kernels' arguments; the argument for a missing part is never
+        read."""
         numbers = self.parts["numbers"]
         names = ("scale", "factors", "offset", "offset_factors", "table")
         return [numbers, *(self.parts.get(name, numbers) for name in names)]

@@ -23,8 +23,8 @@ SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
 copy."""
 
 _ROWS = 16
-"""The row count for which the block layout is chosen. The layout works for every count, but one for a single row
-would be slow for more."""
+"""The row count for which the block layout is chosen. The layout works for every count, but a layout that is chosen
+for a single row would be slow for more rows."""
 
 _TIED_SHARE = 1 / 3
 """A head that shares the embedding's weight gets a packed copy if the model grows by at most this share."""

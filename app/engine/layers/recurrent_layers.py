@@ -248,7 +248,7 @@ def _tree_forward(forward: FunctionType, dt_limit: tuple[float, float]) -> Funct
 def read_trees(model: PreTrainedModel) -> None:
     """Let the model's recurrent layers read trees if their cache is a `BlockCache`.
 
-    A trial must show whether they read them right; a recurrence without a function here raises an error."""
+    A trial must show whether the layers read trees right; a recurrence without a function here raises an error."""
     for path, module in list(model.named_modules()):
         if not _MARKS.isdisjoint(_names(module)):
             model.set_submodule(path, RecurrentMixer(module))

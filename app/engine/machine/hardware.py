@@ -21,7 +21,7 @@ NO_GPU = "No CUDA device is available here"
 FITTING = "install a CUDA build of torch that fits"
 INDEX = "https://download.pytorch.org/whl"
 CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" --index-url {INDEX}/cu130'
-"""Advice to install torch with CUDA, from PyTorch's own index: PyPI has it only for Linux."""
+"""Advice to install torch with CUDA from PyTorch's own index, because PyPI has it only for Linux."""
 OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
 WORKING_DRIVER = "restart the machine, or install the NVIDIA driver again"
 VISIBLE = "CUDA_VISIBLE_DEVICES"

@@ -41,8 +41,8 @@ from app.engine.runner.sequential_runner import SequentialRunner
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 2, 4, 8, 16, 32, 64)
 SLOW, SLOW_ON_CPU = 0.1, 0.01
-"""If a step of one row takes longer than this many seconds, only those in FEW_BUCKETS are measured. The limit is
-lower on a CPU, because blocks of many rows take many times as long there."""
+"""If a step of one row takes longer than this many seconds, only the row counts in FEW_BUCKETS are measured. The
+limit is lower on a CPU, because blocks of many rows take many times as long there."""
 PREFIX = 24
 """Number of tokens before every measured block."""
 CONTEXT = 1024
@@ -102,7 +102,7 @@ class StepTimer:
         one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
         is_few = is_free_on_cpu or one_row > (SLOW_ON_CPU if on_cpu else SLOW)
         wanted = self.runner.buckets or MEASURED_BUCKETS
-        if is_few:  # of the recorded buckets, because blocks are padded to these
+        if is_few:  # only recorded buckets, because blocks are padded to these
             wanted = tuple(rows for rows in wanted if rows in FEW_BUCKETS)
         most = min(len(self.text) - PREFIX, self.runner.max_rows)
         return tuple(bucket for bucket in wanted if bucket <= most)

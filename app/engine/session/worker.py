@@ -57,7 +57,7 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes of address space that importing torch and its dependencies takes (981 MB on Linux without CUDA, more with
 it). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
 KEPT_FORMATS = 16
-"""Formats of chat templates that are cached."""
+"""Number of chat templates whose formats are cached."""
 UNLOADED = "No model is loaded: the next message loads it again."
 CANCELLED = "Loading was cancelled."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
@@ -115,7 +115,7 @@ class Engine:
         self._thread.start()
 
     def submit(self, request: Request | TokenisedRequest, reply: EventSink) -> None:
-        """Queue a request once it is tokenised; its events go to `reply`, at last Finished or Failed."""
+        """Queue a request once it is tokenised; its events go to `reply` and end with Finished or Failed."""
         if isinstance(request, TokenisedRequest):
             self._put(ReplyJob(request, reply))
             return

@@ -36,7 +36,7 @@ SECONDS = 300.0
 """The time limit of the child process: enough to import libraries and read a large vocabulary on a slow machine.
 It usually takes a few seconds."""
 KEPT = 20
-"""Folders that the cache keeps; the oldest are removed first."""
+"""Number of folders that the cache keeps; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """The name of a folder in the cache."""
 FORM = "5"

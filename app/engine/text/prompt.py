@@ -39,7 +39,8 @@ truncated before it is tokenised."""
 NO_ANSWER = "…"
 """The text in place of a missing answer, because some templates refuse an empty one."""
 REMEMBERED = 4
-"""Prompts whose ids are cached, because the lanes of a race and the questions about a reply share their prompt."""
+"""Number of prompts whose ids are cached, because the lanes of a race and the questions about a reply share their
+prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]
 """(template, chat, special tokens, whether contents are lists of parts) -> the filled template. Raises
 SandboxRefusal."""

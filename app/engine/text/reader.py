@@ -30,7 +30,7 @@ Chat = tuple[Message, ...]
 FAR = 2
 """A chat that surely has more than this many times the context's tokens is estimated, not tokenised."""
 REMEMBERED = 256
-"""Chats whose counts are cached, because a page asks for the same chats again and again."""
+"""Number of chats whose counts are cached, because a page asks for the same chats again and again."""
 
 
 class CachedTokenReader:
@@ -82,7 +82,7 @@ Count = Callable[[str], int]
 """(text) -> how many tokens it has."""
 
 PARTS = 8192
-"""Parts whose counts are cached; a long chat has two or three parts for each of its messages."""
+"""Number of parts whose counts are cached; a long chat has two or three parts for each of its messages."""
 TRIED = 8
 """Number of special tokens tried from each end of the list, because many models have hundreds of the same kind."""
 
