@@ -280,7 +280,7 @@ KINDS = {
         enter (one|its id)
         leave it out
         HF_HUB_OFFLINE
-        allow downloads
+        [Tt]urn Offline off under
         cancel
         again later
         few minutes

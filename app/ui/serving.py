@@ -1,4 +1,4 @@
-"""Serves the page: Gradio's environment, a listening socket, the guard around everything, a server thread."""
+"""Serves the page: prepares Gradio's environment, opens a socket, and runs the guarded app on a server thread."""
 
 import gc
 import os
@@ -87,7 +87,7 @@ def serve(
         ws_max_size=LARGEST_MESSAGE,
         ws_ping_interval=PING_SECONDS,
         ws_ping_timeout=PING_SECONDS,
-        ws_per_message_deflate=False,  # nothing leaves this machine
+        ws_per_message_deflate=False,  # compressing pays off only over a network
     )
     running = Running(server, endpoint, port)
     if open_browser:

@@ -347,7 +347,7 @@ class Downloads:
                 entry.handle(message, self._clock())
 
     def _save(self, entry: DownloadEntry, message: DownloadMessage) -> None:
-        """Save what the next run lists, before the page shows the message."""
+        """Save or delete the download's JSON file as the message requires, before the page shows the message."""
         is_unknown = (
             isinstance(message, DownloadFailed) and message.kind == ModelNotFound.__name__ and not entry.plan
         )
@@ -356,7 +356,7 @@ class Downloads:
         elif isinstance(message, DownloadPlanned):
             self._files.save(entry.wanted, message.plan)
         elif isinstance(message, DownloadFailed) and entry.goal == "run":
-            with suppress(SettingsNotSaved):  # on a full disk, its own reason matters more
+            with suppress(SettingsNotSaved):  # if the disk is full, the reason of the failure matters more
                 self._files.save(entry.wanted, entry.plan, message)
 
     def _finish(self, entry: DownloadEntry) -> None:

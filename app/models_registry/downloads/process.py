@@ -1,4 +1,4 @@
-"""The app's side of a download in a process of its own: a request goes in, messages come out.
+"""The app's side of a download in a separate process: sends a request to it and reads its messages.
 
 Killing the process ends its traffic at once. All downloaded bytes are in partial files.
 """
@@ -55,7 +55,7 @@ class DownloadProgress:
 
 @dataclass(frozen=True, slots=True)
 class DownloadFinished:
-    """The message that all files are downloaded and checked: has the model's folder, or the path of a GGUF file."""
+    """The message that all files are downloaded and checked. `folder` is the model's folder, or its GGUF file."""
 
     folder: Path
 

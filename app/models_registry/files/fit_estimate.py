@@ -94,7 +94,7 @@ class Estimator:
         return precision if found == "none" else found
 
     def kept_bits(self, precision: Precision) -> float:
-        """Return the bits of a weight that stays packed at this precision of activations; 0.0 if none does."""
+        """Return the mean bits of the weights that stay packed at this precision of activations; 0.0 if few do."""
         is_on_gpu = self.device != RAM and self.has_triton and precision in NUMBER_BYTES
         if not (is_on_gpu or (self.device == RAM and self.keeps and precision == "float32")):
             return 0.0

@@ -1,4 +1,5 @@
-"""Which files make up a model, and whether they are complete. They are checked without torch or loading weights.
+"""Lists the files that make up a model, and checks without torch, and without loading weights, that none is
+missing.
 
 A safetensors file begins with a list of its tensors, so an incomplete file is recognised at once:
 
@@ -28,7 +29,7 @@ from app.values.model import CONFIG, LONGEST_CONFIG
 MAX_SHARDS = 1_900
 """Maximum number of a model's weight files."""
 POOLING = "1_Pooling/config.json"
-"""The file by which a sentence-embedding model pools its vectors. No other needed file is in a subfolder."""
+"""The file that says how a sentence-embedding model pools its vectors. No other needed file is in a subfolder."""
 MERGES = "merges.txt"
 VOCABULARY = "vocab.json"
 """This file and MERGES together are a tokenizer."""

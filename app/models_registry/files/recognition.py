@@ -146,7 +146,7 @@ def refuse_embedder(files: Iterable[str], name: str) -> None:
     """Raise ModelBroken for a sentence-embedding model: it can be downloaded, but not chatted with."""
     if MODULES in files:
         raise ModelBroken(
-            f"{name} is an embedding model, which writes no text: it can search documents (see Settings). Choose "
+            f"{name} is an embedding model, which writes no text: it can only be used to search documents. Choose "
             "another model to chat with."
         )
 

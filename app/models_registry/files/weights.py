@@ -34,8 +34,8 @@ RECURRENT = re.compile(
     r"\.x_proj|\.dt_proj|ssm_x\.|ssm_dt\.weight|time_mix|rg_lru|forget_gate|f_a_proj|ssm_f_a|sconv|conv_qk"
 )
 EXPERTS = re.compile(r"expert|_exps")
-"""Parts of the names of tensors in recurrent layers that read the weights of their Linears directly, and of
-experts, which transformers stacks in one tensor."""
+"""RECURRENT matches the names of tensors in recurrent layers that read the weights of their Linears directly, and
+EXPERTS the names of experts, which transformers stacks in one tensor."""
 EMBEDDINGS = ".embed_tokens.weight"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
@@ -81,7 +81,8 @@ class Weights:
         )
 
     def of_text(self, config: ModelConfig) -> "Weights":
-        """Return the weights that are read of a model with other parts: its decoder's and its head's."""
+        """Return the weights with their unpacked shapes. If the model has other parts, too, only decoder and
+        head."""
         if config.form:
             return self._unpacked(config.form).of_text(replace(config, form=None))
         embedding = (config.vocabulary, config.hidden)

@@ -102,7 +102,7 @@ class RemoteFile:
 
     def __post_init__(self) -> None:
         if self.name != POOLING and not FILE_NAME.fullmatch(self.name):
-            raise ValueError(f"a file must have a plain name, and “{self.name}” is none")
+            raise ValueError(f"a file must have a plain name, and “{self.name}” is not one")
         if not isinstance(self.size, int) or not 0 <= self.size <= LARGEST:
             raise ValueError(
                 f"the size of {self.name} must be from 0 to {LARGEST}; it is {str(self.size)[:40]}"
@@ -149,7 +149,7 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
     try:
         names = _ggufs(repository.files, wanted) if wanted.file else _all_needed(repository, wanted, read)
         files = (_required(repository.files[name], wanted.repo) for name in names)
-        # Small files first: a model that cannot be loaded is refused before its weights have come.
+        # Small files come first, so that a model that cannot be loaded is refused before its weights are fetched.
         in_order = sorted(files, key=lambda file: (file.size, file.name))
         return DownloadPlan(wanted.repo, wanted.ref, repository.commit, tuple(in_order))
     except ValueError as error:

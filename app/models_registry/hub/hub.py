@@ -66,8 +66,8 @@ class Hub:
         """Raise ModelError if Foresight is offline or cannot open connections; `what` is wanted from the hub."""
         if self.is_offline:
             raise ModelError(
-                f"{what} is not on this machine, and Foresight is set to offline: allow downloads in the settings, "
-                "or choose an installed model."
+                f"{what} is not on this machine, and Foresight is set to offline: turn Offline off under Models → "
+                "Discover, or choose an installed model."
             )
         session()
 
@@ -145,7 +145,9 @@ class Hub:
         if not token or not token.isascii() or any(character.isspace() for character in token):
             raise ModelGated(f"This is not a token: copy one from {self.address}/settings/tokens.")
         if self.is_offline:
-            raise ModelError("Foresight is set to offline: allow downloads in the settings to log in.")
+            raise ModelError(
+                "Foresight is set to offline: turn Offline off under Models → Discover to log in."
+            )
         self.require_online("Your account")
         with as_model_errors("your account", "", self.address):
             answer = read_json(f"{self.address}/api/whoami-v2", token)

@@ -29,7 +29,7 @@ HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 @dataclass(frozen=True, slots=True)
 class HubId:
-    """A repository, the wanted revision ("" means the newest), and the only wanted file, or one of its parts
+    """A repository, the wanted revision ("" means the newest), and a GGUF file, or any file of a split GGUF model
     ("" means the whole repository)."""
 
     repo: str

@@ -1,1 +1,1 @@
-"""The chat's view: the thread, the reply being written, the message box, and what a page sees of them."""
+"""The chat's view: the thread, the reply being written, the message box, and the HTML of each."""

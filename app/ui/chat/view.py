@@ -46,7 +46,7 @@ MESSAGE = '<textarea rows="1" dir="auto" placeholder="Write a message" aria-labe
 """The message box. Each key in a text box of Gradio's costs the browser tens of milliseconds: see composer.js."""
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "summarise": "summarise", "shorter": "shorter"}
-"""The buttons of the question before parts of a chat are left out, with what each of them leaves out."""
+"""The buttons of the question that is asked if a chat is too long, with what each of them chooses."""
 ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
 """The buttons of all questions that are asked before a message is sent."""
 Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]

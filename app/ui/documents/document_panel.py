@@ -166,7 +166,9 @@ class DocumentPanelActions:
         return UNCHANGED
 
     def _answer(self, chat: int, message: int) -> tuple[str, Sources | None]:
-        """Return the message's text and sources. The store may not have those of a reply that is being written."""
+        """Return the message's text and sources.
+
+        While a reply is being written, the store has no sources of it, so they are taken from the reply."""
         content = self._conversations.stores.of(chat).message(message).content
         newest = self._conversations.newest_reply(chat)
         if not content.sources and newest and newest.message == message:

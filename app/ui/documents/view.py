@@ -24,8 +24,8 @@ from app.values.model import Download
 PAGE_SIZE = 100
 """How many documents are listed at first, and how many more after each "Show more"."""
 DEFAULT_COLLECTION = "My documents"
-OFFLINE = "which cannot be downloaded while Foresight is offline. Turn Offline off under Models → Discover"
 """The collection that is created for the first document."""
+OFFLINE = "which cannot be downloaded while Foresight is offline. Turn Offline off under Models → Discover"
 
 ListCollections = Callable[[], tuple[Collection, ...]]
 """Returns the collections that the view lists."""
@@ -87,7 +87,7 @@ class EmbeddingModelStatus:
 
 
 class SemanticSearch:
-    """The embedding model chosen in the settings, which semantic search needs."""
+    """The embedding model that semantic search needs; the settings file names it."""
 
     def __init__(self, services: Services) -> None:
         self._services = services

@@ -1,4 +1,5 @@
-"""Everything that the page relies on although Gradio does not promise it, each with its reason, and only here.
+"""Contains all uses of Gradio's internals, which a new release may change. Each has its reason; no other file has
+any.
 
 tests/ui/frame/test_gradio_internals.py reports by name what a new release of Gradio has changed.
 """
@@ -63,7 +64,7 @@ class PageBlocks(gr.Blocks):
     def get_config_file(self) -> Any:
         """Return the page's configuration; {} until the page is mounted.
 
-        Gradio makes it twice before and again when it mounts the page: a sixth of the time of building the page."""
+        Gradio would make it twice before, which takes a sixth of the time in which the page is built."""
         return super().get_config_file() if self.is_whole else {}
 
     async def preprocess_data(

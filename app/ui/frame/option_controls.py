@@ -113,7 +113,8 @@ def build_lookahead_switch(options: Options) -> gr.Checkbox:
 
 
 def build_option_panel(options: Options, lookahead: gr.Checkbox) -> tuple[gr.components.Component, ...]:
-    """Build the sampling's boxes inside the current Blocks. Returns the first half of `OptionValues`' controls."""
+    """Build the boxes for sampling inside the current Blocks. Returns the controls of `OptionValues` up to
+    `repetition_penalty`, the switch `lookahead` first."""
     now = to_values(options)
     with gr.Column(elem_id="reply-options"):
         gr.HTML("<p class='hint'>In all chats, from the next reply on:</p>", js_on_load=None)

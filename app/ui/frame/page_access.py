@@ -1,4 +1,4 @@
-"""Who may use the page: every request is checked before any route, uploads and WebSockets included.
+"""Decides who may use the page: every request is checked before any route, uploads and WebSockets included.
 
 Any web page that the user visits, and any other user of this machine, could try to use a page on 127.0.0.1:
 

@@ -205,7 +205,8 @@ class Services:
         self.engine.load(choice, partial(self._loaded, choice, ended))
 
     def choose_thinking(self, thinking: Thinking) -> None:
-        """Save how much the current model thinks. Raises SettingsNotSaved as above."""
+        """Save how much the current model thinks. If it raises SettingsNotSaved, the choice applies
+        nevertheless."""
         self._choose(lambda settings: settings.with_thinking(thinking))
 
     @property
@@ -214,18 +215,18 @@ class Services:
         return {"theme": self._settings.theme, "text-size": self._settings.text_size}
 
     def choose(self, **changes: Any) -> None:
-        """Save these settings. Raises SettingsNotSaved as above."""
+        """Save these settings. If it raises SettingsNotSaved, they still apply until the app ends."""
         self._choose(lambda settings: replace(settings, **changes))
 
     def choose_chat_defaults(self, **changes: str | bool) -> None:
-        """Save settings that apply to all chats. Raises SettingsNotSaved as above."""
+        """Save settings that apply to all chats. If it raises SettingsNotSaved, they apply until the app ends."""
         self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
 
     def new_chat_settings(self) -> ChatSettings:
         return ChatSettings(self._settings.chats.system)
 
     def choose_library(self, library: ModelSettings) -> None:
-        """Apply these settings for models, and save them. Raises SettingsNotSaved as above."""
+        """Apply these settings for models, and save them. Raises SettingsNotSaved after applying them."""
         self.models.use(library)
         self._choose(lambda settings: replace(settings, library=library))
 

@@ -56,7 +56,7 @@ def describe(model: ModelInfo) -> str:
 
 
 def short_name(model: ModelInfo) -> str:
-    """Return the model's name without its organisation: Qwen3-0.6B for Qwen/Qwen3-0.6B; a server's is remote."""
+    """Return the model's name without its organisation: "Qwen3-0.6B", or "Qwen3-0.6B · remote" on a server."""
     return model.name.rsplit("/", 1)[-1] + (" · remote" if model.server else "")
 
 

@@ -1,4 +1,5 @@
-"""What was deleted and can still be restored. The page deletes everything in this one way: at once, with Undo.
+"""Keeps what was deleted and can still be restored. Everything on the page is deleted in this way: at once, with
+Undo.
 
 Something that was deleted is only hidden for a minute. When nothing can be restored any more, all that is hidden is
 erased.

@@ -1,4 +1,4 @@
-"""The charts of the live numbers as SVG: the moving averages, the newest steps, how long steps were.
+"""Draws the charts of the live numbers as SVG: moving averages, the newest steps, and how many tokens steps wrote.
 
 They are drawn up to 12 times a second on the processor that the engine also uses, so only numbers are formatted
 here.

@@ -14,7 +14,7 @@ from app.values.display_text import counted, seconds_in_words
 from app.values.messages import DecoderName, ModelInfo, Statistics
 
 SLOWER = 0.95
-"""If the speed-up is below this, the panel says that the reply took longer with lookahead than without."""
+"""If the speed-up is below this, the panel reports that the reply took longer with lookahead than without."""
 FEW_STEPS = 8
 """With fewer steps, nothing is said about the time saved, because too few times are known."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
@@ -79,7 +79,7 @@ def saved_in_words(statistics: Statistics, is_done: bool) -> str:
 
 
 def in_words(state: ReplyState, decoder: DecoderName) -> str:
-    """Return what the panel says in place of saved time; "" if time was saved."""
+    """Return the sentence that the panel shows in place of saved time; "" if time was saved."""
     statistics = state.statistics
     if not statistics.steps:
         return (
@@ -88,7 +88,10 @@ def in_words(state: ReplyState, decoder: DecoderName) -> str:
             else "The reply has not begun."
         )
     if decoder == "plain":
-        return "Written without lookahead: each step wrote one token. The reply's menu compares."
+        return (
+            "Written without lookahead: each step wrote one token. “Again with lookahead” in the reply's menu "
+            "compares both."
+        )
     if not statistics.cost:
         return "How much time lookahead saved is not known, because steps were not measured."
     if statistics.steps < FEW_STEPS:
@@ -171,7 +174,7 @@ def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
 
 def _tiles(numbers: Statistics) -> Iterator[tuple[str, str, str, str]]:
     """Yield the id, the name, the value and the tooltip of each further number."""
-    hint = "Steps for which there was any drafted token to check"
+    hint = "Share of steps that had drafted tokens to check"
     yield "coverage", "Coverage", f"{numbers.coverage:.0%}", hint
     hint = "How many positions each forward pass checked, on average"
     yield "rows-per-step", "Rows per step", f"{numbers.rows_per_step:.1f}", hint

@@ -42,7 +42,7 @@ class Option:
 AUTO = Option("auto", "Automatic")
 PRECISIONS = (AUTO, Option("float32", "float32"), Option("bfloat16", "bfloat16 (half the memory of float32)"))
 FLOAT16 = Option("float16", "float16 (for GPUs without bfloat16)")
-FASTEST = Option("auto", "Automatic", "int8 where it makes the model faster with hardly any loss, else none.")
+FASTEST = Option("auto", "Automatic", "int8 if it makes the model faster with hardly any loss, else none.")
 PLAIN = Option("none", "None", "The weights keep the precision chosen above.")
 INT8_ON_CPU = (
     "About 5 times as fast as float32, with perplexity 0.4% higher (measured with SmolLM2-135M, one token per "

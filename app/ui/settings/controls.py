@@ -88,8 +88,10 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
         window = _slider(
             0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
         )
-        ngram = _slider(2, 16, now.ngram, "N: n-gram", "Tokens per n-gram", "ngram")
-        guesses = _slider(0, 128, now.guesses, "G: guesses", "N-grams verified per step", "guesses")
+        ngram = _slider(
+            2, 16, now.ngram, "N: n-gram", "A guess continues one token by at most N - 1 others", "ngram"
+        )
+        guesses = _slider(0, 128, now.guesses, "G: guesses", "Guesses checked per step; 0: none", "guesses")
         presets = gr.HTML(presets_html(), elem_id="advised-sizes", js_on_load=LISTEN)
         same_text = gr.Checkbox(
             now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",

@@ -97,7 +97,7 @@ class ModelGetter:
         self._wanted = ""
 
     def get(self, name: str) -> None:
-        """Start to download a model that is loaded as soon as it is here. Raises AppError."""
+        """Start to download a model, which is loaded once its download is complete. Raises AppError."""
         self._services.models.downloads.start(name)
         self._wanted = name
 
@@ -219,7 +219,7 @@ def minutes_in_words(size: int) -> str:
 WELCOME = """
 <h2>The same reply, sooner.</h2>
 <p>Foresight chats with a model on this computer. Lookahead guesses what comes next, and the model checks several
-guesses at once: the text stays the same, and where it repeats or quotes, it comes much faster.</p>
+guesses at once: the text stays the same, and text that repeats or quotes comes much faster.</p>
 """
 
 
