@@ -89,6 +89,7 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
         model_type="",
         architecture="",
         layers=sizes["layers"],
+        attending=sizes["layers"],
         hidden=sizes["hidden"],
         intermediate=4 * sizes["hidden"],
         heads=max(sizes["key_heads"], sizes["hidden"] // sizes["head_size"]),

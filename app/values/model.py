@@ -37,6 +37,8 @@ USUALLY_FREE = 0.8
 """The share of a device's memory that other programs usually leave."""
 USUAL_CONTEXT = 4096
 """The context in tokens for which the memory of models is estimated by default."""
+KEPT_STATES = 4
+"""States of recurrent layers that are kept after earlier prompts of a chat, so that a turn can be written again."""
 UNKNOWN_CONTEXT = 32_768
 """The assumed context in tokens of a model whose config names no limit, such as a recurrent model."""
 COPIED = 10e9

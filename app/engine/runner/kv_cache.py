@@ -40,6 +40,7 @@ from transformers.modeling_outputs import CausalLMOutputWithPast
 from app.engine.block.block import Block, CacheSlots
 from app.engine.machine.hardware import uploaded
 from app.engine.runner.recurrent_state import BlockInPass, RecurrentLayer, RecurrentState, StatesByLength
+from app.values.model import KEPT_STATES
 
 CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_values"
 """The argument by which models and their layers take a cache: `cache` since transformers 5.24."""
@@ -50,9 +51,6 @@ CHUNK = 512
 AHEAD = 2048
 """Rows that are reserved after a prompt, because a buffer that grows is copied and recorded steps are lost
 with it."""
-
-KEPT_STATES = 4
-"""States of recurrent layers that are kept after earlier prompts of a chat, so that a turn can be written again."""
 
 Allocate = Callable[[Tensor, int], Tensor]
 """States [1, heads, rows, size] and a capacity -> an empty buffer [1, heads, capacity, size] like them."""

@@ -8,6 +8,7 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ OTHER_NAMES = {
     "hidden_size": ("n_embd", "d_model"),
     "intermediate_size": ("n_inner", "ffn_dim"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "attention_heads"),
+    "head_dim": ("attention_head_dim",),
     "max_position_embeddings": ("n_positions", "n_ctx", "max_seq_len", "seq_length"),
 }
 COUNT_KEYS = re.compile(
@@ -34,6 +36,19 @@ COUNT_KEYS = re.compile(
 )
 """Keys, in any part of config.json, whose values count modules or list entries of a model, such as its layers."""
 MAX_COUNT = 20_000
+RECURRENT_KINDS = ("linear_attention", "mamba", "mamba2", "conv", "recurrent")
+WITHOUT_STATE = ("mlp", "moe")
+"""Kinds of layers in a config's list that keep a recurrent state, and kinds that keep nothing. Others attend."""
+STATE_SIZES = (
+    ("linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"),
+    ("mamba_n_heads", "mamba_d_head", "mamba_d_state"),
+    ("mamba_num_heads", "mamba_head_dim", "ssm_state_size"),
+    ("n_mamba_heads", "mamba_headdim", "mamba_d_state"),
+    ("mamba_d_ssm", "mamba_d_state"),
+    ("num_heads", "head_dim", "state_size"),
+    ("intermediate_size", "state_size"),
+)
+"""Keys whose product is the size of one layer's recurrent state, by the families that name them so."""
 LARGEST_GENERATION_CONFIG = 2_000_000
 USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
 """The temperature of a model that does not name a temperature, and the highest temperature that is accepted."""
@@ -49,11 +64,13 @@ class ModelConfig:
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
     how many numbers of hidden states are kept for each token, for a draft head that reads them. `note` names the
-    parts of the model that are not read, if any. `form` is how its weights are quantised, if they are."""
+    parts of the model that are not read, if any. `form` is how its weights are quantised, if they are. `attending`
+    layers keep keys and values; the states of all recurrent layers have `state` numbers together."""
 
     model_type: str
     architecture: str
     layers: int
+    attending: int
     hidden: int
     intermediate: int
     heads: int
@@ -66,6 +83,7 @@ class ModelConfig:
     states: int = 0
     note: str = ""
     form: CheckpointForm | None = None
+    state: int = 0
 
     @property
     def embedding(self) -> int:
@@ -75,7 +93,7 @@ class ModelConfig:
     @property
     def cached(self) -> int:
         """How many numbers the KV cache has for each token."""
-        return 2 * self.layers * self.key_heads * self.head_size + self.states
+        return 2 * self.attending * self.key_heads * self.head_size + self.states
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
@@ -122,10 +140,12 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         )
     architectures = values.get("architectures")
     first = architectures[0] if isinstance(architectures, list) and architectures else ""
+    attending, recurrent = _layers_by_kind(values, sizes["num_hidden_layers"])
     return ModelConfig(
         model_type=str(values.get("model_type", "")),
         architecture=first[:80] if isinstance(first, str) else "",
         layers=sizes["num_hidden_layers"],
+        attending=attending,
         hidden=hidden,
         intermediate=sizes["intermediate_size"] or 4 * hidden,
         heads=heads,
@@ -138,7 +158,41 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # plus one for the head's own layer
         note=unread_parts(values),
         form=checkpoint_form(values),
+        state=recurrent * _state_size(values),
     )
+
+
+def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
+    """Count the layers that keep keys and values, and those that keep a recurrent state. Some keep both."""
+    kinds = values.get("layer_types") or values.get("layers_block_type")
+    pattern, indices = values.get("hybrid_override_pattern"), values.get("attn_layer_indices")
+    key_heads = values.get("num_key_value_heads")
+    interval = values.get("full_attention_interval") or values.get("attn_layer_period")
+    if isinstance(kinds, list):
+        recurrent = sum(kind in RECURRENT_KINDS for kind in kinds)
+        without = sum(kind in WITHOUT_STATE for kind in kinds)
+        return len(kinds) - recurrent - without, recurrent + kinds.count("hybrid")
+    if isinstance(pattern, str):
+        return pattern.count("*"), pattern.count("M")
+    if isinstance(indices, list):
+        return len(indices), max(layers - len(indices), 0)
+    if isinstance(key_heads, list) and 0 in key_heads:
+        return sum(heads != 0 for heads in key_heads), key_heads.count(0)
+    if isinstance(interval, int) and interval > 1:
+        return layers // interval, layers - layers // interval
+    if not _state_size(values):
+        return layers, 0
+    is_pure = not _first(values, "num_attention_heads") or "state_size" in values
+    return (0 if is_pure else layers), layers
+
+
+def _state_size(values: Mapping[str, Any]) -> int:
+    """Return how many numbers the state of a recurrent layer has; 0 if there is none."""
+    for keys in STATE_SIZES:
+        sizes = [values.get(key) for key in keys]
+        if all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
+            return prod(size for size in sizes if size)
+    return 0
 
 
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:

@@ -1,7 +1,8 @@
 """Estimates the memory that a model takes while it decodes, from its config and the headers of its weights alone.
 
     weights    every number at its width, and on a CPU a second copy of a tied head, packed for the kernels
-    cache      keys and values of the context, grown in chunks
+    cache      keys and values of the context, grown in chunks; the states of recurrent layers now and after earlier
+               prompts
     rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits;
                on a GPU also what recorded steps keep
     runtime    Python, torch and the libraries that they load, unless they are in memory already
@@ -27,6 +28,7 @@ from app.values.eagle_config import is_speculator
 from app.values.gguf_header import kept_bits
 from app.values.messages import ModelFolder
 from app.values.model import (
+    KEPT_STATES,
     USUAL_CONTEXT,
     Fit,
     Memory,
@@ -114,6 +116,7 @@ class Estimator:
         return MemoryNeed(
             weights=self._weights(precision) + sum(one.weights for one in drafts),
             cache=cached * row_price(self.shape, self._width(precision)).cache
+            + (1 + KEPT_STATES) * self.shape.state * NUMBER_BYTES["float32"]
             + sum(one.cache for one in drafts),
             # The models compute one after the other, but each keeps its recorded steps.
             rows=max(one._rows(precision, length) for one, length in each)

@@ -35,6 +35,9 @@ CONFIG_KEYS = {
     "head_dim": "attention.key_length",
     "max_position_embeddings": "context_length",
     "attn_logit_softcapping": "attn_logit_softcapping",
+    "full_attention_interval": "full_attention_interval",
+    "mamba_d_ssm": "ssm.inner_size",
+    "mamba_d_state": "ssm.state_size",
 }
 """Keys of a config.json, and the corresponding keys of a GGUF file."""
 NAMES = {EMBEDDING: "embed_tokens.weight", HEAD: "lm_head.weight"}

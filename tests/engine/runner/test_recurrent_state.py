@@ -1,5 +1,6 @@
 """A recurrent state after any path of a tree is that of the same text, and is kept where a text may go on."""
 
+import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
 
@@ -11,9 +12,10 @@ from app.engine.block.block import Block, chain_block
 from app.engine.drafters.draft_model import prefilled
 from app.engine.machine.hardware import is_close
 from app.engine.measuring.same_bits import has_experts
-from app.engine.runner.kv_cache import KEPT_STATES
 from app.engine.runner.runner import BlockRunner
+from app.models_registry.files.config import parse_config
 from app.values.messages import MAX_ROWS
+from app.values.model import KEPT_STATES
 from tests.engine.recurrent_architectures import TREES
 from tests.engine.replies import Zoo, numbers
 from tests.tiers import named, some
@@ -114,6 +116,15 @@ def test_a_reply_adds_nothing_to_the_state(runner: BlockRunner) -> None:
         after(runner, token)
         runner.commit((0,))
     assert size() == before
+
+
+def test_the_cache_takes_what_is_estimated_from_the_config(runner: BlockRunner) -> None:
+    """All but the inputs of short convolutions, which are few."""
+    shape = parse_config(json.dumps(runner.model.config.to_dict()).encode(), "tiny")
+    rows = sum(state.nbytes for state in runner.cache.committed())
+    states = [one.state for one in runner.cache.recurrent_states()[runner.length]]
+    assert rows == len(PROMPT) * shape.cached * 4
+    assert sum(state.nbytes for state in states if state is not None) == shape.state * 4
 
 
 def test_a_cache_is_not_rewound_to_a_length_without_a_state(runner: BlockRunner) -> None:

@@ -231,6 +231,47 @@ def test_older_and_wrapped_configs_are_read(config: dict[str, object], expected:
     assert (shape.layers, shape.hidden, shape.key_heads, shape.head_size, shape.context) == expected
 
 
+DELTA_NET = {"linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128}
+MAMBA = {"mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128}
+
+
+@pytest.mark.parametrize(
+    ("config", "attending", "state"),
+    [
+        ({"full_attention_interval": 4, **DELTA_NET}, 8, 24 * 32 * 128 * 128),
+        ({"layer_types": ["linear_attention", "full_attention"] * 16, **DELTA_NET}, 16, 16 * 32 * 128 * 128),
+        ({"layer_types": ["conv"] * 22 + ["full_attention"] * 10}, 10, 0),
+        ({"attn_layer_indices": [9, 18, 27], **MAMBA}, 3, 29 * 128 * 64 * 128),
+        (MAMBA, 32, 32 * 128 * 64 * 128),
+        (
+            {
+                "hybrid_override_pattern": "M-M*" * 8,
+                "mamba_num_heads": 8,
+                "mamba_head_dim": 4,
+                "ssm_state_size": 2,
+            },
+            8,
+            16 * 64,
+        ),
+        ({"attn_layer_period": 8, "mamba_d_state": 16}, 4, 0),
+        ({"num_heads": 80, "head_dim": 64, "state_size": 128}, 0, 32 * 80 * 64 * 128),
+        (
+            {"num_key_value_heads": [0, 8] * 16, "mamba_d_ssm": 3072, "mamba_d_state": 128},
+            16,
+            16 * 3072 * 128,
+        ),
+        ({"layer_types": ["sliding_attention", "full_attention"] * 16}, 32, 0),
+        ({"layer_types": [None, 5, {}], "mamba_d_ssm": -1, "mamba_d_state": "x"}, 3, 0),
+    ],
+)
+def test_recurrent_layers_have_a_state_and_no_keys(
+    config: dict[str, object], attending: int, state: int
+) -> None:
+    shape = parse_config(json.dumps(LLAMA_8B | config).encode(), "org/hybrid")
+    assert (shape.attending, shape.state) == (attending, state)
+    assert shape.cached == 2 * attending * shape.key_heads * shape.head_size
+
+
 @pytest.mark.parametrize(
     ("stored", "sizes"),
     [("F32", (-1,)), ("F32", ("x",)), ("F32", (2**60,)), ("F32", (1,) * 9), ("Q4_Z", (1,))],
