@@ -19,7 +19,7 @@ from starlette.responses import StreamingResponse
 
 from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError, error_body
-from app.api.reply_parsing import Delta, ParsedReply, Parser, TextDelta
+from app.api.reply_parsing import Delta, ParsedReply, Parser, TextDelta, TextParser
 from app.api.services import ApiServices
 from app.api.tool_use import ToolUse
 from app.engine.session.jobs import TokenisedRequest
@@ -113,10 +113,6 @@ class Plan(ABC):
         """Return the token usage of all choices, and Foresight's block on how the first choice was decoded."""
         return {"usage": usage(choices), "foresight": foresight_block(choices[0].reply, self.requests[0])}
 
-    def parser(self) -> Parser:
-        """Make the parser of a reply's text."""
-        return self.tools.parser()
-
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
 
@@ -166,7 +162,8 @@ class Plan(ABC):
                 choices.append(choice := Choice(index, reply, is_first))
                 for event in self.begin(index):
                     yield event
-                async for delta, logprobs in _deltas(choice, self.parser()):
+                parser = self.tools.parser() if self.requests[index].is_chat else TextParser()
+                async for delta, logprobs in _deltas(choice, parser):
                     for event in self.add(choice, delta, logprobs):
                         yield event
             for event in self.end(choice):

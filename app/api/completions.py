@@ -12,7 +12,7 @@ from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
-from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser
+from app.api.reply_parsing import Delta, TextDelta
 from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Texts, each_text, engine_requests, refuse
 from app.api.services import ServedModel, Services
 from app.api.tool_use import ResponseFormat, ToolUse, form_grammar
@@ -56,9 +56,6 @@ class CompletionPlan(Plan):
             "created": int(time()),
             "model": model.id,
         }
-
-    def parser(self) -> Parser:
-        return TextParser()
 
     def begin(self, _index: int) -> Iterable[Json]:
         self._offset, self._is_begun = 0, False

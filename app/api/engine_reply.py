@@ -1,7 +1,6 @@
 """A reply of the engine, read on the event loop: its events, its end, and what happens if the client hangs up."""
 
 import asyncio
-import threading
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
@@ -34,16 +33,8 @@ class EventQueue:
         self._events: deque[Event] = deque()
         self._arrived = asyncio.Event()
         self._is_waiting = True
-        self._stop = threading.Event()
-
-    @property
-    def is_stopping(self) -> bool:
-        """Whether the engine should end the reply."""
-        return self._stop.is_set()
-
-    def stop(self) -> None:
-        """End the reply after its current step."""
-        self._stop.set()
+        self.is_stopping = False
+        """Whether the engine is to end the reply after its current step."""
 
     def append(self, event: Event) -> None:
         """Add an event, and wake the event loop if it waits for one. The engine's thread calls this."""
@@ -54,7 +45,7 @@ class EventQueue:
         try:
             self._loop.call_soon_threadsafe(self._arrived.set)
         except RuntimeError:  # the server has ended, and its loop with it
-            self.stop()
+            self.is_stopping = True
 
     async def events(self) -> AsyncIterator[list[Event]]:
         """Yield all events, in batches of those that have arrived; the last event is Finished or Failed.
@@ -140,7 +131,7 @@ async def engine_reply(services: ApiServices, request: TokenisedRequest) -> Asyn
             events = queue.events()
             yield EngineReply(await _beginning(events), events)
         finally:
-            queue.stop()
+            queue.is_stopping = True
 
 
 async def _beginning(events: AsyncIterator[list[Event]]) -> Sequence[Event]:

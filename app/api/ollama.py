@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Annotated, Any
+from typing import Any
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, AliasChoices, Field
+from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import Choice, Json, Logprobs
@@ -18,10 +18,9 @@ from app.api.chat_messages import ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.embeddings import EmbeddingsRequest, embedded
 from app.api.errors import validated_at
-from app.api.reply_parsing import Delta, Parser, TextDelta, TextParser, ThoughtDelta
+from app.api.reply_parsing import Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import Body, JsonRoute, Some, refuse
 from app.api.services import ApiServices, ServedModel, Services
-from app.values.chat_format import ChatFormat
 
 VERSION = "0.13.0"
 """The version of Ollama whose routes these are: programs refuse to talk to much older ones."""
@@ -35,23 +34,16 @@ SECOND = 1e9
 """A second in Ollama's durations, which are in nanoseconds."""
 
 
-Model = Annotated[
-    str,
-    Field("", validation_alias=AliasChoices("model", "name")),
-    AfterValidator(lambda given: given.removesuffix(":latest")),
-]
-"""A model's id, perhaps with the tag that programs add to it."""
-
-
 class OllamaMessage(ChatMessage):
     reasoning_content: str | None = Field(None, validation_alias="thinking")
     images: Any = None
 
 
 class OllamaRequest(Body):
-    """The fields of chats, and of a prompt that is answered."""
+    """The fields of chats and of prompts. A model may have the tag that programs add to its name."""
 
-    model: Model
+    model: str = ""
+    name: str = ""
     messages: Some[OllamaMessage] = Field(default_factory=list)
     tools: list[Json] | None = None
     stream: bool | None = True
@@ -63,6 +55,10 @@ class OllamaRequest(Body):
     images: Any = None
     raw: bool = False
     suffix: str | None = None
+
+    @property
+    def id(self) -> str:
+        return (self.model or self.name).removesuffix(":latest")
 
 
 class OllamaEmbed(Body):
@@ -107,15 +103,6 @@ class OllamaPlan(ChatPlan):
 
 
 class GeneratePlan(OllamaPlan):
-    def __init__(
-        self, asked: OllamaRequest, chat: ChatRequest, model: ServedModel, chat_format: ChatFormat
-    ) -> None:
-        super().__init__(chat, model, chat_format, asked.prompt if asked.raw else None)
-        self._is_raw = asked.raw
-
-    def parser(self) -> Parser:
-        return TextParser() if self._is_raw else super().parser()
-
     def content(self, text: str, more: Json) -> Json:
         return {"response": text, **more}
 
@@ -142,12 +129,14 @@ async def generate(services: Services, asked: OllamaRequest, http: HttpRequest) 
         return await _load(services, asked, {"response": ""})
     system = ChatMessage(role="system", content=asked.system)
     chat = _chat(asked, [system, ChatMessage(role="user", content=asked.prompt)])
-    return await answer_chat(services, http, chat, partial(GeneratePlan, asked))
+    return await answer_chat(
+        services, http, chat, partial(GeneratePlan, raw=asked.prompt if asked.raw else None)
+    )
 
 
 async def _load(services: ApiServices, asked: OllamaRequest, empty: Json) -> Response:
     """Load the model, as Ollama does for a request without a prompt."""
-    model = await services.chosen(asked.model)
+    model = await services.chosen(asked.id)
     services.engine.load(model.choice)
     return JSONResponse({**_head(model.id), **empty, "done": True, "done_reason": "load"})
 
@@ -176,7 +165,7 @@ def tags(services: Services) -> Json:
 @router.post("/show")
 async def show(services: Services, asked: OllamaRequest) -> Json:
     """Describe a model and what it can do."""
-    model = await services.chosen(asked.model)
+    model = await services.chosen(asked.id)
     described, info = _described(services, model), services.engine.status().model
     thinks = len((await services.chat_format(model)).modes) > 1
     family = described["details"]["family"]
@@ -197,7 +186,7 @@ def _chat(asked: OllamaRequest, messages: Sequence[ChatMessage]) -> ChatRequest:
         schema = {} if asked.format == "json" else {"schema": asked.format}
         fields["response_format"] = {"type": "json_object", **schema}
     thinking = "reasoning_effort" if isinstance(asked.think, str) else "enable_thinking"
-    known = {"model": asked.model, "stream": asked.stream, "tools": asked.tools, thinking: asked.think}
+    known = {"model": asked.id, "stream": asked.stream, "tools": asked.tools, thinking: asked.think}
     with validated_at("body"):
         return ChatRequest.model_validate({**fields, **known, "messages": messages})
 

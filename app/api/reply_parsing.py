@@ -315,20 +315,15 @@ class ToolCallParser:
         return self._begun(found) if found else []
 
     def _end(self) -> list[Delta] | None:
-        """Skip the next part of the text after all calls, which a model may leave out."""
+        """Skip the next part of the text after all calls, which a model may leave out, or the space after it."""
         rest = self._held.lstrip()
-        if not self._ending or (rest and not self._ending[0].startswith(rest[: len(self._ending[0])])):
-            self._read = self._gap
+        if self._ending and self._ending[0].startswith(rest[: len(self._ending[0])]):
+            if len(rest) < len(self._ending[0]):
+                return None
+            self._held = rest[len(self._ending.pop(0)) :]
             return []
-        if len(rest) < len(self._ending[0]):
-            return None
-        self._held = rest[len(self._ending.pop(0)) :]
-        return []
-
-    def _gap(self) -> list[Delta] | None:
-        """Skip the space between a call and what follows."""
-        self._held = self._held.lstrip()
-        if not self._held:
+        self._held = rest
+        if not rest:
             return None
         self._read = self._text
         return []

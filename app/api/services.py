@@ -47,11 +47,10 @@ class InstalledModels:
         with self._lock:
             if monotonic() > self._until:
                 ready = [model for model in self._look() if model.state == "ready"]
+                names = [str(model.path) if model.origin == "folder" else model.name for model in ready]
                 self._listed = [
-                    ServedModel(
-                        model.name, ModelChoice(str(model.path) if model.origin == "folder" else model.name)
-                    )
-                    for model in ready
+                    ServedModel(model.name, ModelChoice(name))
+                    for model, name in zip(ready, names, strict=True)
                 ]
                 self._until = monotonic() + LISTED_SECONDS
             return self._listed

@@ -81,6 +81,7 @@ def test_models_are_listed_and_described(server: RunningApi) -> None:
     assert [model["model"] for model in call(server, "/api/tags").json()["models"]] == ["demo"]
     assert call(server, "/api/chat", model="demo", messages=ASKED, options=COLD).status_code == 200
     shown = call(server, "/api/show", model="demo").json()
+    assert call(server, "/api/show", model="", name="demo:latest").json() == shown  # as older clients send it
     family = shown["model_info"]["general.architecture"]
     assert shown["model_info"][f"{family}.context_length"] > 0
     assert {"completion", "tools"} <= set(shown["capabilities"])
