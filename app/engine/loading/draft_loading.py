@@ -1,8 +1,9 @@
 """Loads a source of drafts for a model: a small model with the same tokenizer, or an EAGLE-3 head.
 
-What cannot draft is refused in one sentence. When both are loaded, a small model and its target read the same
-text, to measure how often the target continues as the draft model expects. How far a confident draft model can
-be trusted is learned only from replies, because that text starts without a context for n-grams.
+A model or head that cannot draft is refused with a sentence that says why. When both are loaded, a small model and
+its target read the same text, to measure how often the target continues as the draft model expects. How far a
+confident draft model can be trusted is learned only from replies, because that text starts without a context for
+n-grams.
 
 The files of an EAGLE-3 head are not trusted: config.json is compared with the headers of the weights before any
 memory is taken, and only safetensors reads the weights.

@@ -148,7 +148,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     def keep(self, rows: Tensor, end: int) -> None:
         """Move these block rows (absolute, ascending) down after the committed ones, up to row `end`."""
-        # index_select copies before anything is overwritten: source and target rows may overlap.
+        # index_select copies before anything is overwritten, because source and target rows may overlap.
         for buffer in self.buffers(end):
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
 
@@ -273,7 +273,8 @@ class BlockCache(Cache):
 
     @property
     def _rows(self) -> list[_Layer]:
-        """The layers with their own type, because transformers adds a layer when it is first written to."""
+        """The layers that have rows. They are collected again if there are more, because transformers adds a layer
+        when it is first written to."""
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known
@@ -382,9 +383,10 @@ class BlockCache(Cache):
             self._kept = dict(sorted(self._kept.items())[-KEPT_STATES:])
 
     def recurrent_states(self) -> StatesByLength:
-        """Return the recurrent layers' states after the committed rows, and those that were kept last.
+        """Return the recurrent layers' states after the committed rows, and the newest that `keep_states` has kept.
 
-        They allow another chat to return here and write its newest turn again. {} without recurrent layers."""
+        A chat that returns to this prefix continues from the former, or writes its newest answer again from the
+        latter. {} without recurrent layers."""
         if not self._recurrent:
             return {}
         newest = dict(sorted(self._kept.items())[-1:])
@@ -405,7 +407,8 @@ class BlockCache(Cache):
     def restore(self, states: Sequence[Tensor], end: int, recurrent: StatesByLength | None = None) -> None:
         """Commit rows up to `end` of states that `committed` returned. The caller has reserved room for them.
 
-        `recurrent` has the recurrent layers' states at `end`; without them the present ones stay."""
+        `recurrent` has recurrent states by length: those at `end` are restored, and those at shorter lengths are
+        kept. Without it the present states stay."""
         if recurrent:
             self._restore_states(recurrent[end])
             self._kept |= {at: known for at, known in recurrent.items() if at < end}

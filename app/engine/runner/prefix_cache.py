@@ -35,7 +35,8 @@ class KeptPrefix:
     recurrent: StatesByLength = field(default_factory=dict)
 
     def shared(self, ids: Sequence[int]) -> int:
-        """Return how many of these ids can be restored from it: with recurrent layers, a length with states."""
+        """Return how many of these ids can be restored from this prefix; with recurrent layers, only up to a length
+        whose states it has."""
         common = common_length(self.tokens, ids)
         return max((at for at in self.recurrent if at <= common), default=0) if self.recurrent else common
 
@@ -61,7 +62,8 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix of which most can be restored, and mark it as used; None if it is little of each."""
+        """Return the prefix from which most of these ids can be restored, and mark it as used; None if fewer than
+        WORTH_KEEPING can be restored from each."""
         best = max(self._kept, key=lambda one: one.shared(ids), default=None)
         if best is None or best.shared(ids) < WORTH_KEEPING:
             return None
@@ -72,8 +74,8 @@ class PrefixCache:
     def keep(
         self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: StatesByLength | None = None
     ) -> None:
-        """Copy a prefix. Drops kept prefixes that it continues, and the least recently used ones beyond the
-        limit."""
+        """Copy a prefix, unless a kept prefix begins with it or it is larger than the limit. Drops kept prefixes
+        that it continues, and the least recently used ones beyond the limit; drops all if memory runs out."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

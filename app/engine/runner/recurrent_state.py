@@ -33,7 +33,7 @@ class RecurrentState(NamedTuple):
 
 
 StatesByLength = dict[int, list[RecurrentState]]
-"""A number of tokens -> the state of each recurrent layer after as many."""
+"""Number of tokens -> each recurrent layer's state after that many tokens."""
 
 
 class BlockInPass:

@@ -212,12 +212,13 @@ class BlockRunner:
 
     @property
     def is_rewindable(self) -> bool:
-        """Whether the prefix can be cut at any length and read on as another text."""
+        """Whether the prefix can be truncated at any length and continued with other tokens."""
         return self.has_fixed_rotary and not self.cache.is_recurrent
 
     @property
     def has_fixed_rotary(self) -> bool:
-        """Whether a row's keys and states are the same in texts of any length, so that heads can keep theirs."""
+        """Whether a row's keys and hidden states are the same in texts of any length, so that draft heads can keep
+        theirs."""
         return self._rotary.kind == "fixed"
 
     @property
