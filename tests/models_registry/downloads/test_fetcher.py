@@ -162,7 +162,7 @@ def test_a_file_of_another_length_is_refused(server: FakeHub, fetch: Fetch, extr
 def test_a_hub_that_cannot_resume_is_given_up_in_the_end(server: FakeHub, fetch: Fetch) -> None:
     server.ignores_ranges = True
     server.breaks_off[WEIGHTS] = 99
-    with pytest.raises(ModelBroken, match="cannot be resumed"):
+    with pytest.raises(ModelBroken, match="was not resumed by the hub"):
         fetch()
 
 
