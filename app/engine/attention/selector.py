@@ -16,6 +16,7 @@ backend that the user chose by name is used, or refused with the reason.
 
 from ctypes import CDLL
 from dataclasses import dataclass, replace
+from functools import cache, partial
 from importlib.util import find_spec
 from math import inf
 
@@ -28,6 +29,7 @@ from app.engine.attention.signature import Attend, BlockView, LayerCache, Scorin
 from app.engine.block.block import chain_block
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close
+from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness, step_seconds
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, AttentionName
 
@@ -44,6 +46,9 @@ TRIALS: Trials = ((1, 4096), (3, 64), (33, 4096), (128, 4096))
 
 INTERPRETED: Trials = ((3, 64),)
 """A single small trial for triton's interpreter, which is slow and used only by tests."""
+
+TIMED: Trials = ((1, 4096), (33, 4096))
+"""Trials that are timed: a plain step, and one with lookahead."""
 
 _SHARED_MEMORY = 48 << 10
 """Bytes of shared memory that every device has for one program."""
@@ -186,7 +191,34 @@ def _refusal_of_native(machine: DeviceCapabilities, heads: HeadShape) -> str:
 
 def _best_on_gpu(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     found = refusal("triton", machine, heads) or _try_backend("triton", machine, heads)
+    if isinstance(found, Attention):
+        found = slowness_of_triton(machine, heads) or found
     return found if isinstance(found, Attention) else torchs_own(machine, f"triton: {found}")
+
+
+@cache
+@torch.inference_mode()
+def slowness_of_triton(
+    machine: DeviceCapabilities,
+    heads: HeadShape,
+    ours: Timer = gpu_seconds,
+    torchs: Timer = step_seconds,
+    trials: Trials = TIMED,
+) -> str:
+    """Compare the time of a layer with sdpa's; return why ours is not used, or "". The answer is kept."""
+    attend = _make("triton", machine, heads).attend
+    for rows, prefix in trials:
+        view = BlockView(chain_block((0,) * rows, prefix, ()), prefix, attend, machine.device)
+        query, keys, values = _random_states(heads, rows, prefix + rows, machine.device)
+        given = (
+            query,
+            LayerCache(keys, values),
+            view,
+            Scoring(heads.size**-0.5, heads.windows[0], heads.softcap),
+        )
+        if reason := slowness(ours(partial(attend, *given)), torchs(partial(sdpa.attend, *given))):
+            return f"{reason} for {rows} rows after {prefix:,} tokens"
+    return ""
 
 
 def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:

@@ -2,6 +2,7 @@
 steps."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import torch
@@ -13,6 +14,7 @@ from app.engine.block.context_entries import SUCCESSORS
 from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
 from app.engine.machine.hardware import is_close
+from app.engine.machine.kernel_timing import Timer, slowness, step_seconds
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.measuring.cpu_threads import steps_on_cpu
 from app.engine.runner.kv_cache import BlockCache, block_cache
@@ -37,24 +39,31 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
         )
     if block_cache(model.config).is_recurrent:
         return EagerSteps(model, attention, "its recurrent state is computed anew in each step")
-    return tried_graphs(model, attention, rotary, GraphCapturer(model.device), context)
+    return tried_graphs(model, attention, rotary, GraphCapturer(model.device), context, step_seconds)
 
 
 def tried_graphs(
-    model: PreTrainedModel, attention: Attention, rotary: Rotary, capturer: GraphCapturer, context: int
+    model: PreTrainedModel,
+    attention: Attention,
+    rotary: Rotary,
+    capturer: GraphCapturer,
+    context: int,
+    timer: Timer | None = None,
 ) -> EagerSteps:
-    """Return graphs if a tiny block has the same logits as in eager steps; else eager steps with a note."""
+    """Return graphs if a tiny block has the same logits as in eager steps, and by the `timer` takes no longer.
+
+    Else returns eager steps with a note."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""
     for most_best in (SUCCESSORS, 0):  # on some GPUs the search for the likeliest tokens cannot be captured
         make = partial(GraphSteps, model, attention, capturer, most_best=most_best)
-        if not (note := _note_of_trials(make, capturer)):
+        if not (note := _note_of_trials(make, capturer, timer)):
             return make(context=context)
     return EagerSteps(model, attention, note)
 
 
-def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) -> str:
+def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, timer: Timer | None) -> str:
     """Try these graphs; return why steps cannot be recorded, or "". Tries 1 row if memory is too small for 8."""
     note = NO_MEMORY
     for rows in (8, 1):
@@ -62,8 +71,8 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) ->
             break
         steps = make(context=len(_TRIAL))
         try:
-            is_same = _writes_the_same(steps, rows)
-            note = steps.note or ("" if is_same else "a graph gave other logits than an eager step")
+            fault = _fault_of(steps, rows, timer)
+            note = steps.note or fault
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
@@ -73,8 +82,9 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer) ->
 
 
 @torch.inference_mode()
-def _writes_the_same(steps: GraphSteps, rows: int) -> bool:
-    """Run blocks of `rows` rows after a growing prefix; return whether graphs and eager steps agree each time."""
+def _fault_of(steps: GraphSteps, rows: int, timer: Timer | None) -> str:
+    """Run blocks of `rows` rows after a growing prefix. Return "" if graphs and eager steps agree each time and
+    graphs take no longer; else the reason."""
     model, attention = steps.model, steps.attention
     cache, eager = BlockCache(), EagerSteps(model, attention)
     text, rest = _TRIAL[:_TRIAL_PREFIX], _TRIAL[_TRIAL_PREFIX:]
@@ -88,6 +98,10 @@ def _writes_the_same(steps: GraphSteps, rows: int) -> bool:
         best = steps.best_tokens(rows, 1)
         is_best = best is None or torch.equal(best, best_tokens(found, best.shape[1] // 2))
         if not is_close(found, expected) or not is_best:
-            return False
+            return "a graph gave other logits than an eager step"
         cache.commit((0,))
-    return True
+    if timer is None:
+        return ""
+    block = replace(block, positions=tuple(place + 1 for place in block.positions))
+    recorded, eagerly = (timer(partial(each.forward, cache, block)) for each in (steps, eager))
+    return slowness(recorded, eagerly, "a graph", "an eager step")

@@ -31,11 +31,15 @@ from app.engine.layers.replacements import (
 )
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import tolerance_of
+from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 
 log = logging.getLogger(__name__)
 
 CPU_ROWS = (3, 20)
 """Row counts of the trials on a CPU; two are enough, because its kernels treat all rows alike."""
+
+TIMED_ROWS = (1, 33)
+"""Row counts of the steps that are timed on a GPU."""
 
 Find = Callable[[Replaced], Replaced]
 """(modules replaced so far) -> further modules that can be replaced."""
@@ -71,11 +75,29 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
             return FusedModel(model, f"Layers keep torch's kernels: {reason}.")
         from app.engine.layers.triton_kernels import on_device
 
-        return fuse_by(on_device(machine.device), model, attend)
+        found = fuse_by(on_device(machine.device), model, attend)
+        reason = slowness_of(found.model, model, attend) if found.is_fused else ""
+        return (
+            FusedModel(model, f"Layers keep torch's kernels, because with ours {reason}.")
+            if reason
+            else found
+        )
     except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         reason = refused_because(error)
         log.info("layers keep torch's kernels, because ours failed their trial: %s", reason)
         return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")
+
+
+@torch.inference_mode()
+def slowness_of(
+    fused: PreTrainedModel, model: PreTrainedModel, attend: Attend, timer: Timer = gpu_seconds
+) -> str:
+    """Compare the time of two ways to run a model; return why the first is not used, or ""."""
+    for block in trial_blocks(model, TIMED_ROWS):
+        ours, torchs = (timer(partial(block_logits, each, attend, block)) for each in (fused, model))
+        if reason := slowness(ours, torchs):
+            return f"{reason} in a step of {len(block)} rows"
+    return ""
 
 
 def can_have(machine: DeviceCapabilities) -> bool:

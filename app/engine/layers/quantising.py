@@ -12,13 +12,15 @@ still writes the same text.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
@@ -39,6 +41,7 @@ from app.engine.layers.quantised_layers import (
 from app.engine.layers.recurrent_layers import calls_its_linears
 from app.engine.machine.device_faults import fault_found, refused_because
 from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
+from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 from app.errors import BadOption
 from app.system.machine import multiplies_int8_fast, ram
 from app.values.messages import ModelChoice
@@ -75,6 +78,8 @@ TRIED_ROWS = (3, 20, 33, 128)
 """Row counts that a kernel is tried with; together they use every tile size that it has."""
 
 TRIED_SHAPE = (64, 256)
+TIMED_WEIGHTS = 2**26
+"""Maximum number of weights of a product that is timed."""
 ALIGNED = 16
 """Kernels are compiled in variants by the remainder of a length after division by this."""
 
@@ -152,17 +157,21 @@ def quantise(
     device: torch.device,
     find: FindKernel | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
+    timer: Timer = gpu_seconds,
 ) -> int:
     """Replace the model's layers by quantised layers on the device; return how many weights they hold.
 
     `progress` is called with the number of layers that are done, and of all layers.
 
-    Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape."""
+    Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape or is slower than
+    torch's with dense weights."""
     if quantisation == "none":
         return 0
     before = model.num_parameters()
     kernels = _TriedKernels(quantisation, model.dtype, device, find or find_kernel)
     linears = list(_linears(model, quantisation))
+    if device.type == "cuda":
+        kernels.check_time(linears, timer)
     table = _quantise_embedding(model, device) if linears else None
     for done, (parent, name, bits, is_tied) in enumerate(linears):
         progress(done, len(linears))
@@ -251,6 +260,38 @@ class _TriedKernels:
                 raise _no_kernel(bits, self._dtype, reason)
             self._tried[shape] = ANYWHERE[bits] if reason else kernel
         return self._tried[shape]
+
+    def check_time(self, linears: Sequence[tuple[nn.Module, str, int, bool]], timer: Timer) -> None:
+        """Raise BadOption if a plain step's products take longer than torch's with dense weights."""
+        kernel = self._kernels[self._asked]
+        if kernel is ANYWHERE[self._asked]:
+            return
+        layers: list[Any] = [
+            parent.get_submodule(name) for parent, name, bits, _ in linears if bits == self._asked
+        ]
+        shapes = Counter((layer.out_features, layer.in_features) for layer in layers)
+        times: Any = _seconds_of  # mypy takes a class for a key that cannot be hashed
+        seconds = [
+            [count * each for each in times(kernel, self._dtype, self._device, shape, timer)]
+            for shape, count in shapes.items()
+            if kernel.fits(*shape)
+        ]
+        ours, torchs = (sum(each) for each in zip(*seconds, strict=True)) if seconds else (0.0, 0.0)
+        if reason := slowness(ours, torchs, other="torch's with dense weights"):
+            raise _no_kernel(self._asked, self._dtype, reason)
+
+
+@cache
+@torch.inference_mode()
+def _seconds_of(
+    kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int], timer: Timer
+) -> tuple[float, float]:
+    """Time a product of one row with a weight of this shape, by the kernel and by torch. The times are kept."""
+    outs, size = min(shape[0], max(1, TIMED_WEIGHTS // shape[1])), shape[1]
+    dense = torch.zeros((outs, size), dtype=dtype, device=device)
+    layer, states = kernel(quantised(dense, kernel.bits, device), None, dtype), dense[:1]
+    ours, torchs = (timer(partial(each, states)) for each in (layer, partial(F.linear, weight=dense)))
+    return ours * shape[0] / outs, torchs * shape[0] / outs
 
 
 def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:

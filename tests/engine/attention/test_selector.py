@@ -7,6 +7,7 @@ from typing import Any, cast
 import pytest
 import torch
 
+from app.engine.attention import selector
 from app.engine.attention.selector import (
     CARD_LIMIT,
     INTERPRETED,
@@ -15,7 +16,9 @@ from app.engine.attention.selector import (
     HeadShape,
     choose_attention,
     refusal,
+    slowness_of_triton,
 )
+from app.engine.machine.kernel_timing import Run, Timer
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, AttentionName
 from tests.engine.attention.backends import interprets_triton
@@ -105,3 +108,39 @@ def test_the_kernels_are_told_the_cards_multiprocessors_and_tried_by_spans_and_b
     found = choose_attention("triton", replace(CPU, multiprocessors=40), LLAMA)
     attends = (found.attend, *found.variants)
     assert [cast(Any, attend).fused.busy for attend in attends] == [80, sys.maxsize, 1]
+
+
+def test_attention_that_is_slower_than_torchs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = replace(SDPA, name="triton")
+    slow = "it takes 5.0 times as long as torch's for 1 rows after 4,096 tokens"
+    monkeypatch.setattr(selector, "_try_backend", lambda *_asked: ours)
+    monkeypatch.setattr(selector, "slowness_of_triton", lambda *_asked: slow)
+    found = choose_attention("auto", CARD, LLAMA)
+    assert (found.name, found.note, found.same_text_limit) == ("sdpa", f"triton: {slow}", CARD_LIMIT)
+    assert choose_attention("triton", CARD, LLAMA) is ours, "it was chosen by name"
+    monkeypatch.setattr(selector, "slowness_of_triton", lambda *_asked: "")
+    assert choose_attention("auto", CARD, LLAMA) is ours
+
+
+def test_attention_is_timed_with_the_models_heads_once() -> None:
+    if not interprets_triton():
+        pytest.skip("triton was imported for a card")
+    timed: list[torch.Size] = []
+
+    def timer(seconds: float) -> Timer:
+        def time(run: Run) -> float:
+            out = run()
+            assert isinstance(out, torch.Tensor)
+            timed.append(out.shape)
+            return seconds
+
+        return time
+
+    heads = HeadShape(4, 2, 16, torch.float32)
+    ours, torchs = timer(5e-3), timer(1e-3)
+    for _ in range(2):
+        slow = slowness_of_triton(CPU, heads, ours, torchs, ((1, 40), (3, 40)))
+        assert slow == "it takes 5.0 times as long as torch's for 1 rows after 40 tokens"
+    assert timed == [torch.Size((1, 1, 4, 16))] * 2
+    assert slowness_of_triton(CPU, heads, torchs, ours, ((1, 40), (3, 40))) == ""
+    assert timed[2:] == [torch.Size((1, rows, 4, 16)) for rows in (1, 1, 3, 3)]

@@ -24,6 +24,7 @@ from app.engine.graphs.graph_trial import choose_steps, tried_graphs
 from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.plain import plain
+from app.engine.machine.kernel_timing import Run
 from app.engine.measuring.profiling import profile_steps
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import Rotary
@@ -404,6 +405,25 @@ def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> N
 
     steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
     assert (type(steps), steps.note) == (EagerSteps, "a graph gave other logits than an eager step")
+
+
+@pytest.mark.parametrize(
+    ("recorded_seconds", "note"), [(1e-3, ""), (3e-3, "a graph takes 3.0 times as long as an eager step")]
+)
+def test_steps_that_are_slower_recorded_stay_eager(
+    eager: BlockRunner, recorded_seconds: float, note: str
+) -> None:
+    capturer, played = SimulatedCapturer(), []
+
+    def timer(run: Run) -> float:
+        before = sum(tape.played for tape in capturer.tapes)
+        run()
+        played.append(sum(tape.played for tape in capturer.tapes) - before)
+        return recorded_seconds if played[-1] else 1e-3
+
+    steps = tried_graphs(eager.model, BY_PATHS, FIXED, capturer, 1024, timer)
+    assert steps.note == note and isinstance(steps, GraphSteps) == (not note)
+    assert played[:2] == [1, 0], "a replay, and the same step eagerly"
 
 
 @pytest.mark.parametrize(("tick", "timed"), [(1e-4, BUCKETS), (2e-2, (1, 8, 16, 32, 64))])

@@ -11,8 +11,9 @@ from torch import Tensor
 from app.engine.attention.sdpa import attend
 from app.engine.attention.selector import DeviceCapabilities, capabilities_of
 from app.engine.cpu_kernels import cpu_kernels
-from app.engine.layers.fuse import can_have, fuse, fuse_by
+from app.engine.layers.fuse import TIMED_ROWS, can_have, fuse, fuse_by, slowness_of
 from app.engine.layers.fused_modules import NormShape
+from app.engine.machine.kernel_timing import Run
 from tests.engine.architectures import LLAMA
 from tests.engine.layers.fusing import named
 from tests.engine.replies import load
@@ -125,3 +126,18 @@ def test_a_card_that_fails_costs_nothing_and_is_told() -> None:
     found = fuse(model, DeviceCapabilities(CUDA, (9, 0), has_triton=True), attend)
     assert found.model is model
     assert found.note.startswith("Layers keep torch's kernels")
+
+
+def test_fused_layers_are_timed_in_steps_of_the_whole_model() -> None:
+    model, timed = model_of(), []
+    fused = fuse_by(WrittenOut(), model, attend).model
+
+    def timer(run: Run) -> float:
+        logits: Any = run()
+        timed.append(len(logits))
+        return {33: (3e-3, 1e-3)}.get(len(logits), (1e-3, 1e-3))[len(timed) % 2 == 0]
+
+    assert slowness_of(fused, model, attend, timer) == (
+        "it takes 3.0 times as long as torch's in a step of 33 rows"
+    )
+    assert timed == [rows for rows in TIMED_ROWS for _ in range(2)]

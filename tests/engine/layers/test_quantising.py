@@ -45,6 +45,7 @@ from app.engine.layers.quantising import (
 from app.engine.loading.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
+from app.engine.machine.kernel_timing import Run
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.errors import BadOption
@@ -399,6 +400,27 @@ def test_on_a_card_such_a_kernel_is_refused_in_one_sentence() -> None:
     with pytest.raises(BadOption, match=r"no kernel for int8 weights in float32 \(.+\): choose another"):
         of_card[0].fitting(8, nn.Linear(172, 64))
     assert of_card[1].fitting(8, nn.Linear(172, 64)) is TiledInt8Linear, "of an int4 model's head"
+
+
+def test_a_kernel_that_is_slower_than_dense_weights_is_refused_with_both_times() -> None:
+    model, timed = make_model(), []
+    linears = list(quantising._linears(model, "int8"))
+
+    def timer(run: Run) -> float:
+        out = run()
+        assert isinstance(out, torch.Tensor)
+        timed.append(out.shape)
+        return (5e-3, 1e-3)[len(timed) % 2 == 0]
+
+    of_card = _TriedKernels("int8", torch.float32, CPU, finds(MiddleTile))
+    words = r"int8 weights in float32 \(it takes 5.0 times as long as torch's with dense weights\): choose"
+    for _ in range(2):
+        with pytest.raises(BadOption, match=words):
+            of_card.check_time(linears, timer)
+    shapes = {(layer.out_features, layer.in_features) for parent, name, *_ in linears
+              if (layer := parent.get_submodule(name))}  # fmt: skip
+    assert len(timed) == 2 * len(shapes), "each shape once, ours and torch's, and never again"
+    of_card.check_time(linears, lambda _run: 1e-3)
 
 
 class Unfinished(TiledInt8Linear):
