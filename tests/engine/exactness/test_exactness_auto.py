@@ -50,7 +50,7 @@ MACHINES = {
 }
 
 
-@pairwise(machine=MACHINES, sampling=SAMPLINGS, architecture=BOTH, columns=named((0, 3)))
+@pairwise(machine=MACHINES, sampling=SAMPLINGS, architecture=BOTH, columns=named((0, 3)), deep=("wide",))
 def test_whatever_the_tuner_chooses_the_text_is_plains(
     zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling, columns: int
 ) -> None:
@@ -69,7 +69,7 @@ def test_whatever_the_tuner_chooses_the_text_is_plains(
         assert max(step.rows for step in said.steps[:4]) in machine.rows
 
 
-@pairwise(machine=MACHINES, sampling=TWO, architecture=BOTH)
+@pairwise(machine=MACHINES, sampling=TWO, architecture=BOTH, deep=())
 def test_auto_with_measured_steps_says_what_plain_says(
     zoo: Zoo, architecture: Architecture, machine: Machine, sampling: Sampling
 ) -> None:
@@ -79,7 +79,7 @@ def test_auto_with_measured_steps_says_what_plain_says(
     profile = StepProfile(machine.times, batch_invariant, bucket_sets)
     expected = reference(runner, PROMPT, sampling)
     decoder = make_lookahead(Decoding(), ReplyContext(ModelStatistics(VOCABULARY), profile, sampling))
-    for _ in range(3):
+    for _ in range(2):
         runner.forget()
         said = write(runner, PROMPT, decoder, sampling, buckets=machine.buckets)
         assert (said.tokens, said.reason) == (expected.tokens, expected.reason)
@@ -125,7 +125,7 @@ def test_turns_of_a_chat_that_repeat_themselves_are_drafted_from_history(
     """Each turn quotes the reply before it; what was said there is history, and the text is still plain's."""
     runner, chat = zoo.runner(architecture), PROMPT
     decoder = make_lookahead(Decoding(rows=24), ReplyContext(ModelStatistics(VOCABULARY), sampling=sampling))
-    for turn in range(4):
+    for turn in range(3):
         said = write(runner, chat, decoder, sampling, limit=20)
         warm = runner.reused
         assert said.tokens == reference(runner, chat, sampling, limit=20).tokens

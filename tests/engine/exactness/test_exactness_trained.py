@@ -114,7 +114,7 @@ def test_lookahead_tells_the_same_stories_as_plain(
     stories: Trained, decoder: tuple[Decoding, StepProfile], sampling: Sampling
 ) -> None:
     decoding, profile = decoder
-    says_the_same(stories, BEGINNINGS, make_lookahead(decoding, stories.known(profile, sampling)), sampling)
+    says_the_same(stories, BEGINNINGS[::2], make_lookahead(decoding, stories.known(profile, sampling)), sampling)
 
 
 @tiered(lambda *ids: ids == ("tuned", "sampled"), decoder=DECODERS, sampling=SAMPLINGS)
@@ -196,10 +196,10 @@ def test_the_windows_ngrams_earn_tokens_alone(stories: Trained, lane: tuple[Deco
 
 
 def tokens_and_rows_per_step(stories: Trained, decoder: Decoder, limit: int) -> tuple[float, float]:
-    """Over ten beginnings, each story to its limit; the prefill's token counts as no step's."""
+    """Over five beginnings, each story to its limit; the prefill's token counts as no step's."""
     lines = (assets_dir() / "bench" / "stories.jsonl").read_text(encoding="utf-8").splitlines()
     earned, rows = [], []
-    for prompt in [stories.ids(json.loads(line)["prompt"]) for line in lines[:10]]:
+    for prompt in [stories.ids(json.loads(line)["prompt"]) for line in lines[:5]]:
         stories.loaded.runner.forget()
         said = write(stories.loaded.runner, prompt, decoder, limit=limit)
         earned.append((len(said.tokens) - 1) / len(said.steps))
@@ -216,12 +216,12 @@ def test_on_a_trained_model_a_chain_earns_something_and_changes_nothing(
     """Measured: 1.32 and 1.06 tokens per step, half of them greedy and half sampled."""
     decoding, earned = chain
     tokens = steps = 0
-    for question in ("Who are you?", "Write a Python function that counts the words of a text.", "Hello"):
+    for question in ("Who are you?", "Write a Python function that counts the words of a text."):
         prompt = demo.ids((Message("user", question),))
         for sampling in (Sampling(), Sampling(temperature=0.8, top_p=0.95, seed=3)):
-            expected = reference(demo.loaded.runner, prompt, sampling, limit=80)
+            expected = reference(demo.loaded.runner, prompt, sampling, limit=60)
             demo.loaded.runner.forget()
-            said = write(demo.loaded.runner, prompt, make_decoder(decoding), sampling, limit=80)
+            said = write(demo.loaded.runner, prompt, make_decoder(decoding), sampling, limit=60)
             assert said.tokens == expected.tokens
             tokens, steps = tokens + len(said.tokens) - 1, steps + len(said.steps)
     assert tokens / steps >= earned
