@@ -140,14 +140,14 @@ class ProcessReader:
 
     def __init__(self, request: ReadRequest, waiting: float = WAITING) -> None:
         self._name = request.name
-        self._request = request
+        self.request = request
         self._allowed = request.seconds * waiting
         self._is_killed = threading.Event()
         self._process: ChildProcess | None = None
 
     def messages(self) -> Iterator[ReadMessage]:
         """Yields the text; ends when the process is killed."""
-        with ChildProcess("app.documents.reading.process_main", to_line(self._request)) as process:
+        with ChildProcess("app.documents.reading.process_main", to_line(self.request)) as process:
             self._process = process
             if self._is_killed.is_set():  # before the process was started
                 return

@@ -13,7 +13,7 @@ from pptx import Presentation
 from app.documents.reading.table import labelled
 from app.errors import DocumentUnreadable
 from tests.documents import files
-from tests.documents.reading.test_reading import read
+from tests.documents.reading.test_reading import read, read_apart
 
 RTF = r"{\rtf1\ansi\ansicpg1251{\info{\title Rules}}\b \'cf\'f0\'e8\'e2\'e5\'f2\b0\par 3 \u8364?%s}"
 
@@ -217,7 +217,7 @@ def test_what_cannot_be_read_is_told(
 ) -> None:
     make(tmp_path / name)
     with pytest.raises(DocumentUnreadable, match=sentence):
-        read(tmp_path / name)
+        read_apart(tmp_path / name)
 
 
 USUAL = re.compile(rb"http://schemas\.openxmlformats\.org/(wordprocessingml|officeDocument)/2006/")

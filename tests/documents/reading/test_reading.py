@@ -4,7 +4,7 @@ import json
 import subprocess
 import sys
 import zipfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -19,8 +19,10 @@ from app.documents.reading.process import (
     PIECE,
     ProcessReader,
     ReadEnded,
+    ReadMessage,
     ReadRequest,
     message_from_line,
+    reader_of,
     seconds_for,
     to_line,
 )
@@ -37,8 +39,20 @@ NO_MESSAGES = (
 
 
 def read(path: Path) -> tuple[str, list[str]]:
-    """The text of a file, and what is told."""
-    messages = list(open_reader(path, path.name).messages())
+    """The text of a file, and what is told, without a process of its own."""
+    reader = open_reader(path, path.name)
+    if isinstance(reader, ProcessReader):
+        return _joined(reader_of(reader.request.form)(path, path.name))
+    return _joined(reader.messages())
+
+
+def read_apart(path: Path) -> tuple[str, list[str]]:
+    """The same as the app reads it: if need be, in a process of its own."""
+    return _joined(open_reader(path, path.name).messages())
+
+
+def _joined(read: Iterator[ReadMessage]) -> tuple[str, list[str]]:
+    messages = list(read)
     text = "".join(message.text for message in messages if isinstance(message, TextPiece))
     return text, [message.note for message in messages if isinstance(message, ReadNote)]
 
@@ -83,7 +97,7 @@ def test_a_pdf_that_anybody_may_open_is_read_though_it_is_encrypted(tmp_path: Pa
 
 
 def test_a_word_document_keeps_its_structure(tmp_path: Path) -> None:
-    text, _ = read(files.docx(tmp_path / "eggs.docx"))
+    text, _ = read_apart(files.docx(tmp_path / "eggs.docx"))
     assert text == "# Eggs\n\nBoil them.\n\n- salt\n| time | 6 minutes |\n\nThen cold water.\n\n"
 
 
@@ -238,7 +252,7 @@ def test_what_cannot_be_read_is_said_in_a_sentence(
 ) -> None:
     make(tmp_path / name)
     with pytest.raises(DocumentUnreadable, match=sentence) as caught:
-        read(tmp_path / name)
+        read_apart(tmp_path / name)
     assert str(caught.value).endswith((".", "read."))
 
 
