@@ -185,12 +185,14 @@ def is_default_of_chains(architecture: str, drafts: str, sampling: str) -> bool:
 
 
 def is_default_of_padded(architecture: str, drafts: str, sampling: str) -> bool:
-    return architecture in IN_DEPTH and sampling == "T0.8" and (drafts == "branching" or architecture == "llama")
+    return (
+        architecture in IN_DEPTH and sampling == "T0.8" and (drafts == "branching" or architecture == "llama")
+    )
 
 
 TABLE: tuple[Any, ...] = (
-    # architectures, backend, prompt, drafts, samplings; what runs by default: a rule for its ids, or the architectures
-    # that `few` takes in depth
+    # architectures, backend, prompt, drafts, samplings; what runs by default: a rule for its ids, or the
+    # architectures that `few` takes in depth
     (BRANCHES, "eager", PROMPT, FIXED, SAMPLINGS, ("llama", "gemma3")),
     (BRANCHES, "eager", PROMPT, ACCEPTED, TWO, ("llama", "gemma3")),
     (BRANCHES, "eager", PROMPT, MISLED, {"greedy": GREEDY}, ("llama", "gemma3")),
@@ -206,8 +208,8 @@ TABLE: tuple[Any, ...] = (
 
 
 def few(architectures: Case, drafts: Case, samplings: Case, deep: Case) -> set[Case]:
-    """Return each architecture and each of the drafts once, with one of two samplings so that cases share what plain
-    decoding wrote; of the `deep` architectures also each pair of values."""
+    """Return each architecture and each of the drafts once, with one of two samplings so that cases share what
+    plain decoding wrote; of the `deep` architectures also each pair of values."""
     once = covering([architectures, drafts, samplings[:2]], ())
     return once | covering([deep, drafts, samplings]) if deep else once
 

@@ -114,7 +114,9 @@ def test_lookahead_tells_the_same_stories_as_plain(
     stories: Trained, decoder: tuple[Decoding, StepProfile], sampling: Sampling
 ) -> None:
     decoding, profile = decoder
-    says_the_same(stories, BEGINNINGS[::2], make_lookahead(decoding, stories.known(profile, sampling)), sampling)
+    says_the_same(
+        stories, BEGINNINGS[::2], make_lookahead(decoding, stories.known(profile, sampling)), sampling
+    )
 
 
 @tiered(lambda *ids: ids == ("tuned", "sampled"), decoder=DECODERS, sampling=SAMPLINGS)
