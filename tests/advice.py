@@ -153,6 +153,7 @@ KINDS = {
         gcc
         cu1\d\d
         CUDA
+        from the environment
         quantisation
         --device cpu
         GPU (could|stopped|cannot)

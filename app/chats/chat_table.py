@@ -216,7 +216,7 @@ def draft(connection: sqlite3.Connection, chat: int) -> str:
 
 
 def set_draft(connection: sqlite3.Connection, chat: int, text: str) -> None:
-    """Replaces the chat's draft; "" deletes it. For an erased chat, only deletes it."""
+    """Replaces the chat's draft; "" deletes it. For an erased chat, the draft is only deleted."""
     connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
     if text:
         connection.execute(

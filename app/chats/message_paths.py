@@ -157,7 +157,7 @@ def _without_failed_turns(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
 def begin(
     connection: sqlite3.Connection, now: float, settings: ChatSettings, question: str
 ) -> tuple[ChatVersion, int]:
-    """Creates a chat with its first question and an empty reply. Returns the reply's id."""
+    """Creates a chat with its first question and an empty reply. Returns the chat's version and the reply's id."""
     return ask(connection, now, create(connection, now, settings), question)
 
 
@@ -172,7 +172,7 @@ def add(
 ) -> tuple[ChatVersion, int]:
     """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it.
 
-    Returns its id."""
+    Returns the chat's new version and the message's id."""
     return _add(connection, now, version, role, MessageContent(text, state), parent)
 
 
@@ -184,9 +184,10 @@ def ask(
     parent: int | None = None,
     queued: int = 0,
 ) -> tuple[ChatVersion, int]:
-    """Adds a question and an empty reply in state "writing", and shows them. Returns the reply's id.
+    """Adds a question and an empty reply in state "writing", and shows them.
 
-    `queued` is the waiting message that the question was, if it was one; it is removed from the queue."""
+    Returns the chat's new version and the reply's id. `queued` is the waiting message that the question was, if it
+    was one; it is removed from the queue."""
     if queued:
         replace_queued(connection, queued)
     _, message = add(connection, now, version, "user", question, parent=parent)
@@ -197,7 +198,9 @@ def ask(
 def regenerate(
     connection: sqlite3.Connection, now: float, version: ChatVersion, message: int
 ) -> tuple[ChatVersion, int]:
-    """Adds an empty version of a reply in state "writing", and shows it. Returns its id."""
+    """Adds an empty version of a reply in state "writing", and shows it.
+
+    Returns the chat's new version and the id of the reply's version."""
     _claim(connection, version, now)
     tree = tree_of(connection, version.chat)
     _require_reply(connection, version.chat, message)

@@ -1,7 +1,7 @@
 """Opens what a command uses: devices, engine, documents with their embedding model, the hub and the API.
 
-The app itself (app/startup.py) makes its engine and its API here, too. The registry is imported inside functions:
-the hub's client reads its environment when it is imported (app/main.py).
+The app itself (app/startup.py) makes its engine and its API here, too. The registry is imported inside functions,
+because the hub's client reads its environment when it is imported (app/main.py).
 """
 
 import os

@@ -50,20 +50,23 @@ class MessageQueue:
         return self._is_writing(chat) or (self.is_sending(chat) and bool(self.of(chat)))
 
     def add(self, chat: int, text: str, settings: ReplySettings) -> None:
-        """Adds a message to the chat's queue, which waits for the end of the reply with these settings."""
+        """Adds a message to the chat's queue, to be sent with these settings when the reply has ended.
+
+        A queue that waits for the user keeps waiting."""
         if self.is_sending(chat) or not self.of(chat):
             self._settings[chat] = settings
         self._stores.of(chat).add_queued(chat, text)
         self.send_next(chat)  # the reply may have ended meanwhile
 
     def restore(self, chat: int, removed: QueuedMessage) -> None:
-        """Puts a removed message back in its place. If the reply has ended meanwhile, it waits for the user."""
+        """Puts a removed message back in its place. If the reply has ended meanwhile, the queue waits for the
+        user."""
         if not self._is_writing(chat):
             self.hold(chat, "The reply has ended.")
         self._stores.of(chat).add_queued(chat, removed.text, removed.id)
 
     def send(self, chat: int, settings: ReplySettings) -> None:
-        """Sends a queue that was waiting for the user."""
+        """Sends a queue that was waiting for the user, with these settings."""
         self._settings[chat] = settings
         self.send_next(chat)
 

@@ -170,7 +170,7 @@ class Database:
         with store_errors(str(self.path)):
             connection = self._connect()
             try:
-                # Queried first: setting the mode locks the file even if nothing changes.
+                # Queried first, because setting the mode locks the file even if nothing changes.
                 if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                     connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")

@@ -123,7 +123,7 @@ def show_collection(connection: sqlite3.Connection, collection: int) -> None:
 
 
 def delete_empty_collections(connection: sqlite3.Connection) -> None:
-    """Deletes collections without documents that are to be erased."""
+    """Deletes the collections that are to be erased and have no documents left."""
     connection.execute(
         "DELETE FROM collection WHERE is_leaving = 1 AND id NOT IN (SELECT collection FROM document)"
     )

@@ -179,7 +179,8 @@ class Documents(Store):
     def imported_into(self, document: int) -> int:
         """Returns the document that has the text of an added document, once `wait` has returned.
 
-        It is another document if the text was a duplicate or a new version. Only this process's imports count."""
+        It is another document if the text was a duplicate or a new version. Only imports of this process are
+        known."""
         return self._worker.imported_into(document)
 
     # Contents

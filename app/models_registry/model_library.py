@@ -55,7 +55,7 @@ class ModelLibrary:
         self.downloads.restore()
 
     def use(self, chosen: ModelSettings) -> None:
-        """Apply the user's settings. If they are offline, all downloads are paused."""
+        """Apply the user's settings. If `is_offline` is set, pause all downloads."""
         self._chosen = chosen
         self.hub = replace(self.hub, is_offline=chosen.is_offline)
         self.downloads.use(self.hub)
@@ -116,7 +116,7 @@ class ModelLibrary:
         return draft_models_for(model, self.installed())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
-        """Return the memory that a row of a step takes with this model; None if it is not on this machine.
+        """Return the memory that a row of a step takes with this model; None if the model is not on this machine.
 
         Raises ModelError."""
         folder = find_here(name, self.hub)
@@ -124,7 +124,7 @@ class ModelLibrary:
         return row_price(read_config(folder, name), width) if folder else None
 
     def own_temperature(self, name: str) -> float:
-        """Return the temperature that a model asks for; the usual one if it is not on this machine."""
+        """Return the temperature that a model asks for; USUAL_TEMPERATURE if the model is not on this machine."""
         folder = find_here(name, self.hub)
         return own_temperature(folder) if folder else USUAL_TEMPERATURE
 
@@ -137,7 +137,8 @@ class ModelLibrary:
         return str(parse_hub_id(text, self.hub.endpoint) or "")
 
     def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
-        """Look a model up on the hub, as it is loaded automatically, before it is downloaded. Raises ModelError."""
+        """Ask the hub about a model, and judge whether it fits when loaded with automatic options. Raises
+        ModelError."""
         hub_id = require_hub_id(name, self.hub.endpoint)
         return inspect_model(self.hub, hub_id, memory, precision, context, is_automatic=True)
 

@@ -1,4 +1,4 @@
-"""Child processes of the app: they read requests, a line each, and write messages, a line each.
+"""Child processes of the app: they read requests and write messages, one on each line.
 
 A crash of the child does not affect the app, and the child can be killed at any time. It ends by itself when its
 standard input is closed, so an app that was killed leaves no process running. It starts in a folder of the app and

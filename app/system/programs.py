@@ -71,9 +71,9 @@ def output_of(name: str, *arguments: str, seconds: float = SECONDS) -> str:
 
 
 def program_output(command: Sequence[str], seconds: float = SECONDS, must_succeed: bool = True) -> str:
-    """Run a command and return what it prints; "" if it cannot be run, takes too long, or fails and must not.
+    """Run a command and return what it prints; "" if it cannot be run or takes too long.
 
-    No console appears on Windows."""
+    If it `must_succeed`, a failure returns "", too. No console appears on Windows."""
     hidden = getattr(subprocess, "CREATE_NO_WINDOW", 0)
     try:
         answer = subprocess.run(

@@ -149,7 +149,8 @@ class TimeoutProtocol(H11Protocol):
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket that can be shut down while its client is hanging up: uvicorn's (0.54) raises InvalidState."""
+    """A WebSocket that can be shut down while its client is hanging up; uvicorn's own (0.54) then raises
+    InvalidState."""
 
     def shutdown(self) -> None:
         """Close the connection, with a closing handshake if it is open."""

@@ -25,7 +25,8 @@ class Lane:
 
 
 def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding: Decoding) -> Request:
-    """Return a lane's request. It is cold: the cache and the pool of another lane would give it an advantage."""
+    """Return a lane's request. It is cold, because another lane's cache and pool would give this lane an
+    advantage."""
     return Request(model, prompt, replace(options, decoding=decoding), is_cold=True)
 
 

@@ -1,6 +1,6 @@
 """Decides how a file is read: finds its format by its first bytes or its name, and the encoding of a text file.
 
-Text files are read here; files of other formats are read in a process of their own.
+Text files are read here; files of other formats are read in a separate process.
 """
 
 import codecs

@@ -136,7 +136,7 @@ def message_from_line(line: bytes) -> ProcessMessage:
 
 
 class ProcessReader:
-    """Reads a file in a process of its own."""
+    """Reads a file in a separate process."""
 
     def __init__(self, request: ReadRequest, waiting: float = WAITING) -> None:
         self._name = request.name

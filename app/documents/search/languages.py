@@ -20,7 +20,7 @@ def language_of(text: str) -> str:
 
 
 def stem_of(word: str, language: str) -> str:
-    """Returns the stem of a word in small letters; the word itself in a language without a stemmer."""
+    """Returns the stem of a lower-case word; the word itself in a language without a stemmer."""
     try:
         return str(Stemmer(language, 0).stemWord(word))  # each thread needs a stemmer of its own
     except KeyError:

@@ -116,7 +116,7 @@ class DownloadProcess(ChildProcess):
 
     def __init__(self, request: DownloadRequest) -> None:
         self._repo = request.wanted.repo
-        # Plain HTTP without Xet, no telemetry, no progress bars; and the hub's token.
+        # The child downloads by plain HTTP, without Xet, telemetry and progress bars. It needs the hub's token.
         names = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS")
         environment = dict.fromkeys(names, "1")
         environment |= {name: os.environ[name] for name in HUB_TOKENS if name in os.environ}

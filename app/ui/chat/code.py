@@ -73,7 +73,7 @@ def coloured(code: str, language: str) -> str:
 
 
 def _is_tame(code: str) -> bool:
-    """Return whether the code is free of what is known to make lexers slow: its length, long lines, long gaps."""
+    """Return whether the code has nothing that is known to make lexers slow: great length, long lines or gaps."""
     if len(code) > LONGEST or _GAP.search(code):
         return False
     return all(len(line) <= LONGEST_LINE for line in code.split("\n"))

@@ -53,7 +53,7 @@ def add_fences(markdown: MarkdownIt) -> None:
 
 
 def _rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a block as CommonMark does; if it is Markdown, find the fence that closes it anew."""
+    """Read a block as CommonMark does; if it is Markdown, find its closing fence by this module's rule."""
     is_block = fence(state, start, end, silent)
     if silent or not is_block or not _is_markdown(state.tokens[-1].info):
         return is_block

@@ -204,7 +204,9 @@ class ChatRenderer:
 
 
 def queue_html(waiting: Sequence[QueuedMessage], is_sending: bool, reason: str) -> str:
-    """Return the messages that wait to be sent; "" if there are none. A queue that is held has a button."""
+    """Return the messages that wait to be sent; "" if there are none.
+
+    If the messages are not sent by themselves, `reason` says why, and a button sends them."""
     return render("queue.html", waiting=waiting, is_sending=is_sending, reason=reason) if waiting else ""
 
 

@@ -88,7 +88,7 @@ class XrayRenderer:
 def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData) -> Any:
     """Apply a control: a move, `open`, `close` or `export`.
 
-    Its value is the step on the screen. Returns a file to save."""
+    The event's value is the step on the screen. Returns the HTML of a file to save for `export`, else no change."""
     do, _, value = pressed(event)
     if do == "export" and reply:
         name = f"{FORMAT}-{datetime.now():%Y%m%d-%H%M%S}.json"

@@ -155,7 +155,8 @@ def form_values(value: str) -> dict[str, Any]:
 class LoadForm:
     """What the dialog shows. `longest` is the model's own context; `drafts` are the models that can draft for it.
 
-    `automatic` is what automatic quantisation is here. `problem` is why it could not be loaded."""
+    `automatic` is the quantisation that is chosen automatically on this machine. `problem` is why the model could
+    not be loaded."""
 
     model: InstalledModel
     choice: ModelChoice

@@ -76,7 +76,7 @@ class ModelsRenderer:
                 "load-dialog": folder_html(folder, problem)
                 if folder
                 else load_dialog_html(form, status, is_busy),
-                # Not HTML: the page fills the temperature again when it changes.
+                # This part is not HTML. When it changes, the page fills in the temperature again.
                 "model": repr(choice),
             }
             self._inputs = inputs
@@ -240,7 +240,9 @@ def picker_html(
 
 
 def load_choices_html(inventory: Inventory | None, status: EngineStatus, choice: ModelChoice) -> Markup:
-    """Render buttons that load the loaded model again with another precision or attention; "" without one."""
+    """Render buttons that load the loaded model again with another precision or attention.
+
+    Returns "" if no model of this machine is loaded."""
     if status.model is None or status.model.server:
         return Markup()
     here = options_here(inventory.gpus if inventory else ())

@@ -95,7 +95,9 @@ class SidebarActions:
         self._delete_all(state, f"“{self._title(chat)}” was deleted.", (chat,))
 
     def _delete_all(self, state: ChatState, message: str, chats: Sequence[int], folder: str = "") -> None:
-        """Delete these chats, and their folder if there is one; Undo shows the chat that the page shows now."""
+        """Delete these chats, and their folder if there is one.
+
+        Undo restores them, and opens the chat that was open if no other chat is open by then."""
         opened = state.version.chat
 
         def delete() -> None:
