@@ -127,7 +127,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # Before any test module is imported: huggingface_hub reads it once, on import.
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     # How long one example takes says more about the machine than about the code.
-    examples = 100 if config.getoption("--thorough") else 30
+    examples = 100 if config.getoption("--thorough") else 20
     settings.register_profile("foresight", settings.default, deadline=None, max_examples=examples)
     settings.load_profile("foresight")
 

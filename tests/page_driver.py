@@ -69,7 +69,9 @@ class PageDriver:
         # What is typed is kept when a page is left.
         self.page.evaluate("() => { sessionStorage.clear(); Storage.prototype.setItem = () => {}; }")
         self.page.goto(LEFT)
-        self.page.emulate_media(media="null", color_scheme="null", reduced_motion="null", forced_colors="null")
+        self.page.emulate_media(
+            media="null", color_scheme="null", reduced_motion="null", forced_colors="null"
+        )
         self._context.clear_cookies()
         self._context.clear_permissions()
         devtools = self._context.new_cdp_session(self.page)

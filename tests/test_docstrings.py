@@ -4,6 +4,7 @@ import ast
 import re
 import tokenize
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -109,11 +110,20 @@ def texts_of(source: Path) -> Iterator[tuple[int, str, Iterable[str]]]:
         yield line, text, unusual_words(text)
 
 
-def test_texts_read_at_once() -> None:
-    wrong = [
-        f"{source.relative_to(CHECKOUT)}:{line}: {text.splitlines()[0]!r} {fault}"
+@cache
+def all_texts() -> list[tuple[str, str, Iterable[str]]]:
+    """Where each text is, the text, and its faults, which can be iterated over once."""
+    return [
+        (f"{source.relative_to(CHECKOUT)}:{line}", text, faults)
         for source in SOURCES
         for line, text, faults in texts_of(source)
+    ]
+
+
+def test_texts_read_at_once() -> None:
+    wrong = [
+        f"{place}: {text.splitlines()[0]!r} {fault}"
+        for place, text, faults in all_texts()
         for fault in faults
     ]
     assert not wrong, "\n".join(wrong)
@@ -123,9 +133,8 @@ def test_files_that_texts_name_exist() -> None:
     places = ("app", "assets", "tools", "labs", "tests")
     files = ["run.py", *(path.as_posix() for place in places for path in (CHECKOUT / place).rglob("*.*"))]
     missing = {
-        f"{source.relative_to(CHECKOUT)}:{line}: {name}"
-        for source in SOURCES
-        for line, text, _ in texts_of(source)
+        f"{place}: {name}"
+        for place, text, _ in all_texts()
         for name in OUR_FILE.findall(text)
         if "models/eagle3/" not in name and not any(f"/{file}".endswith(f"/{name}") for file in files)
     }

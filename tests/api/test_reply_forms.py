@@ -19,6 +19,7 @@ from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import Decoding, Message, ModelChoice, Options, Piece, Request
 from tests.engine.families import FAMILIES, Family
 from tests.engine.scripted import write_scripted
+from tests.tiers import some
 
 WEATHER = FunctionFields(
     name="weather", parameters={"type": "object", "properties": {"city": {"type": "string"}}}
@@ -26,6 +27,11 @@ WEATHER = FunctionFields(
 HI = (Message("user", "Hi"),)
 SCRIPTED = ModelChoice("scripted", dtype="float32")
 DECODERS: Any = ("plain", "lookahead", "prompt-lookup")
+
+
+a_few_families = pytest.mark.parametrize(
+    "name", some({name: name for name in FAMILIES}, *list(FAMILIES)[::2])
+)
 
 
 def used(family: Family, choice: str | None = None) -> ToolUse:
@@ -90,7 +96,7 @@ def test_a_call_is_read_in_the_models_own_form(name: str, tmp_path: Path) -> Non
         assert 0 < sum(mark.end <= found.thought_end for mark in reply.marks) < len(reply.marks)
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@a_few_families
 def test_a_model_may_think_before_a_call_that_is_forced(name: str, tmp_path: Path) -> None:
     family = FAMILIES[name]
     tools = used(family, "required")
@@ -115,7 +121,7 @@ def test_a_model_may_think_before_an_answer_of_a_given_form(name: str, kind: Any
     assert (split.thought, split.answer) == ("Hm.", "true")
 
 
-@pytest.mark.parametrize("name", FAMILIES)
+@a_few_families
 def test_a_begun_reply_goes_on_as_if_it_had_not_stopped(name: str, tmp_path: Path) -> None:
     family = FAMILIES[name]
     session = opened(tmp_path, family, family.thinks)

@@ -47,17 +47,18 @@ def expected_weight(numbers: Numbers) -> torch.Tensor:
     return weight
 
 
-@pairwise(bits=named(PLANES), form=named(FORMS), deep={"4"})
-def test_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
+@pairwise(bits=named(PLANES), form=named(FORMS), rows={"one": 1, "several": 17, "many": 129}, deep=())
+def test_numbers_of_each_kind_are_multiplied(bits: int, form: str, rows: int) -> None:
     from app.engine.layers.packed_weight_triton import FEW_ROWS, pack_for_gpu
+
+    assert FEW_ROWS < 129
 
     numbers = some_numbers(bits, form)
     packed, weight = pack_for_gpu((40, 160), [numbers], DEVICE), expected_weight(numbers)
     assert torch.allclose(dense(packed).double().cpu(), weight, rtol=1e-6, atol=1e-9)
-    for rows in (1, 17, FEW_ROWS + 1):
-        fed = states(rows, 160, torch.float32)[0]
-        found = packed.product(fed.to(DEVICE)).double().cpu()
-        assert (found - fed.double() @ weight.t()).norm() < 1e-6 * weight.norm() * fed.norm()
+    fed = states(rows, 160, torch.float32)[0]
+    found = packed.product(fed.to(DEVICE)).double().cpu()
+    assert (found - fed.double() @ weight.t()).norm() < 1e-6 * weight.norm() * fed.norm()
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.float32), ids=str)
@@ -143,7 +144,7 @@ def test_quantised_layers_multiply_by_packed_weights(
 
     given = quantised_numbers(kernel.bits, 33, 160, DEVICE)
     layer = kernel(given, torch.randn(33).to(DEVICE, dtype), dtype)
-    for rows in (1, 17, FEW_ROWS + 1):
+    for rows in (17, FEW_ROWS + 1):
         assert_is_product(layer, given, rows, dtype)
     assert layer.weight.dtype == dtype
     torch.testing.assert_close(layer.weight.float(), given.dense(), rtol=1e-3, atol=1e-3)
@@ -229,4 +230,4 @@ LAUNCHES: dict[str, Launch] = {
 }
 
 if __name__ == "__main__":
-    main(LAUNCHES, tuple(LAUNCHES)[1:4], sys.argv[1:])
+    main(LAUNCHES, tuple(LAUNCHES)[1:3], sys.argv[1:])

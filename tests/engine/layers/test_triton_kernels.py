@@ -75,14 +75,16 @@ def test_a_gate_may_be_wide_open_and_shut(activation: Activation) -> None:
     torch.testing.assert_close(KERNELS.gated_activation(gate, torch.ones_like(gate), activation), expected)
 
 
+PLACES = {"after": None, "places": torch.tensor([4, 2, 7], device=DEVICE)}
+
+
 def cache_slots(rows: int, shared: int, size: int, dtype: torch.dtype, places: Tensor | None) -> CacheSlots:
     """A cache of more rows than are written, of which 2 are committed."""
     keys, values = torch.full((2, 1, shared, rows + 6, size), 7.0, dtype=dtype, device=DEVICE)
     return CacheSlots(keys, values, 2, places)
 
 
-@pytest.mark.parametrize("places", [None, torch.tensor([4, 2, 7], device=DEVICE)], ids=["behind", "places"])
-@pairwise(turn=named(TURNS), dtype=named(DTYPES), deep=())
+@pairwise(turn=named(TURNS), dtype=named(DTYPES), places=PLACES, deep=())
 def test_a_turn_has_torchs_bits_and_lies_in_the_cache(
     dtype: torch.dtype, turn: tuple[int, int, int, int], places: Tensor | None
 ) -> None:
@@ -98,8 +100,7 @@ def test_a_turn_has_torchs_bits_and_lies_in_the_cache(
         assert torch.equal(found.keys, expected.keys) and torch.equal(found.values, expected.values)
 
 
-@pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pairwise(turn=named(TURNS), dtype=named(DTYPES), deep=())
+@pairwise(turn=named(TURNS), dtype=named(DTYPES), shape=BY_WEIGHING, deep=())
 def test_heads_are_normalised_before_they_turn(
     dtype: torch.dtype, turn: tuple[int, int, int, int], shape: NormShape
 ) -> None:
@@ -162,7 +163,7 @@ def test_a_row_says_alone_what_it_says_among_others(dtype: torch.dtype, size: in
     rows = drawn(5, size, dtype=dtype)
     for say in row_by_row(dtype, size):
         whole = say(rows)
-        for first, last in ((0, 1), (4, 5), (2, 4)):
+        for first, last in ((4, 5), (2, 4)):
             assert torch.equal(say(rows[first:last]), whole[first:last])
 
 

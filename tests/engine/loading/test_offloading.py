@@ -81,9 +81,9 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Callable[[Architecture], 
 
 
 def is_default(architecture: str, decoding: str, sampling: str) -> bool:
-    """One with all samplings, three others once: windows, experts, a recurrent state."""
+    """One with all decoders, three others once: windows, experts, a recurrent state."""
     if architecture == str(LLAMA):
-        return True
+        return (sampling == "greedy") == (decoding != "24-rows")
     is_other = architecture in ("gemma3", "mixtral", "falcon-h1")
     return is_other and (decoding, sampling) == ("24-rows", "sampled")
 

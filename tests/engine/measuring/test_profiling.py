@@ -125,11 +125,16 @@ def test_float32_needs_no_classes_and_says_so() -> None:
     assert profile.note == "float32: the same text with lookahead on and off"
 
 
-def test_half_precision_gets_classes_of_measured_widths() -> None:
-    profile = profile_steps(tiny(torch.bfloat16), unwatched, ticking(QUICK))
+def test_half_precision_gets_classes_of_measured_widths_and_a_runner_that_knows_no_prompt() -> None:
+    runner = tiny(torch.bfloat16)
+    profile = profile_steps(runner, unwatched, ticking(QUICK))
+    assert profile.is_whole
     assert profile.batch_invariant.buckets == MEASURED_BUCKETS
     assert profile.bucket_sets
     assert profile.note.startswith("bfloat16: the text is identical among steps of ")
+    assert runner.cache.committed()[0].shape[2] == 0
+    list(runner.prefill(numbers(5)))
+    assert (runner.reused, runner.same_text_buckets) == (0, ())
 
 
 def with_costly_attention(watch: Stopwatch, times: float, limit: float) -> BlockRunner:
@@ -213,14 +218,6 @@ def test_a_short_context_is_measured_as_far_as_it_goes() -> None:
     assert profile_steps(runner, unwatched, watch).free.buckets == (1, 2, 4, 8, 12, 16)
 
 
-def test_the_probe_leaves_a_runner_that_knows_no_prompt() -> None:
-    runner = tiny(torch.bfloat16)
-    profile_steps(runner, unwatched, ticking(QUICK))
-    assert runner.cache.committed()[0].shape[2] == 0
-    list(runner.prefill(numbers(5)))
-    assert (runner.reused, runner.same_text_buckets) == (0, ())
-
-
 def test_a_probe_that_is_stopped_leaves_such_a_runner_too() -> None:
     class Stopped(Exception):
         """The person closed the app."""
@@ -241,7 +238,6 @@ def test_on_a_busy_machine_the_probe_ends_early_and_says_that_it_is_not_whole() 
         "a plain step is not padded to 32 rows"
     )
     assert not profile.is_whole
-    assert profile_steps(tiny(torch.bfloat16), unwatched, ticking(QUICK)).is_whole
 
 
 def test_what_was_found_is_said_in_words() -> None:

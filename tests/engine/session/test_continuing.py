@@ -83,7 +83,7 @@ def test_from_any_tokens_end_on_the_same_tokens_follow(
     whole = ids_of(ask(session, options, QUESTION))
     assert len(whole) > 40
     loaded = session.open(DEMO_CPU, no_progress)
-    for cut in range(1, len(whole), 29):
+    for cut in (1, 30):
         written = loaded.decode(whole[:cut])
         rest = ask(
             session, replace(options, max_new_tokens=60 - cut), QUESTION, Message("assistant", written)

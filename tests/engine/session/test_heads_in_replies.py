@@ -62,7 +62,7 @@ def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], 
     sampling=SAMPLINGS,
     decoding=DECODINGS,
     stops=named(((), (" t",))),
-    deep=("deepseek-v3",),
+    deep=(),
 )
 def test_the_text_is_plains(
     open_model: Open, kind: str, head: Taught, sampling: Sampling, decoding: Decoding, stops: tuple[str, ...]
