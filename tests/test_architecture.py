@@ -58,8 +58,7 @@ LAYERS = {
         "layers", "measuring", "graphs", "loading", "embedding", "parallel", "session",
     ),
     "app.models_registry": (
-        "files", "hub", "downloads", "catalogue", "installed_models", "locate", "draft_models",
-        "model_library",
+        "files", "hub", "downloads", "catalogue", "installed_models", "locate", "model_library",
     ),
     "app.ui": (
         "frame", "models", "welcome", "live", "chat", "documents", "sidebar", "race", "settings", "layout",

@@ -1,15 +1,29 @@
-"""`python run.py bench`: compares decoders on sets of prompts. Suites and leaderboards: labs/bench."""
+"""`python run.py bench`: compares decoders on sets of prompts, prints a table for each set, and writes all results.
 
-from collections.abc import Sequence
+labs/bench has suites and leaderboards."""
+
+import json
+import os
+import platform
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.box import SIMPLE
+from rich.console import Console
+from rich.table import Table
 
 from app.commands import options as given
-from app.commands.bench_measurement import BenchPlan, engine_contestant
-from app.commands.bench_report import run_and_report
+from app.commands.bench_measurement import (
+    BenchPlan,
+    LaneNumbers,
+    SetResults,
+    engine_contestant,
+    means,
+    measure,
+)
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.decoder_options import DecoderSizes, read_lanes, require_drafting
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets, require_sampled
@@ -17,8 +31,10 @@ from app.commands.services import engine_in
 from app.conversation import ModelEngine
 from app.conversation.race.decoder_comparison import Lane
 from app.database.data_folder import optional_data_dir
-from app.errors import impossible_values
+from app.errors import BadOption, impossible_values
 from app.settings import DEMO_MODEL
+from app.system.files import write_output
+from app.values.display_text import counted
 from app.values.messages import Decoding, ModelChoice, Options, Sampling
 
 
@@ -85,21 +101,111 @@ def bench(
             run_bench(engine, asked, report, overwrite)
 
 
-def run_bench(engine: ModelEngine, asked: Asked, report: Path | None = None, overwrite: bool = False) -> None:
-    """Measure the sets, print the table of each as soon as it is measured, and write the report."""
-
-    def about() -> dict[str, Any]:
-        model = engine.status().model
-        if model and (note := model.note("lookahead", "chains")):
-            print_text(note)
-        return {
+def run_bench(engine: ModelEngine, asked: Asked, file: Path | None = None, overwrite: bool = False) -> None:
+    """Measure the sets, print the table of each as soon as it is measured, and write the report to `file`."""
+    if file:
+        given.require_free(file, overwrite)
+        check_writable(file)
+    contestants = [engine_contestant(engine, asked.model, lane) for lane in asked.lanes]
+    with impossible_values():
+        plan = BenchPlan(asked.sets, contestants, asked.options, asked.rounds)
+    sets = print_tables(measure(plan, {}))
+    model = engine.status().model
+    if model and (note := model.note("lookahead", "chains")):
+        print_text(note)
+    if file:
+        about = {
             "model": asdict(model) if model else None,
             "rounds": asked.rounds,
             "options": asdict(asked.options),
             "lanes": {lane.name: asdict(lane.decoding) for lane in asked.lanes},
         }
+        write_report(file, report_of(sets, about))
 
-    contestants = [engine_contestant(engine, asked.model, lane) for lane in asked.lanes]
-    with impossible_values():
-        plan = BenchPlan(asked.sets, contestants, asked.options, asked.rounds)
-    run_and_report(plan, report, overwrite, about)
+
+def print_tables(measured: Iterable[SetResults]) -> list[SetResults]:
+    """Print each set's table as soon as it is measured, then the means. Returns all results."""
+    console, sets = Console(), list[SetResults]()
+    for one in measured:
+        sets.append(one)
+        console.print(_table(f"{one.name}: {counted(one.prompts, 'prompt')}", one.results))
+    if len(sets) > 1:
+        console.print(_table(f"mean of {len(sets)} sets", means(sets)))
+    return sets
+
+
+def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
+    table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
+    # Headings of two lines, so that the table fits 80 columns: rich leaves out columns that do not fit.
+    table.add_column("decoder", no_wrap=True)
+    for heading in (
+        "tokens\nper step",
+        "tokens/s",
+        "against\nplain",
+        "identical",
+        "ms per\nstep",
+        "rows\nper step",
+        "hit\nrate",
+    ):
+        table.add_column(heading, justify="right", no_wrap=True)
+    for result in results:
+        table.add_row(
+            result.decoder,
+            f"{result.tokens_per_step:.2f}",
+            f"{result.tokens_per_second:.1f}",
+            f"{result.speed_vs_plain:.2f}x" if result.speed_vs_plain else "-",
+            "yes" if result.identical else "no",
+            f"{result.ms_per_step:.2f}",
+            f"{result.rows_per_step:.1f}" if result.rows_per_step else "-",
+            f"{result.hit_rate:.0%}",
+        )
+    return table
+
+
+def check_writable(file: Path) -> None:
+    """Raise BadOption if the report's file cannot be written, before minutes are spent on measuring.
+
+    Creates the file if it does not exist."""
+    try:
+        file.open("a").close()
+    except OSError as error:
+        raise BadOption(
+            f"{file} cannot be written ({error.strerror}). Choose another file for --json."
+        ) from error
+
+
+def report_of(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, Any]:
+    """Return the results of all sets and their means, the machine, and `about`."""
+    return {
+        **about,
+        "machine": {
+            "platform": platform.platform(),
+            "processor": platform.processor() or platform.machine(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "prompts": sum(one.prompts for one in sets),
+        "replies": sum(one.replies for one in sets),
+        # The results of a single set, or the means of several.
+        "decoders": [asdict(result) for result in means(sets)],
+        "sets": [
+            {
+                "set": one.name,
+                "prompts": one.prompts,
+                "replies": one.replies,
+                "decoders": [asdict(result) for result in one.results],
+            }
+            for one in sets
+        ],
+    }
+
+
+def write_report(file: Path, report: dict[str, Any]) -> None:
+    """Write the report. If that fails, print it on standard error and raise BadOption."""
+    try:
+        write_output(file, json.dumps(report, indent=2) + "\n")
+    except OSError as error:
+        typer.echo(json.dumps(report), err=True)
+        raise BadOption(
+            f"The report could not be written to {file} ({error.strerror}). It is printed above."
+        ) from error

@@ -5,24 +5,26 @@ show.
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
-from app.errors import ModelNotFound
+from app.errors import ModelError, ModelNotFound
 from app.models_registry import installed_models
 from app.models_registry.catalogue import read_catalogue
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
 from app.models_registry.downloads.fetcher import disk_use
-from app.models_registry.draft_models import draft_models_for
 from app.models_registry.files.config import USUAL_TEMPERATURE, own_temperature, read_config
 from app.models_registry.files.fit_estimate import activation_bytes, judge_folder, row_price
 from app.models_registry.files.gguf_checks import gguf_files
+from app.models_registry.files.weights import read_weights
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import parse_hub_id, require_hub_id
 from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.locate import find_here, locate_path
 from app.settings import ModelSettings
 from app.system.machine import RAM, memories
+from app.values.eagle_config import read_eagle_config
 from app.values.model import (
     CONFIG,
     DiskUse,
@@ -37,7 +39,15 @@ from app.values.model import (
     RowPrice,
     SearchHit,
 )
+from app.values.tokenizer_vocabulary import vocabulary_digest
 
+KNOWN_PAIRS = (
+    ("SmolLM2-1.7B", "HuggingFaceTB/SmolLM2-135M-Instruct"),
+    ("SmolLM2-360M", "HuggingFaceTB/SmolLM2-135M-Instruct"),
+    *((f"Qwen3-{size}", "Qwen/Qwen3-0.6B") for size in ("32B", "14B", "8B", "4B", "1.7B")),
+    *((f"Qwen2.5-{size}", "Qwen/Qwen2.5-0.5B-Instruct") for size in ("32B", "14B", "7B", "3B", "1.5B")),
+)
+"""The beginning of a model's name, and the hub id of a model that drafts well for it."""
 MOST_LISTED = 500
 """Maximum number of folders that are listed, and of models."""
 
@@ -163,3 +173,40 @@ def list_folder(folder: Path) -> FolderContents:
     others = [one for one in folders if one not in models]
     parent = folder.parent if folder.parent != folder else None
     return FolderContents(folder, parent, (*models, *files)[:MOST_LISTED], tuple(others[:MOST_LISTED]))
+
+
+def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
+    """Return the installed models that can draft for this one, heads first, then the smallest."""
+    installed, digest = list(installed), vocabulary_digest(model.path)
+    heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
+    ready = [one for one in installed if one.state == "ready" and digest]
+    sizes = {one.path: _parameters(one) for one in (model, *ready)}
+    smaller = [one for one in ready if 0 < sizes[one.path] < sizes[model.path]]
+    smaller.sort(key=lambda one: sizes[one.path])
+    same = [one for one in smaller if vocabulary_digest(one.path) == digest]
+    return DraftModels((*heads, *same), known_draft_model(model.name))
+
+
+def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
+    """Return whether a head's sizes of states and vocabulary are the model's.
+
+    More is checked when both are loaded."""
+    try:
+        wanted, found = read_eagle_config(head.path, head.name), read_config(model.path, model.name)
+    except (ModelError, OSError):
+        return False
+    return (wanted.target_hidden, wanted.vocabulary) == (found.hidden, found.vocabulary)
+
+
+def _parameters(model: InstalledModel) -> int:
+    """Count the weights in a model's files; 0 if they are invalid. (File sizes depend on the precision.)"""
+    try:
+        return read_weights(model.path, model.name).numbers
+    except (ModelError, OSError):
+        return 0
+
+
+def known_draft_model(name: str) -> str:
+    """Return the hub id of a model that is known to draft well for the model of this name; "" if there is none."""
+    own = name.rpartition("/")[2].lower()
+    return next((draft for begin, draft in KNOWN_PAIRS if own.startswith(begin.lower())), "")

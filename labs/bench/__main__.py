@@ -12,8 +12,8 @@ from typing import Any, get_args
 import torch
 import transformers
 
+from app.commands.bench import check_writable, print_tables, report_of, write_report
 from app.commands.bench_measurement import BenchPlan, Contestant, Runs, engine_contestant, measure
-from app.commands.bench_report import check_writable, print_tables, report_of, write_report
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.decoder_options import DecoderSizes, read_lanes
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets

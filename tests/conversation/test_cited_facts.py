@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.conversation.cited_facts import missing_facts
+from app.conversation.citation_check import missing_facts
 
 SOURCE = "On 5 May 2024 the gate of Berlin-Mitte opened at 07.30. Anna Berg paid 1,200 euros for three cats."
 

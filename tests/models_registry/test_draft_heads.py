@@ -7,8 +7,8 @@ import pytest
 
 from app.errors import ModelBroken, OnlyDrafts
 from app.models_registry import Hub, installed, judge_folder, locate, verify
-from app.models_registry.draft_models import draft_models_for
 from app.models_registry.locate import locate_path
+from app.models_registry.model_library import draft_models_for
 from app.values.model import InstalledModel, Memory
 from tests.models_registry.model_files import model_files, safetensors, silent, write
 

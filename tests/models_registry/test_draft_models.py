@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from app.models_registry.draft_models import draft_models_for, known_draft_model
+from app.models_registry.model_library import draft_models_for, known_draft_model
 from app.values.model import DraftModels, InstalledModel, InstalledState
 from tests.models_registry.model_files import safetensors, write
 
