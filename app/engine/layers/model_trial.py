@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 from app.engine import attention
 from app.engine.attention import Attend
 from app.engine.block.block import Block, chain_block
-from app.engine.layers.recurrent_layers import read_trees
+from app.engine.layers.recurrent_layers import read_chains, read_trees
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close, tolerance_of
@@ -81,6 +81,7 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
         reason = _NO_PLAIN_CACHE if cache.is_recurrent else own_attention
     if reason:
         model.set_attn_implementation(stock)
+        read_chains(model)
     return reason
 
 

@@ -254,6 +254,13 @@ def read_trees(model: PreTrainedModel) -> None:
             model.set_submodule(path, RecurrentMixer(module))
 
 
+    """Undo `read_trees` for a model whose trial failed."""
+    """Undo `read_trees`."""
+    for path, module in list(model.named_modules()):
+        if isinstance(module, RecurrentMixer):
+            model.set_submodule(path, module.mixer)
+
+
 def calls_its_linears(model: PreTrainedModel) -> bool:
     """Return whether all layers call their Linears, so that these may be replaced.
 

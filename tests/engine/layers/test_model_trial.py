@@ -65,12 +65,15 @@ def test_plain_says_what_transformers_says(zoo: Zoo, architecture: Architecture)
         assert write(zoo.runner(architecture), prompt, plain, limit=16).tokens == expected
 
 
-@pytest.mark.parametrize("architecture", OWN_ATTENTION, ids=str)
-def test_a_model_that_failed_the_trial_keeps_its_own_attention(architecture: Architecture) -> None:
+@pytest.mark.parametrize(
+    "architecture", some(named((*OWN_ATTENTION, *CHAINED)), "kimi-linear", *map(str, OWN_ATTENTION))
+)
+def test_a_model_that_failed_the_trial_keeps_its_own_attention_and_layers(architecture: Architecture) -> None:
     model = architecture.make()
-    stock = model.config._attn_implementation
+    stock, layers = model.config._attn_implementation, list(map(type, model.modules()))
     load(model)
     assert model.config._attn_implementation == stock
+    assert list(map(type, model.modules())) == layers
 
 
 @pytest.mark.parametrize("architecture", some(named(RECURRENT), "mamba", *ONE_OF_EACH))
