@@ -254,8 +254,8 @@ def read_trees(model: PreTrainedModel) -> None:
             model.set_submodule(path, RecurrentMixer(module))
 
 
+def read_chains(model: PreTrainedModel) -> None:
     """Undo `read_trees` for a model whose trial failed."""
-    """Undo `read_trees`."""
     for path, module in list(model.named_modules()):
         if isinstance(module, RecurrentMixer):
             model.set_submodule(path, module.mixer)
