@@ -71,7 +71,7 @@ KINDS = {
         lists? of it
         Type some words
         Add some with
-        --title is for
+        --title names the text
         Existing collections
         Give either
         Choose auto

@@ -243,7 +243,9 @@ def answer_question(
 def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_json: bool) -> None:
     real = [file for file in files if file != STANDARD_INPUT]
     if title and len(real) == len(files):
-        raise BadOption("--title is for standard input: add - to the files, or leave it out.")
+        raise BadOption(
+            '--title names the text from standard input. Add "-" to the files, or leave out --title.'
+        )
     for file in real:
         require_file(file)  # before a collection is created that would stay empty
     pasted = _standard_input() if len(real) < len(files) else ""

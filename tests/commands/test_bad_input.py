@@ -94,7 +94,7 @@ def test_what_the_parser_refuses_is_told_in_plain_words(arguments: tuple[str, ..
         (("models", "search", ""), "There is nothing to search for. Type some words."),
         (("models", "list", "--dtype", "int8"), "--dtype and --context are only for --catalogue"),
         (("models", "list", "--context", "512"), "--dtype and --context are only for --catalogue"),
-        (("documents", "add", __file__, "--title", "Lease"), "--title is for standard input"),
+        (("documents", "add", __file__, "--title", "Lease"), "--title names the text from standard input"),
         (("generate",), "Give either --prompt TEXT or --prompts"),
         (("generate", "--prompts", "none.jsonl"), "none.jsonl cannot be read"),
         (("bench", "--prompts", "none.jsonl"), "none.jsonl cannot be read"),

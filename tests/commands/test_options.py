@@ -265,7 +265,7 @@ USELESS = [
     (["models", "list", "--dtype", "int8"], FOR_CATALOGUE),
     (["models", "list", "--context", "512"], FOR_CATALOGUE),
     (["documents", "add", "--title", "x", "tests/commands/typed.py"],
-     "--title is for standard input: add - to the files, or leave it out."),
+     '--title names the text from standard input. Add "-" to the files, or leave out --title.'),
     (["documents", "remove", "--collection", "x", "1"], "Give either document numbers or --collection NAME."),
     (["--native", "--no-browser"], "--no-browser changes nothing with --native. Leave it out."),
 ]  # fmt: skip

@@ -122,7 +122,10 @@ def _why(statistics: Statistics) -> str:
         return "on this machine, checking several tokens at once costs more time than it saves."
     if not statistics.covered:
         return "there was nothing in this text to guess from. Text that repeats or quotes is faster."
-    return "checking guesses took as long as the right ones saved. Text that repeats or quotes is faster."
+    return (
+        "checking the guesses took as much time as the right ones saved. "
+        "Text that repeats or quotes is faster."
+    )
 
 
 def _figures(statistics: Statistics) -> Iterator[tuple[str, str, str, str]]:
