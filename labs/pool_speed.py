@@ -1,4 +1,4 @@
-"""Measures what a lookup and an update of the pool cost, from a thousand entries to a million.
+"""Measures what a lookup and an update of lookahead's n-gram pool cost, from a thousand entries to a million.
 
     python -m labs.pool_speed
 

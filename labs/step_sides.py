@@ -143,13 +143,15 @@ def generate_step(model: Any, attention: str, clock: Clock) -> TakeStep:
 
 
 def llama_wall(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
-    """Return the milliseconds of llama-bench's own samples: one generated token, or a prompt after a prefix."""
+    """Return the milliseconds of each step, as llama-bench itself measures them.
+
+    With one row a step generates a token, else it reads a prompt of `rows` tokens; both after PREFIX tokens."""
     ran = _llama_bench(program, gguf, rows, threads, repeats=5)
     return [nanoseconds / 1e6 for nanoseconds in json.loads(ran)[0]["samples_ns"]]
 
 
 def llama_cpu(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
-    """Return the processor milliseconds of such a step, computed from a long and a short run.
+    """Return the processor milliseconds of a step of llama-bench, computed from a long and a short run.
 
     Both include loading and the prefix, whose time varies by more than a row takes, so the long run has many steps.
     Raises ValueError if the long run took no longer than the short one."""

@@ -142,7 +142,10 @@ async def answer(services: Services, asked: MessagesRequest, http: HttpRequest) 
 
 @router.post("/messages/count_tokens")
 async def count_tokens(services: Services, asked: MessagesRequest) -> Json:
-    """Count the tokens of the prompt. Reads the prompt if its model is not loaded yet."""
+    """Count the tokens of the prompt.
+
+    If its model is not loaded, the engine loads it and prefills the prompt, and the reply's statistics have the
+    number."""
     chat = await asyncio.to_thread(_chat, asked.model_copy(update={"max_tokens": 0}))
     plan = await chat_plan(services, chat, MessagesPlan)
     [request] = await tokenised(services, plan.requests)

@@ -2,7 +2,8 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-A long list, such as the vocabulary, is replaced by its number of entries. A model in several files is read as one.
+A list of strings, such as the vocabulary, is replaced by its number of entries, and so is a long list of numbers. A
+model in several files is read as one.
 """
 
 import re
@@ -26,7 +27,8 @@ score and merges."""
 LONGEST_TEXT = 4_000_000
 """Maximum bytes of one string; chat templates have some thousands."""
 KEPT_ENTRIES = 1_024
-"""Lists with more entries are replaced by their length. Lists with an entry for each layer are shorter."""
+"""Lists of numbers with more entries are replaced by their length. Lists with an entry for each layer are
+shorter."""
 ALIGNMENT = 32
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """The names of the tensors of the embedding and of the head."""
@@ -167,7 +169,7 @@ def read_gguf_part(path: Path) -> GgufHeader:
 
 
 def read_gguf_values(path: Path) -> Mapping[str, Any]:
-    """Read all values of a file, with all entries of long lists. They may need much memory, so this runs in a
+    """Read all values of a file, with all entries of all lists. They may need much memory, so this runs in a
     process whose memory is limited.
 
     Raises ValueError if the header is invalid, OSError if it cannot be read, ModelBroken for an unknown version."""
@@ -180,7 +182,7 @@ def read_gguf_values(path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _size: int, _changed: int) -> GgufHeader:
-    """Read a header, once until the file changes, because a large vocabulary takes tenths of a second."""
+    """Read a header; it is cached until the file changes, because a large vocabulary takes tenths of a second."""
     with path.open("rb") as file:
         try:
             return _Reader(file, path).header()
@@ -193,7 +195,8 @@ class _Reader:
         self._file = file
         self._path = path
         self._size = path.stat().st_size
-        self._kept = kept  # only the length of longer lists is kept
+        # Longer lists of numbers are replaced by their length; lists of strings too, unless all entries are kept.
+        self._kept = kept
         self._entries = 0
 
     def values(self) -> tuple[dict[str, Any], int]:

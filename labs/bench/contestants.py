@@ -71,7 +71,7 @@ def transformers_lanes(
 
 
 class Stopwatch(BaseStreamer):
-    """Records the time of each pass's tokens, the prompt's first."""
+    """Records when tokens arrive: first the prompt's, then those of each pass."""
 
     def __init__(self) -> None:
         self.stamps: list[tuple[float, int]] = []
@@ -98,8 +98,8 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
     read: Any = AutoModelForCausalLM.from_pretrained
     dtype = getattr(torch, loaded.info.dtype)
     model = read(path, dtype=dtype, attn_implementation="sdpa", local_files_only=True)
-    # Otherwise generate reads the settings that are not made here from the model's own file, which may have
-    # a top-k of 50.
+    # Otherwise generate would take what `_config` leaves out, such as a top-k of 50, from the model's
+    # generation_config.json.
     model.generation_config = _make_config()
     return model.requires_grad_(False).train(False).to(loaded.info.device)
 

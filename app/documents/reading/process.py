@@ -149,7 +149,7 @@ class ProcessReader:
         """Yields the text; ends when the process is killed."""
         with ChildProcess("app.documents.reading.process_main", to_line(self.request)) as process:
             self._process = process
-            if self._is_killed.is_set():  # before the process was started
+            if self._is_killed.is_set():  # killed before `self._process` was set
                 return
             yield from self._messages(process)
 

@@ -70,7 +70,7 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
     """Return (token, index of its source as seen from this reply, whether it was seen only once).
 
-    Followers from the prompt or output of an earlier reply count as history, unlike documents and predictions."""
+    Followers of an earlier reply count as history, except those from documents and predictions."""
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY
@@ -78,5 +78,5 @@ def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
 
 
 def count_again(packed: int, before: int) -> int:
-    """Add the count of the same follower's earlier entry, `before`, to a follower that was seen once more."""
+    """Return the new entry of a follower that was seen again, with the count of its old entry `before` plus one."""
     return packed & ~SEEN_BITS | min((before & SEEN_BITS) + SEEN_ONCE, SEEN_BITS)

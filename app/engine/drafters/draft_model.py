@@ -39,7 +39,7 @@ FED_AS_STEP = 16
 
 
 class LineReader(Protocol):
-    """Computes a draft model's logits: a small model, or a head of the target (`head_reader.py`)."""
+    """Computes draft logits, with a small model or with a head of the target (`head_reader.py`)."""
 
     context: int
 
@@ -95,7 +95,7 @@ class DraftModel:
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
-            del self._fed[self._known :]  # the rest is a prefix of the text, which is compared fast next time
+            del self._fed[self._known :]  # what is left is a prefix of the text; `common_length` is fast then
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:

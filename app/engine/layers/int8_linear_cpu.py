@@ -18,7 +18,9 @@ TILE_ROWS = 16
 
 
 class NativeInt8Linear(QuantisedLinear):
-    """Multiplies with our C kernel. Activations have up to 16 bits: as many as keep a row's sum within 32."""
+    """Multiplies with our C kernel.
+
+    Activations have at most 16 bits, and fewer in wide layers, so that a row's sum fits into 32 bits."""
 
     bits = 8
     rounding = 0.05
@@ -69,7 +71,9 @@ class _PackedEmbedding(QuantisedEmbedding):
 
 
 def packed(values: Tensor) -> Tensor:
-    """Pack a weight [out, in] for int8.h: [out / GROUP, in / QUAD, GROUP, QUAD], both sizes rounded up."""
+    """Pack a weight [out, in] for int8.h: [out / GROUP, in / QUAD, GROUP, QUAD].
+
+    `out` is padded to a multiple of GROUP, `in` of BLOCK, and numbers are stored as unsigned, plus 128."""
     outs, size = values.shape
     whole = F.pad(values, (0, -size % BLOCK, 0, -outs % GROUP)).view(torch.uint8).bitwise_xor(LARGEST_WEIGHT)
     return whole.view(-1, GROUP, whole.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()

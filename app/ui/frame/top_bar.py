@@ -49,7 +49,8 @@ def describe(model: ModelInfo) -> str:
     size = f"{parameters_label(model.parameters)} parameters"
     attention = f"{model.attention} attention" if model.attention else ""
     quantised = model.weights
-    # Experts and a tied head are not quantised. If they are much of the model, the quantised share is shown.
+    # Some layers stay dense, such as experts stacked in one tensor. If they are much of the model, the
+    # quantised share is shown.
     if model.quantisation != "none" and model.quantised_share < MOSTLY_QUANTISED:
         quantised = f"{model.quantisation} for {model.quantised_share:.0%}"
     return " · ".join(filter(None, (name, size, quantised, model.dtype, model.device, attention)))

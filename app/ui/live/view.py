@@ -1,4 +1,6 @@
-"""The live view: the numbers beside the chat, and the X-ray that opens over the page."""
+"""The live view: the numbers beside the chat, and the X-ray.
+
+The X-ray is a picture of one decoding step, with its draft tree and its window. It opens over the page."""
 
 import json
 from collections.abc import Callable

@@ -37,7 +37,7 @@ USED_SIZES = {"lookahead": 3, "jacobi": 1}
 @dataclass(slots=True)
 class RaceViewState:
     """One page's state in this view: the user's own prompt, which is kept while examples are shown, and the last
-    valid sizes of each lane; the length is that of lane 0."""
+    valid sizes of each lane. All lanes write the `max_new_tokens` that is stored for lane 0."""
 
     own_prompt: str = ""
     options: dict[int, Options] = field(default_factory=dict)
@@ -67,7 +67,9 @@ class RaceActions:
         return next_prompt(self._prompts, kind, text) or state.own_prompt or text
 
     def judge(self, lane: int, ids: Mapping[str, str], state: RaceViewState, *values: Any) -> str:
-        """Keep the valid values of a lane's boxes. `ids` has each option's box. Returns what is wrong as HTML."""
+        """Keep the valid values of a lane's boxes. `ids` maps each option's name to the element id of its box.
+
+        Returns what is wrong as HTML."""
         faults = self._keep(state, lane, dict(zip(ids, values, strict=True)))
         return faults_html({box: faults.get(name, "") for name, box in ids.items()})
 

@@ -1,4 +1,4 @@
-"""The Settings view: its sections, shown one at a time by the links on the left: see assets/ui/settings.js."""
+"""The Settings view. Links on the left choose which section is shown (assets/ui/settings.js)."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
