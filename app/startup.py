@@ -75,7 +75,7 @@ class ModelAsked:
 
 def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log: NetworkLog) -> None:
     """Run the app until the user closes it. Raises AppError."""
-    # Imported here, because the hub's client reads its environment while it is imported: see main.
+    # Imported here, because the hub's client reads its environment while it is imported (main.py).
     from app.models_registry import ModelLibrary, folder_here
 
     file = SettingsFile(folder.path)

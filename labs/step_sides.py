@@ -97,7 +97,7 @@ def make_stock(make: Make) -> Any:
 
 
 def stock_step(model: Any, clock: Clock) -> TakeStep:
-    """Return a step of the same rows through transformers' forward, with its default attention and cache."""
+    """Return a step of a block of rows through transformers' forward, with its default attention and cache."""
     cache = stock_cache(model.config)
     ids = torch.tensor([_ids(PREFIX)])
     with torch.inference_mode():

@@ -31,7 +31,7 @@ TokensPerStep = Callable[[int], float]
 class StepTimes:
     """Measured seconds of a step at each bucket; both tuples are empty if nothing was measured.
 
-    `per_token` has the seconds that each token of context adds to each of them; () if that is unknown."""
+    `per_token` has the seconds that each token of context adds to a step at each bucket; () if that is unknown."""
 
     buckets: Buckets = ()
     seconds: tuple[float, ...] = ()

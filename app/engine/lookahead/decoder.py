@@ -91,7 +91,7 @@ def _make_planner(decoding: Decoding, known: ReplyContext, runner: ModelRunner, 
     if known.budget:
         known.budget.begin_reply()
     if runner.max_branches == 1:
-        # Such a model takes only chains, and a window is not a chain.
+        # The model takes only chains, and a window is not a chain.
         sizer, tune, decoding = WindowSizer(0), ChainTuner, replace(decoding, window=0)
     times = known.profile.times(runner.same_text_buckets)
     if decoding.decoder == "lookahead":

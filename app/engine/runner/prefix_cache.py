@@ -1,7 +1,7 @@
 """Keeps prefixes of other conversations, because clients and the page use one KV cache in turn.
 
 The KV cache holds one prefix. Before another prompt overwrites much of it, its keys and values are copied
-here, and a prompt that continues such a prefix copies them back unchanged. When all kept prefixes together
+here, and a prompt that continues a kept prefix copies them back unchanged. When all kept prefixes together
 are larger than a share of the free memory, the least recently used ones are dropped. All of them are dropped
 when memory runs out or the model is unloaded.
 """

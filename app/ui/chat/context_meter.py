@@ -83,8 +83,9 @@ class ContextMeter:
 
 
 def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: bool = False) -> str:
-    """Return the meter; nothing while no model is loaded. `leaves_out` is as in `Conversations`.
+    """Return the meter; nothing while no model is loaded.
 
+    `leaves_out` means that the user has agreed to leave out the oldest turns of a chat that is too long.
     `has_documents` adds a note that passages will take further tokens, which are known only when the question is
     sent."""
     if fit is None:

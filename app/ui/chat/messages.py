@@ -48,8 +48,8 @@ class ThreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A quiet button: either the action `do` on the message `name`, or something that the page does itself:
-    `copy` or `show`."""
+    """A quiet button, for the action `do` on the message `name`, or for something that the page does itself (`copy`
+    or `show`)."""
 
     label: str
     do: str = ""

@@ -62,7 +62,7 @@ class LiveReplyText:
         self._thought_block: tuple[str, ...] = ()
 
     def update(self, text: str, seconds: float = 0.0, is_done: bool = False) -> None:
-        """Render the text so far, which continues the former text; `seconds` is as in `reply_html`."""
+        """Render the text so far, which continues the former text; `seconds` is how long its thought has taken."""
         spoken = split_thought(text)
         self._thought_block = ()
         if spoken.has_thought:

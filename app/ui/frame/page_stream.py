@@ -150,7 +150,7 @@ class _PolledView:
             self.problem = str(error) if isinstance(error, AppError) else self._unexpected(error)
 
     def _unexpected(self, error: Exception) -> str:
-        # The message of such an error may differ at every poll; only the first is logged and shown.
+        # An unexpected error's message may differ at every poll; only the first is logged and shown.
         if self._logged != type(error).__name__:
             self._logged = type(error).__name__
             log.error("A view could not be drawn", exc_info=error)

@@ -23,7 +23,7 @@ from app.values.chat import ChatSettings
 from app.values.chat_format import Thinking
 from app.values.messages import NEW_SEED, DecoderName, ModelChoice, ModelInfo, Options
 
-if TYPE_CHECKING:  # the hub's client reads its environment while it is imported: see main
+if TYPE_CHECKING:  # the hub's client reads its environment while it is imported (main.py)
     from app.models_registry import ModelLibrary
 
 

@@ -93,7 +93,8 @@ def open_folder(folder: Path) -> str:
 
 
 class DataActions:
-    """The section's event handlers; `backup` is the one that waits for the next start, `notify` shows problems."""
+    """The section's event handlers. `notify` shows problems; `backup` is the backup that waits for the next
+    start."""
 
     def __init__(self, services: Services, data_dir: Path, backup: StagedBackup, notify: Notify) -> None:
         self._services = services
