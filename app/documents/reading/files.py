@@ -172,6 +172,8 @@ class TextFileReader:
             yield TextPiece(first.decode("ascii"))
             done += len(first)
             yield ReadProgress(done, total)
+            if self._is_over:
+                return
             first, encoding = more, encoding_of(more)
         decoder = codecs.getincrementaldecoder(encoding.name)("replace")
         replaced = 0

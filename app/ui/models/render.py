@@ -187,7 +187,7 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
 
 
 def _disk(inventory: Inventory) -> dict[str, object]:
-    models = sum(one.model.size for one in inventory.installed if one.model.origin == "hub")
+    models = sum(one.model.size for one in inventory.installed if one.model.origin in DELETABLE)
     disk = inventory.disk
     others = max(0, disk.total - disk.free - models)
     words = f"Models {gigabytes(models)}, other files {gigabytes(others)}, free {gigabytes(disk.free)}"

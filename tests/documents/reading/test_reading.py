@@ -387,6 +387,17 @@ def test_a_killed_reading_ends_without_a_word(tmp_path: Path) -> None:
     assert 0 < heard < 40
 
 
+@pytest.mark.parametrize("letter", ["e", "é"])
+def test_a_text_whose_reading_is_killed_is_read_no_further(tmp_path: Path, letter: str) -> None:
+    path = tmp_path / "eggs.txt"
+    path.write_text(letter * 10 * PIECE, encoding="utf-8")
+    reading, pieces = open_reader(path, path.name), 0
+    for one in reading.messages():
+        pieces += isinstance(one, TextPiece)
+        reading.kill()
+    assert pieces == 1
+
+
 def test_a_word_document_is_found_by_its_type_and_may_lack_a_picture(tmp_path: Path) -> None:
     plain, broken = files.docx(tmp_path / "eggs.docx"), tmp_path / "letter.docx"
     with zipfile.ZipFile(plain) as archive, zipfile.ZipFile(broken, "w") as copy:

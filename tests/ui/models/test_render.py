@@ -157,6 +157,12 @@ def test_installed_models_say_what_they_are_and_why_they_cannot_be_used() -> Non
     assert "Models 3.00 GB, other files 47 GB, free 50 GB" in shown
 
 
+def test_gguf_files_in_the_hubs_cache_count_as_models_too() -> None:
+    files = (replace(SMALL, origin="hub-gguf"), replace(HALF, origin="folder"))
+    shown = text(installed_html(make_inventory(*(InstalledFit(one, None) for one in files)), READY))
+    assert "Models 2.00 GB, other files 48 GB, free 50 GB" in shown
+
+
 def test_the_loaded_model_can_be_reloaded_and_not_be_deleted() -> None:
     loaded = EngineStatus("ready", model=replace(DEMO, name=SMALL.name, revision=SMALL.revision))
     html = installed_html(make_inventory(InstalledFit(SMALL, make_fit())), loaded)
