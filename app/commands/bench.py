@@ -1,6 +1,6 @@
-"""`python run.py bench`: compares decoders on sets of prompts, prints a table for each set, and writes all results.
+"""`python run.py bench`: compares decoders on sets of prompts and prints a table for each set.
 
-labs/bench has suites and leaderboards."""
+With `--json` it also writes all results to a file. labs/bench has suites and leaderboards."""
 
 import json
 import os

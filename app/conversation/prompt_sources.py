@@ -1,13 +1,14 @@
 """Chooses the passages that are put before a question, and how much of the context they may take.
 
-The rest of the prompt comes first: system prompt, earlier turns, the question, and the reserve for the reply. The
+Room is given first to everything else: system prompt, earlier turns, question, and the reply's reserve. The
 passages get the tokens that are left, and never less than a quarter of those not reserved for the reply, because it
 is better to shorten a long chat than to ignore its documents.
 
     context 1,024   reply 256   chat 200   ->   sources 568: three of at most 189 tokens
 
-Collections that fit are given whole. Otherwise as many of the passages that the search finds are added as fit, best
-first. In a small context each passage is narrowed to the sentences around the query's words, so that several fit.
+Collections that fit and take at most MOST_WHOLE tokens are given whole. Otherwise as many of the passages that the
+search finds are added as fit, best first. In a small context each passage is narrowed to the sentences around the
+query's words, so that several fit.
 
 Each passage is tokenised by itself and the sizes are added up. At the end the chosen passages are counted together,
 and the last one is dropped until they really fit.
@@ -113,7 +114,8 @@ def retrieve(
 ) -> RetrievedContext:
     """Searches the collections for `query` and returns the question with the passages that fit.
 
-    `before` are the messages before the question. Collections that fit are returned whole, without a search."""
+    `before` are the messages before the question. Collections that fit and take at most MOST_WHOLE tokens
+    are returned whole, without a search."""
     message = Message("user", question)
     taken, alone = room.count((*before, message)), room.count((message,))
     budget = _SourceBudget(question, room, alone, room.for_sources(taken))

@@ -10,7 +10,7 @@ log, so none of them is a special case:
 Stopping sets a flag that the decoder checks before each step. Readers that leave stop nothing.
 
 The events stay until the reply is forgotten. Only the newest TRACED_STEPS steps keep their traces, because a trace
-is much larger than a step's text, and the X-ray goes back no further.
+is much larger than a step's text. So the page's view of single steps (the X-ray) shows no earlier ones.
 
 Every reader collects the events in a ReplySoFar of its own, which has the text, the tokens and the statistics.
 """
@@ -74,7 +74,9 @@ class Reply:
             ended = any(isinstance(event, Finished | Failed) for event in batch) or not batch
 
     def wait(self, start: int, timeout: float | None) -> list[Event]:
-        """Returns the events from number `start`. Waits at most `timeout` seconds for the first; [] without any."""
+        """Returns the events from number `start`.
+
+        Waits at most `timeout` seconds for the first one; returns [] if none came."""
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
             while len(self._events) <= start and not self._has_ended():

@@ -45,7 +45,7 @@ def move_aside(database: Path) -> Path:
     for file, moved in zip(files_of(database), files_of(kept), strict=True):
         if file.exists():
             file.replace(moved)
-    kept.touch()  # there may be a WAL alone
+    kept.touch()  # so that the returned path exists, even if there was only a WAL
     return kept
 
 

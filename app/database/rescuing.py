@@ -199,7 +199,7 @@ def _from_both_ends(connection: sqlite3.Connection, query: str) -> tuple[list[sq
 
 def copy_damaged(source: Path, copy: Path) -> Path:
     """Copies a database, and merges the copy of its WAL into the copy."""
-    copy.touch()  # there may be a WAL alone
+    copy.touch()  # a header is written into it, even if there was only a WAL
     for file, copied in zip(files_of(source)[:2], files_of(copy), strict=False):
         if is_there(file):
             _copy_readable(file, copied)

@@ -43,7 +43,8 @@ LONGEST_MANIFEST = 1_000_000
 def installed(hub: Hub, folders: Iterable[Path] = (), home: Path | None = None) -> list[InstalledModel]:
     """List all models on this machine: the demo model first, then by name. Sends no request.
 
-    Models of other programs are searched for in the user's home folder."""
+    Models of other programs are searched for in `home`, by default the user's, and in the folder of Ollama's system
+    service."""
     demo = _checked_model(DEMO_MODEL, assets_dir() / "demo-model", "demo")
     found = [*_in_cache(hub.root), *(model for folder in folders for model in _in_folder(folder))]
     for name, path, origin in models_of_other_apps(home or Path.home()):

@@ -33,7 +33,7 @@ class ModelChoice:
     `context` is the longest context in tokens; 0 leaves it to the model. If `server` is the address of a server,
     the model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts
     for it, loaded in the same way; "" for none. With `offload` the weights for which a GPU has no room stay in
-    main memory. If `dtype` is not "auto", weights are quantised only if `quantisation` names how."""
+    main memory. `quantisation` "auto" may quantise only while `dtype` is "auto", too."""
 
     name: str
     dtype: DType = "auto"
@@ -348,8 +348,8 @@ class Piece:
     """The text and the tokens that one step added. `text` may be empty while a character or a stop string is
     incomplete.
 
-    `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has text
-    of the newest token that was held back. `logprobs` has an entry for each token if the request asks for them."""
+    `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has
+    held-back text of the newest token. `logprobs` has an entry for each token if the request asks for them."""
 
     text: str
     token_ids: tuple[int, ...]

@@ -1,7 +1,8 @@
 """The numbers of a benchmark in the layout of Spec-Bench's leaderboard: speed against plain for each category.
 
-Speeds are medians over the replies of a category. The last columns are the means of the categories and whether the
-text is that of plain. Published rows of other projects come last, and name their hardware.
+Speeds are medians over the replies of a category. The last columns are tokens per step and speed, averaged over the
+categories, and whether (or how often) the text equals plain decoding's. Published rows of other projects come last,
+and name their hardware.
 """
 
 from collections.abc import Iterator, Sequence
@@ -50,8 +51,8 @@ class Leaderboard:
 
     @classmethod
     def of(cls, sets: Sequence[SetResults]) -> "Leaderboard":
-        """Make the leaderboard of these results. If they have Spec-Bench's six categories, its own rows are
-        added."""
+        """Make the leaderboard of these results. If they have Spec-Bench's six categories, the published
+        rows are added."""
         names = [one.name for one in sets]
         columns = zip(*(one.results for one in sets), strict=True)
         rows = [_row(column, mean) for column, mean in zip(columns, means(sets), strict=True)]

@@ -1,10 +1,11 @@
 """Deep supervision for copying: intermediate layers already learn what the answer will need.
 
-The right sentence is found in hops. A source's token knows its source's number and its sentence's first token. The
-asked word finds itself in the sources, and takes both over. The answer's tokens find the asked word, and copy. From
-the answer's loss alone a small model learns none of these for a long time: the head that finds words again then
-sits in layer 7 of 8, too late for the last hop. So three heads are taught where to look, and two probes read what
-layers know. A probe is a linear reader whose loss teaches the layers below it. It is not part of the model.
+The answer is found in hops of attention. Each token of a source first learns its source's number and the first
+token of its sentence. A word of the question attends to the same word in a source and copies both. The answer's
+tokens attend to that word of the question and copy the sentence. From the answer's loss alone a small model learns
+none of these hops for a long time: the head that finds the same word is then in layer 7 of 8, too late for the last
+hop. So three heads are taught where to attend, and two probes read both values from hidden states. A probe has
+linear layers, whose loss also trains the layers below it. It is not part of the model.
 """
 
 from typing import Any
@@ -18,10 +19,10 @@ from labs.demo_model.branched_rows import TRUNK, UNKNOWN, BranchedBatch
 
 NUM_NUMBERS = 8
 SOURCE_DEPTH, QUESTION_DEPTH = 3, 5
-"""The layers after which the sources' tokens know their positions, and an asked word its sentence."""
+"""The layers after which probes read the tokens of the sources, and those of the questions."""
 MATCHING, MOVING, COPYING = HEADS = ((4, 0), (5, 2), (6, 1))
-"""The layer and the head that find the asked word in the sources, that find the asked word from the answer, and
-that look at the token which the answer copies next.
+"""The layers and numbers of three heads. From the question's word, the first attends to the same word in a source.
+From the answer, the second attends to the question's word, and the third to the token that is copied next.
 
 Each is in a higher layer than those whose results it needs."""
 
@@ -44,7 +45,7 @@ class Probe(nn.Module):
 
 
 class Probes(nn.Module):
-    """A probe for the sources' tokens, and a later probe for the questions' tokens."""
+    """A probe for the sources' tokens, and a probe after a deeper layer for the questions' tokens."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -65,9 +66,10 @@ class Probes(nn.Module):
 
 
 def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch) -> Tensor:
-    """Return how little three heads attend where they should: the mean negative logarithm of their attention.
+    """Return how little three heads attend where they should: the sum of their mean negative log-attention.
 
-    A word may be found in the sources by its last token or by the one after it, as an induction head does."""
+    To match a word of a source, the first may attend to its last token or, as an induction head, to the one after
+    it."""
     if not len(batch.hops):
         return torch.zeros(())
     rows, asked, found, end, numbering = batch.hops.T

@@ -41,7 +41,9 @@ def warm_up_options(options: Options) -> Options:
 
 
 def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
-    """Submits a request, waits for its end and returns it. Raises ReplyFailed. Ctrl+C stops the reply."""
+    """Submits a request, waits for the end of its reply and returns the Finished event. Ctrl+C stops the reply.
+
+    Raises ReplyFailed."""
     engine.submit(request, reply)
     try:
         *_, last = reply.events()
@@ -91,9 +93,10 @@ def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
 
 
 def fastest_plain(columns: Iterable[Sequence[LaneRun]]) -> Sequence[LaneRun]:
-    """Return the column of the fastest plain decoding, which on most machines is the one with one row per step.
+    """Return the column of the fastest plain decoding.
 
-    Only finished runs count; if there are none, the column is empty."""
+    A race may have two: one with a row per step, and one padded to a bucket of rows. On most machines the first is
+    faster. Only finished runs count; if there are none, the column is empty."""
     plains = [[run for run in column if run.decoding.decoder == "plain" and run.reason] for column in columns]
     return max(plains, key=lambda column: Spread.of(map(speed, column)).median, default=[])
 

@@ -119,7 +119,7 @@ def open_reader(path: Path, name: str) -> FileReader:
 
 
 def _require_supported(beginning: bytes, name: str) -> None:
-    """Raises DocumentUnreadable for a file that cannot be read, by its first bytes or its name."""
+    """Raises DocumentUnreadable if a file's first bytes or name show a format that cannot be read."""
     suffix = PurePath(name).suffix.lower()
     kind = _kind_by_beginning(beginning) or _KINDS.get(suffix, "")
     if kind and not (kind == OFFICE and suffix == ".xls"):

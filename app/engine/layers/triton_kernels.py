@@ -10,7 +10,8 @@ wherever torch would have written a result in the model's type:
 
 Products and sums are rounded one by one (no multiply-add is fused), so all values are bitwise identical to
 torch's, except sums over a row. The sum of squares is added in an order that depends only on the row's size,
-because one program has the whole row. Needs triton, so this module is imported only when it is used.
+because rows that begin at an unaligned address are copied first and one program has the whole row. Needs triton, so
+this module is imported only when it is used.
 """
 
 from dataclasses import dataclass
@@ -28,7 +29,7 @@ PIECE = 1024
 """Values of a gated product per program: a row of 11,008 values keeps 11 multiprocessors busy."""
 
 PAIRS = 256
-"""Number of pairs of values that a program rotates; if heads are small, it takes several."""
+"""Number of pairs of values that a program rotates; if heads are small, it takes several heads."""
 
 _ALIGNED = 16
 """The alignment in bytes for a kernel's widest reads; the width decides which values a thread adds up."""
@@ -169,9 +170,11 @@ def rotary_kernel(
     SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
     WHOLE: tl.constexpr,
 ):  # fmt: skip
-    """Rotate or copy some heads of one row: tiles of COUNT query heads come first, then SHARED keys, then values.
+    """Rotate up to HEADS query or key heads of one row, or copy as many value heads.
 
-    Keys and values are written to the row's slot in the cache: `slots[row]` with HAS_SLOTS, else `begin` + row."""
+    A row's first programs take its COUNT query heads, the next ones its SHARED key heads, and the last ones its
+    SHARED value heads. Keys and values are written to the row's slot in the cache: `slots[row]` with HAS_SLOTS,
+    else `begin` + row."""
     row, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
     at = tl.arange(0, BLOCK)[None, :]
     is_in = at < WIDTH // 2
@@ -245,7 +248,8 @@ class TritonKernels:
         query, keys, values = (each if each.stride(3) == 1 else each.contiguous() for each in states)
         cos, sin = (table.contiguous() for table in tables)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
-        new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)  # the memory layout of products
+        # the memory layout that a query projection's output has
+        new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)
         shape = norms.shape if norms else _NO_NORM

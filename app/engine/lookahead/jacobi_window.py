@@ -12,8 +12,8 @@ Which guesses attend to which: row 0 is a line of text, in which each token sees
 the rows above, a guess in column i sees row 0 up to column i, and column i of the rows between. So the parent
 of a guess is the guess below it, or in row 0 the guess to its left. After the step the rows move down by one,
 and the predictions become the top row. The rows move by one however many tokens the step committed, as in
-LADE: the window then lags a little, but on stories260K it earned as much as a window whose columns move with
-the text.
+LADE: the window then lags a little, but on stories260K as many of its tokens were accepted as with a window
+whose columns move with the text.
 """
 
 from collections.abc import Sequence
@@ -141,7 +141,9 @@ class WindowSizer:
         return self._columns
 
     def begin_reply(self) -> int:
-        """Count a new reply and return its columns: if none paid, 1 in every RETRY-th reply, to try again."""
+        """Count a new reply and return its columns.
+
+        If the window has no columns, every RETRY-th reply gets one, to try again."""
         self._replies += 1
         return self._columns or int(self._replies % RETRY == 0)
 

@@ -1,4 +1,5 @@
-"""Measurements of a model, cached in JSON files: one for each model, machine and set of library versions.
+"""Measurements of a model, cached in JSON files: one for each kind of measurement, model, machine and set of
+library versions.
 
 A file names what it was measured for and is used only for exactly that, so that another model, precision,
 device, number of threads or library version is measured again. If the folder cannot be written or a file is
@@ -55,7 +56,8 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
 
 
 def _of_kernels(device: torch.device) -> CacheKey:
-    """Describe the kernels that were measured: a CPU's C files, or a GPU's Triton, its compiler and the driver."""
+    """Describe the kernels that were measured: on a CPU the C files; on a GPU our Triton sources, Triton's version
+    and the driver's."""
     if device.type != "cuda":
         return {"kernels": _digest(*SOURCE.texts())}
     try:

@@ -88,8 +88,9 @@ class ThoughtText:
 
 
 def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:
-    """Return the written beginning of a reply with the model's own markers. `hidden` hides control tokens that are
-    spelled in the text."""
+    """Turn <think> tags back into the model's own markers, in the text of a reply that is to be continued.
+
+    `hidden` keeps control tokens that are spelled out in the text from being read as control tokens."""
     if not form.thought_opening or not written.startswith(OPENING):
         return form.answer_opening + hidden(written)
     written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)

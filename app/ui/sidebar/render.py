@@ -64,7 +64,7 @@ class ChatListRenderer:
         self._parts: Parts = {}
 
     def render(self) -> Parts:
-        """Return the list's part; the same object while nothing changed."""
+        """Return the part of the page with the list; the same object while nothing changed."""
         if (key := self._current_key()) != self._key:
             self._parts = {"chats": chat_list_html(chat_list(self._services, self._state), date.today())}
             self._key = key
@@ -169,7 +169,7 @@ class UndoRenderer:
     """Renders the line that offers to undo the last deletion, or the last replacement of a document."""
 
     def __init__(self, deletions: Deletions, documents: Documents, clock: Callable[[], float] = time) -> None:
-        """Take the clock by which documents are replaced."""
+        """Take `clock`, which gives the time in seconds since 1970, as the documents' `replaced` does."""
         self._deletions = deletions
         self._documents = documents
         self._clock = clock
@@ -177,7 +177,7 @@ class UndoRenderer:
         self._parts: Parts = {"undo": ""}
 
     def render(self) -> Parts:
-        """Return the line's part; the same object while nothing changed."""
+        """Return the part of the page with the line; the same object while nothing changed."""
         newest, _ = min(self._offers(), key=lambda offer: offer[1], default=(None, 0.0))
         if newest != self._shown:
             self._shown = newest
