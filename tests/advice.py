@@ -132,7 +132,7 @@ KINDS = {
         --raw
         --rows
         Give it once
-        Leave it out
+        Leave (it|\{\}) out
         nothing at temperature 0
         that (no key has|a key cannot have)
         Quit it and start again

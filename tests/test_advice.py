@@ -300,7 +300,9 @@ REFUSED = (
     Refused("documents remove 99", "no longer there", "documents remove 1"),
     Refused("documents add {}/none", "check its name", "documents add {}/text"),
     Refused("documents add {}", "choose files", "documents add {}/text"),
-    Refused("documents add {}/text --title T", "add - to", "documents add {}/text - --title T", "Some words"),
+    Refused(
+        "documents add {}/text --title T", 'Add "-" to', "documents add {}/text - --title T", "Some words"
+    ),
     Refused("documents search ' '", "Type some words", "documents search whales"),
     Refused(
         "documents search whales --data-dir {}/new",

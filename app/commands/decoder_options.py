@@ -91,7 +91,8 @@ def _require_used(sizes: DecoderSizes, used: Iterable[str], decoders: str) -> No
     """Raise BadOption if a given size would change nothing."""
     useless = [f"--{name}" for name in sizes.given if name not in used]
     if useless:
-        raise BadOption(f"{' and '.join(useless)} would change nothing with {decoders}. Leave it out.")
+        them = "them" if useless[1:] else "it"
+        raise BadOption(f"{' and '.join(useless)} would change nothing with {decoders}. Leave {them} out.")
     if {"preset", *W_N_G} <= {*sizes.given}:
         raise BadOption("--preset would change nothing beside --window, --ngram and --guesses. Leave it out.")
 

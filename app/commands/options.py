@@ -94,7 +94,7 @@ NGram = Annotated[
     typer.Option(
         "--ngram",
         metavar="N",
-        help=f"N-gram length: a guess continues one token by at most N - 1 others. [default: {W_N_G.ngram}]",
+        help=f"N-gram length: each guess is up to N - 1 tokens long. [default: {W_N_G.ngram}]",
     ),
 ]
 Guesses = Annotated[

@@ -35,7 +35,11 @@ def test_auto_decodes_unless_sizes_ask_for_lookahead_and_explicit_sizes_win(
     ("decoder", "sizes", "sentence"),
     [
         ("auto", DecoderSizes("7b"), "--preset would change nothing with --decoder auto. Leave it out."),
-        ("auto", DecoderSizes(window=5, guesses=5), "--window and --guesses would change nothing with"),
+        (
+            "auto",
+            DecoderSizes(window=5, guesses=5),
+            "--window and --guesses would change nothing with --decoder auto. Leave them out.",
+        ),
         ("prompt-lookup", DecoderSizes(ngram=3), "--ngram would change nothing with --decoder prompt-"),
         ("lookahead", DecoderSizes(rows=8), "--rows would change nothing with --decoder lookahead."),
         (None, DecoderSizes(preset="7b", rows=8), "--rows would change nothing with --decoder lookahead."),

@@ -280,7 +280,7 @@ def judge(
         verdict = "fits"
     elif estimator.need("int4", context).total <= usable:
         verdict = "fits with int4"
-    sentence = _sentence(verdict, need.total, memory, longest, context, estimator.shape.context)
+    sentence = _sentence(verdict, precision, need.total, memory, longest, context, estimator.shape.context)
     drafts = (one.need(precision, 1).weights for one in estimator.draft_models)
     in_part = replace(estimator, has_triton=False).need(precision, context)  # then torch's kernels run
     room = max(usable - in_part.total + in_part.weights - sum(drafts), 0)
@@ -304,7 +304,9 @@ def judge(
     )
 
 
-def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, context: int, most: int) -> str:
+def _sentence(
+    verdict: Verdict, precision: Precision, total: int, memory: Memory, longest: int, context: int, most: int
+) -> str:
     where = "memory" if memory.device == "cpu" else f"the memory of {memory.device}"
     there = f"{gigabytes(memory.free)} of {where} are free"
     needs = (
@@ -315,10 +317,11 @@ def _sentence(verdict: Verdict, total: int, memory: Memory, longest: int, contex
     if verdict == "fits":
         whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
         return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"
-    shorter = f" A context of {longest:,} tokens would fit." if longest else ""
     if verdict == "fits with int4":
-        return f"Fits with int4: at this precision it {needs}.{shorter}"
-    return f"Too big with {context:,} tokens of context: it {needs}.{shorter}"
+        sentence, a = f"Fits only with int4: in {precision} it {needs}.", f"In {precision} a"
+    else:
+        sentence, a = f"Too big with {context:,} tokens of context: it {needs}.", "A"
+    return f"{sentence} {a} context of {longest:,} tokens would fit." if longest else sentence
 
 
 def judge_folder(

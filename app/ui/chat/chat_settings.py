@@ -213,6 +213,6 @@ def build_chat_settings() -> ChatSettingsPanel:
         )  # fmt: skip
         schema = gr.Textbox(
             elem_id="json-schema", label="JSON Schema", lines=4, max_lines=12, placeholder='{"type": "object"}',
-            info="Empty: any object",
+            info="Leave it empty to allow any JSON object.",
         )  # fmt: skip
     return ChatSettingsPanel(system, presets, saved, save, delete, is_json, schema)

@@ -100,7 +100,7 @@ def _decoder(decoder: DecoderName, asked: Decoding) -> str:
 
 
 def _numbers(numbers: Statistics) -> Iterator[Row]:
-    reused = f", {numbers.reused_tokens:,} of them reused" if numbers.reused_tokens else ""
+    reused = f", {numbers.reused_tokens:,} of them from the KV cache" if numbers.reused_tokens else ""
     yield "Prompt", f"{numbers.prompt_tokens:,} tokens{reused}" if numbers.prompt_tokens else ""
     if numbers.steps:
         yield "Generated", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"

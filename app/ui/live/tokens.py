@@ -10,7 +10,7 @@ from app.values.messages import Origin
 
 ABOUT: dict[Origin, str] = {
     "model": "written by the model itself, without a draft",
-    "successor": "drafted from tokens the model predicted earlier in the same context",
+    "successor": "drafted from what the model predicted earlier after the same tokens",
     "window": "drafted from the lookahead window's guesses",
     "prompt": "drafted from the prompt",
     "output": "drafted from what this reply wrote before",

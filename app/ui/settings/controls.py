@@ -89,7 +89,7 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
             0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
         )
         ngram = _slider(
-            2, 16, now.ngram, "N: n-gram", "A guess continues one token by at most N - 1 others", "ngram"
+            2, 16, now.ngram, "N: n-gram", "Length of n-grams: each guess is up to N - 1 tokens long", "ngram"
         )
         guesses = _slider(0, 128, now.guesses, "G: guesses", "Guesses checked per step; 0: none", "guesses")
         presets = gr.HTML(presets_html(), elem_id="advised-sizes", js_on_load=LISTEN)

@@ -92,7 +92,7 @@ def test_a_tied_head_that_is_stored_is_quantised_once() -> None:
     ("free", "verdict", "words"),
     [
         (80, "fits", "Fits: it needs about 18 GB, and 86 GB of the memory of cuda:0 are free."),
-        (12, "fits with int4", "Fits with int4: at this precision it needs about 18 GB"),
+        (12, "fits with int4", "Fits only with int4: in bfloat16 it needs about 18 GB"),
         (2, "too big", "Too big with 8,192 tokens of context"),
     ],
 )

@@ -122,7 +122,7 @@ def test_provenance_says_all_that_is_needed_to_write_a_reply_again() -> None:
     for label, value in {
         "Seed": "42", "Sampling": "temperature 0.7, top-p 0.9", "Decoder": "lookahead (requested: auto)",
         "Tokens per step": "2.60", "Tokens/s": "164.2", "First token": "after 84 ms", "Foresight": "1.2.3",
-        "Prompt": "412 tokens, 380 of them reused", "Device": DEMO.device,
+        "Prompt": "412 tokens, 380 of them from the KV cache", "Device": DEMO.device,
     }.items():  # fmt: skip
         assert f"<dt>{label}</dt><dd>{value}</dd>" in html
 
