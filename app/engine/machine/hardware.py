@@ -106,11 +106,10 @@ def _problem_of(gpu: Gpu) -> tuple[str, str]:
     """Return why a GPU cannot be used, as the beginning of a sentence, and what to do; ("", "") if it can."""
     if not gpu.is_there():  # torch sees no GPU, but a driver may
         name, cuda = gpu.name_by_driver(), gpu.cuda_of_torch()
+        if not name and (fault := gpu.fault_of_driver()):
+            return f"The NVIDIA driver does not work ({fault})", WORKING_DRIVER
         if not name:
-            fault = gpu.fault_of_driver()
-            return (
-                (f"The NVIDIA driver does not work ({fault})", WORKING_DRIVER) if fault else (NO_GPU, FITTING)
-            )
+            return NO_GPU, FITTING
         if not cuda:
             return f"There is a GPU ({name}), but torch was installed without CUDA", CUDA_TORCH
         if gpu.is_hidden():

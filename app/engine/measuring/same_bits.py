@@ -29,6 +29,7 @@ from app.engine.layers.cpu_layers import NativeLayer
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.packed_layers import PackedLinear
 from app.engine.layers.quantised_layers import QuantisedEmbedding
+from app.engine.runner.hidden_states import number_of_layers
 from app.engine.runner.runner import BlockRunner
 
 Bits = list[Tensor]
@@ -78,8 +79,9 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     ours = (NativeInt8Linear, PackedLinear, QuantisedEmbedding, nn.Embedding)
     others = (module for module in model.modules() if not isinstance(module, ours))
     whole = sum(isinstance(module, NativeLayer) for module in model.modules())
-    are_whole = whole == model.config.get_text_config(decoder=True).num_hidden_layers
-    return are_whole and attention.name == "native" and not any(map(_multiplies, others))
+    return (
+        whole == number_of_layers(model) and attention.name == "native" and not any(map(_multiplies, others))
+    )
 
 
 def _multiplies(module: nn.Module) -> bool:
