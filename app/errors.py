@@ -177,6 +177,10 @@ class PromptTooLong(AppError):
         )
 
 
+class ToolFailed(AppError):
+    """A tool or its server gave no result. The sentence is for the user, and for the model that called it."""
+
+
 class RaceRefused(AppError):
     """A race cannot start: the engine is busy, or the chosen model is not on this machine."""
 
