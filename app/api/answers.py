@@ -19,9 +19,9 @@ from starlette.responses import StreamingResponse
 
 from app.api.engine_reply import EngineReply, engine_reply, tokenised, unless_closed
 from app.api.errors import ApiError, error_body
-from app.api.reply_parsing import Delta, ParsedReply, Parser, TextDelta, TextParser
 from app.api.services import ApiServices
-from app.api.tool_use import ToolUse
+from app.conversation.reply_parsing import Delta, ParsedReply, Parser, TextDelta, TextParser
+from app.conversation.tool_use import ToolUse
 from app.engine.session.jobs import TokenisedRequest
 from app.errors import AppError, GrammarRefused
 from app.values.logits import TokenLogprobs

@@ -17,10 +17,10 @@ from app.api.chat_messages import MOST_MESSAGES, CalledTool, ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat, chat_plan
 from app.api.engine_reply import engine_reply, tokenised
 from app.api.errors import validated_at
-from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, Limit, ReasoningFields, SamplingFields, Some, Stops, text_of
 from app.api.services import ServedModel, Services
-from app.api.tool_use import MOST_TOOLS, ResponseFormat, flat_tools
+from app.api.tool_fields import MOST_TOOLS, ResponseFormat, flat_tools
+from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.values.chat_format import ChatFormat
 
 Blocks = str | Some[Json]

@@ -15,9 +15,9 @@ from starlette.requests import Request as HttpRequest
 from app.api.answers import STREAMED, Choice, Json, Logprobs
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError
-from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, refuse
 from app.api.services import ServedModel, Services
+from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.values.chat_format import ChatFormat
 from app.values.logits import LikelyToken
 

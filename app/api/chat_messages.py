@@ -1,19 +1,16 @@
 """Translation of a chat completion's messages into the engine's messages."""
 
 import json
-from collections.abc import Container, Iterable, Sequence
-from dataclasses import replace
-from hashlib import blake2b
-from itertools import count, groupby
+from collections.abc import Sequence
+from itertools import count
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator
 
 from app.api.errors import ApiError
 from app.api.request_fields import Some, text_of
-from app.api.tool_use import calls_of
-from app.values.chat_format import HERMES, UNKNOWN_FORMAT, CallFormat, ChatFormat
-from app.values.markers import CLOSING, OPENING
+from app.conversation.tool_use import as_the_template_takes, calls_of, short_id
+from app.values.chat_format import CLOSING, OPENING, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.messages import Message, ToolCall
 
 MOST_MESSAGES = 50_000
@@ -72,15 +69,7 @@ def engine_messages(
     A template that knows tools writes calls and results itself; for any other template they become texts."""
     form = calls_of(chat_format)
     found = _messages(given, form)
-    if not form.shows_tools:
-        # Adjacent calls become one text, and so do adjacent results, because the models were trained that way.
-        texts = _joined(map(_as_text, found), ("assistant", "tool"))
-        found = [replace(one, role="user") if one.role == "tool" else one for one in texts]
-    elif form.can_repeat:
-        # The responses API sends each call as an item of its own.
-        found = _joined(found, ("assistant",))
-    else:
-        found = _one_call_each(found)
+    found = as_the_template_takes(found, form)
     if found[-1].role == "assistant" and not found[-1].calls:
         begun = _begun(found.pop())
         found += [begun] if begun.content else []  # an empty reply could not be continued
@@ -123,42 +112,6 @@ def _messages(given: Sequence[ChatMessage], form: CallFormat) -> list[Message]:
     return found
 
 
-def _joined(messages: Iterable[Message], roles: Container[str]) -> list[Message]:
-    """Join adjacent messages of the same role, if it is one of these roles."""
-    found = list[Message]()
-    for role, together in groupby(messages, lambda message: message.role):
-        said = list(together)
-        if role in roles and len(said) > 1:
-            text = "\n".join(message.content for message in said if message.content)
-            thought = "\n".join(message.thought for message in said if message.thought)
-            said = [Message(role, text, tuple(call for one in said for call in one.calls), thought=thought)]
-        found += said
-    return found
-
-
-def _as_text(message: Message) -> Message:
-    """Write a message's calls, or a tool's result, as text in the Hermes format."""
-    if message.role == "tool":
-        return Message("tool", f"<tool_response>\n{message.content}\n</tool_response>")
-    calls = HERMES.written((call.name, call.arguments) for call in message.calls)
-    return replace(message, content="\n".join(filter(None, (message.content, calls))), calls=())
-
-
-def _one_call_each(messages: Sequence[Message]) -> list[Message]:
-    """Make a message of each call, with its result after it, for templates that take one call at a time."""
-    results = {message.call_id: message for message in messages if message.role == "tool"}
-    found = list[Message]()
-    for message in messages:
-        if message.role == "tool":
-            found += [message] if results.pop(message.call_id, None) else []
-            continue
-        found.append(replace(message, calls=message.calls[:1]))
-        for number, call in enumerate(message.calls):
-            found += [Message("assistant", "", (call,))] if number else []
-            found += [results.pop(call.id)] if call.id in results else []
-    return found
-
-
 def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) -> Message:
     """Return the result as a message, assigned to the call of this id, or else to the oldest waiting call.
 
@@ -171,11 +124,6 @@ def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) 
     if others:  # other calls of the same id
         waiting[known] = others
     return Message("tool", text, call_id=found.id, name=found.name)
-
-
-def short_id(call: str) -> str:
-    """Hash an id to nine letters and digits, because Mistral's templates take no other ids."""
-    return blake2b(call.encode(errors="replace"), digest_size=5).hexdigest()[:9]
 
 
 def _with_system(messages: list[Message], more: str) -> tuple[Message, ...]:

@@ -15,7 +15,7 @@ from app.api.answers import Plan
 from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages
 from app.api.request_fields import Limit, PenaltyFields, Prediction, Some, engine_requests, text_of
 from app.api.services import ApiServices, ServedModel
-from app.api.tool_use import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
+from app.api.tool_fields import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.logits import MOST_LOGPROBS
 

@@ -12,10 +12,11 @@ from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
-from app.api.reply_parsing import Delta, TextDelta
 from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Texts, each_text, engine_requests, refuse
 from app.api.services import ServedModel, Services
-from app.api.tool_use import ResponseFormat, ToolUse, form_grammar
+from app.api.tool_fields import ResponseFormat, form_grammar
+from app.conversation.reply_parsing import Delta, TextDelta
+from app.conversation.tool_use import ToolUse
 from app.values.logits import MOST_LOGPROBS, LikelyToken
 from app.values.messages import Request, TokenIds
 

@@ -18,9 +18,9 @@ from app.api.chat_messages import ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.embeddings import EmbeddingsRequest, embedded
 from app.api.errors import validated_at
-from app.api.reply_parsing import Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import Body, JsonRoute, Some, refuse
 from app.api.services import ApiServices, ServedModel, Services
+from app.conversation.reply_parsing import Delta, TextDelta, ThoughtDelta
 
 VERSION = "0.13.0"
 """The version of Ollama whose routes these are: programs refuse to talk to much older ones."""

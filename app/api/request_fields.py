@@ -20,7 +20,7 @@ from starlette.exceptions import HTTPException
 
 from app.api.errors import ApiError
 from app.api.services import ServedModel
-from app.api.tool_use import ToolUse
+from app.conversation.tool_use import ToolUse
 from app.errors import impossible_values
 from app.values.chat_format import DEFAULT_THINKING, Thinking, ThinkingLevel
 from app.values.logits import Grammar, LogitsSettings

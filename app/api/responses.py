@@ -21,10 +21,10 @@ from app.api.answers import STREAMED, Choice, Json, Logprobs, foresight_block, u
 from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError, validated_at
-from app.api.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, refuse
 from app.api.services import ServedModel, Services
-from app.api.tool_use import MOST_TOOLS, ResponseFormat, flat_tools
+from app.api.tool_fields import MOST_TOOLS, ResponseFormat, flat_tools
+from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.errors import AppError
 from app.values.chat_format import ChatFormat
 

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass, field, replace
 
 from app.values.chat import MessageContent
-from app.values.markers import CLOSING, OPENING, beginning_at_end
+from app.values.chat_format import CLOSING, OPENING, beginning_at_end
 from app.values.messages import Message, Piece
 
 # Without an opening tag an end tag counts only alone on its line, because the text may mention such tags.

@@ -5,7 +5,7 @@ The engine finds all of this when it loads a model, by rendering the model's cha
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -14,6 +14,8 @@ from typing import Any, Literal
 from app.values.dataclass_json import parse_json
 from app.values.validation import require, require_one_of
 
+OPENING, CLOSING = "<think>", "</think>"
+"""The tags between which a reply's thought is written, in stored chats and everywhere else."""
 ThinkingLevel = Literal["default", "off", "on", "minimal", "low", "medium", "high", "max"]
 """How much a model thinks before it answers; "default" leaves it to the chat template."""
 AMOUNTS: Mapping[str, int] = MappingProxyType(
@@ -208,3 +210,26 @@ class ChatFormat:
 
 UNKNOWN_FORMAT = ChatFormat()
 """The format of a model that is not loaded, or has no chat template."""
+
+
+def beginning_at_end(text: str, markers: Collection[str]) -> int:
+    """Return the length of the longest suffix of `text` that begins a marker: ("so EN", ["END"]) -> 2."""
+    longest = max(map(len, markers), default=1) - 1
+    for length in range(min(longest, len(text)), 0, -1):
+        if any(marker.startswith(text[-length:]) for marker in markers):
+            return length
+    return 0
+
+
+def first_marker(text: str, markers: Collection[str]) -> tuple[int, str]:
+    """Return the position of the first marker, and the longest marker that begins there.
+
+    If there is none, or if the text ends where an earlier or a longer marker may still follow, returns the length
+    of the text that certainly contains no marker, and ""."""
+    places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
+    begun = len(text) - beginning_at_end(text, markers)
+    first = min(places.values(), default=len(text))
+    rest = text[first:]
+    if begun < first or not places or any(len(one) > len(rest) and one.startswith(rest) for one in markers):
+        return min(begun, first), ""
+    return first, max((marker for marker, place in places.items() if place == first), key=len)

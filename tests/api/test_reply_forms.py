@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
-from app.api.reply_parsing import ParsedReply
-from app.api.tool_use import FunctionFields, ToolUse, tool_use
+from app.api.tool_fields import tool_use
 from app.conversation.reply import ReplySoFar
+from app.conversation.reply_parsing import ParsedReply
 from app.conversation.thinking import split_thought
+from app.conversation.tool_use import FunctionFields, ToolUse
 from app.engine.session.session import Session
 from app.engine.text.sandbox import chat_format_here
 from app.values.logits import Grammar, LogitsSettings

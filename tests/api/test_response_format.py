@@ -8,7 +8,7 @@ import pytest
 
 from app.api.answers import NOT_ENFORCED
 from app.api.errors import ApiError
-from app.api.tool_use import ResponseFormat, form_grammar
+from app.api.tool_fields import ResponseFormat, form_grammar
 from app.values.logits import Grammar
 from tests.api.test_chat import ask
 

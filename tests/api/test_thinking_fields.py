@@ -15,7 +15,7 @@ from app.api.errors import ApiError
 from app.api.request_fields import engine_requests
 from app.api.responses import ResponseRequest
 from app.api.services import ServedModel
-from app.api.tool_use import ToolUse
+from app.conversation.tool_use import ToolUse
 from app.engine import Engine
 from app.values.chat_format import Thinking
 from app.values.messages import Message, ModelChoice

@@ -13,8 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from app.engine.text.thought_text import PLAIN, ThoughtText
-from app.values.chat_format import ReplyFormat
-from app.values.markers import beginning_at_end
+from app.values.chat_format import ReplyFormat, beginning_at_end
 from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"

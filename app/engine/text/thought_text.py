@@ -10,8 +10,7 @@ are these tags stays as it is.
 import re
 from collections.abc import Callable
 
-from app.values.chat_format import ReplyFormat
-from app.values.markers import CLOSING, OPENING, first_marker
+from app.values.chat_format import CLOSING, OPENING, ReplyFormat, first_marker
 
 PLAIN = ReplyFormat()
 """The format of a raw text, which is not rewritten."""

@@ -4,7 +4,7 @@ import pytest
 
 from app.engine.text.sandbox import chat_format_here
 from app.engine.text.thought_text import ThoughtText, begun_text
-from app.values.markers import first_marker
+from app.values.chat_format import first_marker
 
 START = "{% for m in messages %}<|{{ m.role }}|>"
 END = "{{ m.content }}<|end|>{% endfor %}"

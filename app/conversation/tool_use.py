@@ -1,19 +1,21 @@
-"""The format that a client requests for the answer, tools in a prompt, and the grammar of both."""
+"""Tools as a model reads of them and calls them: in the prompt, in earlier messages, and in a reply's grammar."""
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from hashlib import blake2b
+from itertools import groupby
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.api.call_patterns import call_patterns
-from app.api.errors import ApiError, validated_at
-from app.api.reply_parsing import ReplyParser, TextParser, ToolCallParser
+from app.conversation.call_patterns import call_patterns
+from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
 from app.values.json_answers import for_grammar
 from app.values.logits import Grammar, lark_text
+from app.values.messages import Message
 
 EXPLAINED = """# Tools
 
@@ -29,53 +31,10 @@ tags:
 <tool_call>
 {{"name": <function-name>, "arguments": <args-json-object>}}
 </tool_call>"""
-ANYTHING = {"type": "object"}
 OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True}}
 NOTHING = {"type": "object", "properties": {}}
-MOST_TOOLS = 1024
-"""Eight times the number of tools that OpenAI's API takes."""
 MOST_CALLS = 8
 """Maximum number of calls that a grammar allows in a reply."""
-
-
-class ResponseFormat(BaseModel):
-    """The format of the answer. The types `regex` and `grammar` (in Lark's syntax) are Foresight's own."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: Literal["text", "json_object", "json_schema", "regex", "grammar"] = "text"
-    json_schema: dict[str, Any] | None = None
-    flat_schema: Any = Field(None, alias="schema")
-    """Other servers take the schema here."""
-    regex: str | None = None
-    grammar: str | None = None
-
-
-def form_grammar(wanted: ResponseFormat | None, param: str = "response_format") -> Grammar | None:
-    """Return the grammar of an answer's format; None for free text. Raises ApiError."""
-    match wanted.type if wanted else "text":
-        case "json_object" | "json_schema" as kind:
-            default = ANYTHING if kind == "json_object" else None
-            places = ((wanted.json_schema or {}).get("schema"), wanted.flat_schema, default) if wanted else ()
-            schema = next((one for one in places if one is not None), None)
-            if not isinstance(schema, dict):
-                raise ApiError(f"{param} needs a JSON Schema as json_schema.schema.", param)
-            return Grammar("json_schema", json.dumps(schema))
-        case "regex" | "grammar" as kind:
-            source = getattr(wanted, kind)
-            if not source:
-                raise ApiError(f"{param} of type {kind} needs {kind}.", param)
-            return Grammar("regex" if kind == "regex" else "lark", source)
-    return None
-
-
-def json_rule(schema: Any) -> str:
-    """Write a rule for JSON that matches a schema; a schema may also be true or false."""
-    if not isinstance(schema, dict):
-        return f"%json {json.dumps(schema)}"
-    schema, _ = for_grammar(schema)
-    typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
-    return "%json " + json.dumps({**typed, **OPTIONS})
 
 
 class FunctionFields(BaseModel):
@@ -94,28 +53,6 @@ class FunctionFields(BaseModel):
         if given and given.get("type", "object") != "object":
             raise ValueError(f'must be a JSON Schema of type "object", not {given["type"]!r}')
         return given
-
-
-class ToolFields(BaseModel):
-    type: Literal["function"] = "function"
-    function: FunctionFields
-
-
-def flat_tools(given: Sequence[Any] | None, kinds: Sequence[str | None], parameters: str) -> list[ToolFields]:
-    """Read tools whose fields are not in a field `function`; `parameters` is the name of their schema.
-
-    Raises ApiError for tools of other kinds, which only OpenAI's or Anthropic's servers have."""
-    found = list[ToolFields]()
-    for place, tool in enumerate(given or ()):
-        param = f"tools[{place}]"
-        if tool.get("type") not in kinds:
-            raise ApiError(
-                f"{param}: Foresight calls only functions, not {tool.get('type')!r}.", f"{param}.type"
-            )
-        with validated_at(param):
-            function = FunctionFields.model_validate({**tool, "parameters": tool.get(parameters)})
-        found.append(ToolFields(function=function))
-    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,56 +129,6 @@ def calls_of(chat_format: ChatFormat) -> CallFormat:
     return calls if calls.kind and calls.shows_tools else HERMES
 
 
-def tool_use(
-    tools: Sequence[FunctionFields],
-    choice: Any,
-    is_parallel: bool | None,
-    form: Grammar | None,
-    chat_format: ChatFormat = UNKNOWN_FORMAT,
-) -> ToolUse:
-    """Apply the request's tool_choice to its tools. Raises ApiError."""
-    offered = tuple(tools)
-    use = ToolUse(form=form, chat_format=chat_format)
-    if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
-        given = choice.get("allowed_tools", choice)
-        allowed = given.get("tools") if isinstance(given, dict) else None
-        if not isinstance(allowed, list):
-            raise ApiError("tool_choice of the type allowed_tools needs a list of tools.", "tool_choice")
-        offered, choice = _among(offered, map(_named, allowed)), given.get("mode", "auto")
-    if isinstance(choice, dict):
-        return replace(use, offered=offered, forced=_among(offered, [_named(choice)]))
-    match choice:
-        case "none":
-            return use
-        case None | "auto":
-            return replace(use, offered=offered)
-        case "required" | "any" if offered:
-            return replace(use, offered=offered, forced=offered, most_calls=MOST_CALLS if is_parallel else 1)
-        case "required" | "any":
-            raise ApiError("tool_choice requires a call, and there are no tools.", "tool_choice")
-    raise ApiError("tool_choice must be none, auto, required, or name a function.", "tool_choice")
-
-
-def _among(offered: Sequence[FunctionFields], names: Iterable[str]) -> tuple[FunctionFields, ...]:
-    """Return the tools of these names. Raises ApiError if a name is none of the tools."""
-    wanted = set(names)
-    if unknown := wanted - {one.name for one in offered}:
-        raise ApiError(f"tool_choice names {min(unknown)!r}, which is none of the tools.", "tool_choice")
-    return tuple(one for one in offered if one.name in wanted)
-
-
-def _named(choice: Any) -> str:
-    if not isinstance(choice, dict):
-        choice = {}
-    function = choice.get("function", choice)
-    name = function.get("name") if isinstance(function, dict) else None
-    if not isinstance(name, str):
-        raise ApiError(
-            "tool_choice must name a function: {'type': 'function', 'function': {'name': …}}.", "tool_choice"
-        )
-    return name
-
-
 def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat = HERMES) -> str:
     """Write a grammar, in Lark's syntax, of up to `most` calls of these tools."""
     rules = list[str]()
@@ -294,3 +181,67 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
 
 def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False)
+
+
+def json_rule(schema: Any) -> str:
+    """Write a rule for JSON that matches a schema; a schema may also be true or false."""
+    if not isinstance(schema, dict):
+        return f"%json {json.dumps(schema)}"
+    schema, _ = for_grammar(schema)
+    typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
+    return "%json " + json.dumps({**typed, **OPTIONS})
+
+
+def as_the_template_takes(messages: Sequence[Message], form: CallFormat) -> list[Message]:
+    """Return messages with calls and results as this format's template takes them.
+
+    A template that knows tools writes calls and results itself; for any other template they become texts."""
+    if not form.shows_tools:
+        # Adjacent calls become one text, and so do adjacent results, because the models were trained that way.
+        texts = _joined(map(_as_text, messages), ("assistant", "tool"))
+        return [replace(one, role="user") if one.role == "tool" else one for one in texts]
+    if form.can_repeat:
+        # The responses API sends each call as an item of its own.
+        return _joined(messages, ("assistant",))
+    return _one_call_each(messages)
+
+
+def _joined(messages: Iterable[Message], roles: Container[str]) -> list[Message]:
+    """Join adjacent messages of the same role, if it is one of these roles."""
+    found = list[Message]()
+    for role, together in groupby(messages, lambda message: message.role):
+        said = list(together)
+        if role in roles and len(said) > 1:
+            text = "\n".join(message.content for message in said if message.content)
+            thought = "\n".join(message.thought for message in said if message.thought)
+            said = [Message(role, text, tuple(call for one in said for call in one.calls), thought=thought)]
+        found += said
+    return found
+
+
+def _as_text(message: Message) -> Message:
+    """Write a message's calls, or a tool's result, as text in the Hermes format."""
+    if message.role == "tool":
+        return Message("tool", f"<tool_response>\n{message.content}\n</tool_response>")
+    calls = HERMES.written((call.name, call.arguments) for call in message.calls)
+    return replace(message, content="\n".join(filter(None, (message.content, calls))), calls=())
+
+
+def _one_call_each(messages: Sequence[Message]) -> list[Message]:
+    """Make a message of each call, with its result after it, for templates that take one call at a time."""
+    results = {message.call_id: message for message in messages if message.role == "tool"}
+    found = list[Message]()
+    for message in messages:
+        if message.role == "tool":
+            found += [message] if results.pop(message.call_id, None) else []
+            continue
+        found.append(replace(message, calls=message.calls[:1]))
+        for number, call in enumerate(message.calls):
+            found += [Message("assistant", "", (call,))] if number else []
+            found += [results.pop(call.id)] if call.id in results else []
+    return found
+
+
+def short_id(call: str) -> str:
+    """Hash an id to nine letters and digits, because Mistral's templates take no other ids."""
+    return blake2b(call.encode(errors="replace"), digest_size=5).hexdigest()[:9]

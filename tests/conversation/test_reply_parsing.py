@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.api.call_patterns import typed
-from app.api.reply_parsing import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
+from app.conversation.call_patterns import typed
+from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
 
 
 def test_arguments_are_given_out_while_they_are_written() -> None:

@@ -17,11 +17,10 @@ from typing import Any
 
 import regex
 
-from app.api.call_patterns import call_patterns, loose_json, member_schema, value_end
+from app.conversation.call_patterns import call_patterns, loose_json, member_schema, value_end
 from app.conversation.thinking import ThoughtFold
-from app.values.chat_format import HERMES, CallFormat
+from app.values.chat_format import HERMES, CallFormat, first_marker
 from app.values.dataclass_json import parse_json
-from app.values.markers import first_marker
 
 NO_SCHEMAS: Mapping[str, Any] = MappingProxyType({})
 _PROMISING = regex.compile(r'\s*\[?\s*(\{\s*("|$)|$)')

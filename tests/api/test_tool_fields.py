@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from app.api.errors import ApiError
-from app.api.tool_use import FunctionFields, ResponseFormat, form_grammar, tool_use
+from app.api.tool_fields import ResponseFormat, form_grammar, tool_use
+from app.conversation.tool_use import FunctionFields
 from app.values.logits import Grammar
 
 TOOLS = [

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.api.reply_parsing import CallDelta, ParsedReply, ReplyParser, ToolCallParser
-from app.api.tool_use import FunctionFields, calls_grammar, tool_use
+from app.api.tool_fields import tool_use
+from app.conversation.reply_parsing import CallDelta, ParsedReply, ReplyParser, ToolCallParser
+from app.conversation.tool_use import FunctionFields, calls_grammar
 from app.engine.sampling.grammar_mask import Grammars
 from app.engine.sampling.sampling import make_sampler
 from app.engine.text.sandbox import chat_format_here
