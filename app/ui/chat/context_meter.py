@@ -12,7 +12,6 @@ from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.values.chat import ChatSettings, Thread
 from app.values.messages import EngineStatus, Message, Options
-from app.values.trace import Statistics
 
 COUNT_SECONDS = 0.4
 """Minimum seconds between two counts of the context while the user types."""
@@ -82,12 +81,11 @@ class ContextMeter:
         return conversations.fit(thread.settings, prompt, options, keeps_thoughts) if prompt else None
 
 
-def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: bool = False) -> str:
+def meter_html(fit: ContextFit | None, leaves_out: bool = False, documents: str = "") -> str:
     """Return the meter; nothing while no model is loaded.
 
     `leaves_out` means that the user has agreed to leave out the oldest turns of a chat that is too long.
-    `has_documents` adds a note that passages will take further tokens, which are known only when the question is
-    sent."""
+    `documents` says whether the tokens of passages are counted, which are known only when the question is sent."""
     if fit is None:
         return ""
     is_cut = leaves_out and not fit.fits and fit.fits_without_oldest
@@ -96,22 +94,15 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, has_documents: 
         "context_meter.html",
         is_full=not (fit.fits or is_cut),
         share=f"{min(1.0, sent / fit.context):.4f}",
-        words=in_words(fit, leaves_out, has_documents),
+        words=in_words(fit, leaves_out, documents),
     )
 
 
-def growing_fit(fit: ContextFit | None, statistics: Statistics) -> ContextFit | None:
-    """Return how much of the context a running reply takes: its prompt and the tokens written so far."""
-    if fit is None or not statistics.prompt_tokens:
-        return fit
-    return ContextFit(statistics.prompt_tokens + statistics.tokens, fit.context, reserve=0)
-
-
-def in_words(fit: ContextFit, leaves_out: bool = False, has_documents: bool = False) -> str:
+def in_words(fit: ContextFit, leaves_out: bool = False, documents: str = "") -> str:
     """Return how much of the context the chat takes, and what will happen if that is too much."""
     used = f"Chat length: {fit.counted} of {fit.context:,} tokens"
     if fit.fits:
-        return f"{used}, plus documents" if has_documents else used
+        return f"{used}, {documents}" if documents else used
     if leaves_out and fit.fits_without_oldest:
         sent = f"Chat length: {fit.kept_tokens:,} of {fit.context:,} tokens"
         return f"{sent}: the {fit.left_out} oldest messages are not sent."

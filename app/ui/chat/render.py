@@ -8,11 +8,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import astuple, replace
 
-from app.conversation import ReplyState, is_private
+from app.conversation import ContextFit, ReplyState, is_private
 from app.errors import ChatNotFound
 from app.ui.chat.chat_documents import chosen_collections_html
 from app.ui.chat.chat_settings import typed_in
-from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, growing_fit, meter_html
+from app.ui.chat.context_meter import COUNT_SECONDS, ContextMeter, meter_html
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
@@ -191,9 +191,13 @@ class ChatRenderer:
         }
 
     def _meter_html(self) -> str:
-        if self._is_writing and self._state.reply:
-            return meter_html(growing_fit(self._meter.fit, self._state.reply.state.statistics))
-        return meter_html(self._meter.fit, self._leaves_out, bool(self._thread.settings.collections))
+        fit, reply = self._meter.fit, self._state.reply if self._is_writing else None
+        documents = "plus documents" if self._thread.settings.collections else ""
+        if fit and reply and reply.state.statistics.prompt_tokens:
+            numbers = reply.state.statistics
+            fit = ContextFit(numbers.prompt_tokens + numbers.tokens, fit.context, reserve=0)
+            documents = "documents included" if reply.writing.before.sources else ""
+        return meter_html(fit, self._leaves_out, documents)
 
     def _panel(self, model: ModelInfo | None) -> str:
         reply = self._state.reply

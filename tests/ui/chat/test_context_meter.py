@@ -57,7 +57,7 @@ def actions(html: str) -> list[str]:
 
 
 def test_the_meter_says_how_much_of_the_context_is_used() -> None:
-    assert in_words(ROOMY, has_documents=True) == f"{in_words(ROOMY)}, plus documents"
+    assert in_words(ROOMY, documents="plus documents") == f"{in_words(ROOMY)}, plus documents"
     html = meter_html(ROOMY)
     assert 'value="0.1172"' in html
     assert "<span>Chat length: 120 of 1,024 tokens</span>" in html

@@ -11,6 +11,7 @@ from app.ui.chat.render import ChatRenderer
 from app.values.chat import ChatSettings
 from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import EngineStatus, Message, ModelChoice, Options
+from tests.fake_documents import ScriptedDocuments
 from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.support.waiting import until
 from tests.ui.chat.people import Screen, UnsteadyConversations, Visitor
@@ -262,6 +263,20 @@ def test_the_meter_moves_with_a_reply_and_counts_the_chat_at_its_end(
     stop(person)
     said = person.messages[-1].text
     assert used(person) == used(other) == 5 + len(said.split())
+
+
+def test_the_meter_counts_the_passages_of_a_reply(
+    person: Visitor, engine: ScriptedEngine, documents: ScriptedDocuments
+) -> None:
+    documents.paste(documents.create("Notes"), "The ferry leaves at nine.")
+    person.state.settings = ChatSettings(collections=(1,))
+    person.actions.type(person.state, "When?")
+    assert "of 1,024 tokens, plus documents" in person.look().meter
+    write_slowly(engine)
+    person.ask("Ferry leaves when?")
+    until(lambda: "documents included" in person.look().meter)
+    stop(person)
+    assert "of 1,024 tokens, plus documents" in person.look().meter
 
 
 def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
