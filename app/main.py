@@ -64,8 +64,8 @@ AppModel = Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_H
 Native = Annotated[
     bool, typer.Option("--native", help="Open a window of its own instead of the browser (needs pywebview).")
 ]
-WithoutToken = Annotated[
-    bool, typer.Option("--no-token", help="Let every user and program on this machine open the page.")
+WithoutKey = Annotated[
+    bool, typer.Option("--no-key", help="Let every user and program on this machine open the page.")
 ]
 WithApi = Annotated[bool, typer.Option("--api", help="Also serve the API for other programs.")]
 
@@ -79,7 +79,7 @@ def desktop(
     model: AppModel = None,
     draft_model: OtherDraftModel = None,
     native: Native = False,
-    no_token: WithoutToken = False,
+    no_key: WithoutKey = False,
     api: WithApi = False,
     devices: DevicesOption = None,
 ) -> None:
@@ -106,7 +106,7 @@ def desktop(
             if native:
                 require_window()
             plan = devices_plan(devices)
-            opening = Opening(port, not no_browser, native, not no_token, api, plan)
+            opening = Opening(port, not no_browser, native, not no_key, api, plan)
             run_app(folder, opening, ModelAsked(model, draft_model), network_log)
         finally:
             folder.release()

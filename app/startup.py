@@ -53,14 +53,14 @@ LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the page is opened: its port, in the browser or a native window, with or without a token and the API.
+    """How the page is opened: its port, in the browser or a native window, with or without a key and the API.
 
     `plan` names the devices that share each step."""
 
     port: int
     in_browser: bool
     is_native: bool
-    has_token: bool = True
+    has_key: bool = True
     has_api: bool = False
     plan: RankPlan = ALONE
 
@@ -131,7 +131,7 @@ def _open(services: Services, app_context: AppContext, opening: Opening, folder:
     services.follow_model(settings.local_model.name)
     api.turn(opening.has_api or settings.has_api)
     in_browser = opening.in_browser and not opening.is_native
-    page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_token)
+    page = serve(services, app_context, opening.port, in_browser, opening.is_native, opening.has_key)
     folder.announce(page.url)
     typer.echo(page.note or f"Foresight is at {page.url}")
     if api.is_on:

@@ -116,7 +116,7 @@ KINDS = {
         Load it as it was then
     """,
     "tests/ui/test_key_in_browser.py": r"""
-        Start without --no-token
+        Start without --no-key
         this address is not Foresight's
         This address is not
     """,

@@ -101,8 +101,8 @@ def test_what_the_app_and_its_libraries_write_is_the_owners_alone(tmp_path: Path
         upload = (
             b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhi\r\n--b--\r\n'
         )
-        address, _, token = app.url.partition("?token=")
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "multipart/form-data; boundary=b"}
+        address, _, key = app.url.partition("?key=")
+        headers = {"Authorization": f"Bearer {key}", "Content-Type": "multipart/form-data; boundary=b"}
         urlopen(Request(f"{address}gradio_api/upload", upload, headers), timeout=SECONDS).close()
         modes = {path.name: path.stat().st_mode & 0o077 for path in (place, *place.rglob("*"))}
     assert {"data", "in-use.address", "foresight.sqlite-wal", "a.txt", "logs"} <= modes.keys()

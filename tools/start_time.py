@@ -26,7 +26,7 @@ def start_seconds() -> float:
 def started(data_dir: str) -> Iterator[str]:
     """Start an app and return its address when it answers. Raises RuntimeError if it ends or stays silent."""
     port, begin = free_port(), perf_counter()
-    command = app_command(port, data_dir, "--no-token")
+    command = app_command(port, data_dir, "--no-key")
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
         try:
             while not answers(port):

@@ -232,7 +232,7 @@ class DataFolder:
             ) from error
 
     def announce(self, address: str) -> None:
-        """Writes the page's address, with its token, for a second instance of this user. A failure is ignored."""
+        """Writes the page's address, with its key, for a second instance of this user. A failure is ignored."""
         with suppress(OSError):
             self._address.touch(mode=0o600)
             self._address.write_text(address, encoding="utf-8")

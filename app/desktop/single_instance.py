@@ -35,10 +35,10 @@ def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> st
 def raise_window(address: str) -> str:
     """Raise the native window of the app at this address; if it has none, return the address for a browser."""
     place = urlsplit(address)
-    token = "".join(parse_qs(place.query).get("token", ()))
+    key = "".join(parse_qs(place.query).get("key", ()))
     connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)
     try:
-        connection.request("POST", RAISE_ROUTE, headers={"Authorization": f"Bearer {token}"})
+        connection.request("POST", RAISE_ROUTE, headers={"Authorization": f"Bearer {key}"})
         answer = connection.getresponse()
         body = answer.read().decode("ascii", errors="replace")
         return {204: "", 200: body}.get(answer.status, address)

@@ -51,7 +51,7 @@ def show_window(address: str, storage: Path, closing: threading.Event, raise_wan
         )
     with process as child:
         stderr = _StderrReader(child)
-        # The address contains the page's token, so it is not an argument, which every user could read.
+        # The address contains the page's key, so it is not an argument, which every user could read.
         _send(child, f"{address}\n".encode())
         try:
             while child.poll() is None and not closing.wait(LOOK_SECONDS):

@@ -11,7 +11,7 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.system.environment import without_network_settings
-from app.ui.frame.page_access import Guard, Key
+from app.ui.frame.page_access import Guard, KeyCheck
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.uploads import uploads_dir
 from app.web.listening import listen
@@ -65,20 +65,20 @@ def serve(
     port: int,
     open_browser: bool,
     is_native: bool = False,
-    has_token: bool = True,
+    has_key: bool = True,
 ) -> Running:
-    """Serve the page on 127.0.0.1 at `port` or the next free one, to everybody with the token. Raises NoFreePort.
+    """Serve the page on 127.0.0.1 at `port` or the next free one, to everybody with the key. Raises NoFreePort.
 
     The API is served at the same address, but has its own key."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
-    endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_token else "")
+    endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_key else "")
     with collecting_later(), without_network_settings(os.environ):
         # Gradio takes seconds to import, and other commands never need it.
         from app.ui.layout import build_app
 
         page = build_app(services, app_context, endpoint)
-    guarded = Guard(page, Key(endpoint.token, endpoint.port, endpoint.one_time_codes))
+    guarded = Guard(page, KeyCheck(endpoint.key, endpoint.port, endpoint.one_time_codes))
     server = ServerThread(
         _beside(guarded, app_context.api),
         listener,

@@ -219,7 +219,7 @@ ALWAYS = {
     "--max-new-tokens --thinking --data-dir --json",
     "install": "--native",
     "uninstall": "",
-    "": "--port --data-dir --model --draft-model --native --no-token --api --devices",
+    "": "--port --data-dir --model --draft-model --native --no-key --api --devices",
 }
 """The options of each command that change something whatever else is given; "" is the app itself."""
 AT_0 = "changes nothing at temperature 0. Add --temperature, such as 0.8."

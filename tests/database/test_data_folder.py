@@ -137,7 +137,7 @@ def test_the_data_folder_and_what_the_app_made_in_it_is_its_owners_alone(tmp_pat
         path.chmod(mode)
     folder = DataFolder(place)
     folder.hold()
-    folder.announce("http://127.0.0.1:1/?token=secret")
+    folder.announce("http://127.0.0.1:1/?key=secret")
     modes = {
         path.name: path.lstat().st_mode & 0o777 for path in (place, *place.iterdir()) if not path.is_symlink()
     }

@@ -59,7 +59,7 @@ def window_at(status: int, told: str = "") -> Iterator[tuple[str, list[str]]]:
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         thread = Thread(target=server.handle_request, daemon=True)
         thread.start()
-        yield f"http://127.0.0.1:{server.server_port}/?token=secret", asked
+        yield f"http://127.0.0.1:{server.server_port}/?key=secret", asked
         thread.join(5)
 
 
@@ -92,8 +92,8 @@ def test_without_a_browser_it_is_only_said(tmp_path: Path) -> None:
 
 
 def test_a_page_without_a_window_tells_what_a_browser_is_to_open() -> None:
-    with window_at(200, "http://127.0.0.1:1/?token=once") as (address, _):
-        assert raise_window(address) == "http://127.0.0.1:1/?token=once"
+    with window_at(200, "http://127.0.0.1:1/?key=once") as (address, _):
+        assert raise_window(address) == "http://127.0.0.1:1/?key=once"
 
 
 def test_a_page_that_does_not_say_is_opened_as_it_is_known() -> None:

@@ -66,10 +66,10 @@ class Shown:
 
     def __init__(self, place: Path) -> None:
         self.leaving, self.wanted = threading.Event(), threading.Event()
-        arguments = ("http://127.0.0.1:1/?token=of-the-window", place, self.leaving, self.wanted)
+        arguments = ("http://127.0.0.1:1/?key=of-the-window", place, self.leaving, self.wanted)
         self.thread = threading.Thread(target=show_window, args=arguments)
         self.thread.start()
-        seen(place, "Foresight http://127.0.0.1:1/?token=of-the-window")
+        seen(place, "Foresight http://127.0.0.1:1/?key=of-the-window")
 
     def has_ended(self) -> bool:
         self.thread.join(300)
@@ -87,7 +87,7 @@ def test_no_process_shows_the_token_among_its_arguments(place: Path) -> None:
     shown = Shown(place)
     for arguments in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):  # it ended meanwhile
-            assert b"token=of-the-window" not in arguments.read_bytes()
+            assert b"key=of-the-window" not in arguments.read_bytes()
     shown.leaving.set()
     assert shown.has_ended()
 

@@ -113,7 +113,7 @@ def context_of(data_dir: Path) -> AppContext:
 
 def key_of(running: Running) -> dict[str, str]:
     """The header by which a program shows the page's key."""
-    return {"Authorization": f"Bearer {running.endpoint.token}"}
+    return {"Authorization": f"Bearer {running.endpoint.key}"}
 
 
 @pytest.fixture

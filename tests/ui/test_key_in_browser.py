@@ -20,13 +20,13 @@ def stranger(browser: Any) -> Iterator[Any]:
     context.close()
 
 
-def test_the_address_opens_the_page_loses_its_token_and_a_reload_needs_none(
+def test_the_address_opens_the_page_loses_its_key_and_a_reload_needs_none(
     browser: Any, running: Running
 ) -> None:
     with PageDriver(browser, running.url) as person:
         assert person.page.url.partition("#")[0] == f"{running.endpoint.origin}/"
-        assert running.endpoint.token not in person.page.evaluate("document.cookie + location.href")
-        assert person.page.evaluate("history.length") <= 2, "going back must not lead to the token"
+        assert running.endpoint.key not in person.page.evaluate("document.cookie + location.href")
+        assert person.page.evaluate("history.length") <= 2, "going back must not lead to the key"
         person.reload()
         assert (person.complaints, person.foreign) == ([], [])
         person.page.goto(running.url)
@@ -43,11 +43,11 @@ def test_without_the_key_a_form_asks_for_it_and_takes_the_key_or_the_address(
     if screenshots:
         stranger.screenshot(path=screenshots / "key.png")
     for given in ("wrong", f"wrong{running.url}x"):
-        stranger.fill("#token", given)
-        stranger.press("#token", "Enter")
+        stranger.fill("#key", given)
+        stranger.press("#key", "Enter")
         stranger.wait_for_selector(".problem")
-    stranger.fill("#token", f" {running.url} ")
-    stranger.press("#token", "Enter")
+    stranger.fill("#key", f" {running.url} ")
+    stranger.press("#key", "Enter")
     stranger.wait_for_selector("#message textarea")
     assert stranger.url.partition("#")[0] == f"{running.endpoint.origin}/"
 

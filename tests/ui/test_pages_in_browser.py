@@ -129,11 +129,11 @@ def test_a_page_that_the_app_does_not_know_offers_to_reload_and_keeps_what_is_ty
     browser: Any, services: Services, app_context: AppContext, engine: ScriptedEngine
 ) -> None:
     engine.text = "An answer."
-    first = serve(services, app_context, port=0, open_browser=False, has_token=False)
+    first = serve(services, app_context, port=0, open_browser=False, has_key=False)
     with PageDriver(browser, first.url) as person:
         person.page.fill("#message textarea", "Typed before.")
         first.close()
-        second = serve(services, app_context, port=first.port, open_browser=False, has_token=False)
+        second = serve(services, app_context, port=first.port, open_browser=False, has_key=False)
         try:
             person.page.wait_for_selector(f"{LOST} button >> text=Reload")
             assert person.page.input_value("#message textarea") == "Typed before."

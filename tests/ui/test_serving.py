@@ -35,26 +35,26 @@ def test_a_taken_port_moves_on_and_says_so(
     shared: Running, services: Services, app_context: AppContext
 ) -> None:
     assert shared.note == ""
-    assert shared.url == f"http://127.0.0.1:{shared.port}/?token={shared.endpoint.token}"
+    assert shared.url == f"http://127.0.0.1:{shared.port}/?key={shared.endpoint.key}"
     second = serve(services, app_context, shared.port, open_browser=False)
     assert second.port > shared.port
     assert second.note == f"Port {shared.port} is taken, so Foresight is at {second.url}"
-    assert second.endpoint.token != shared.endpoint.token
+    assert second.endpoint.key != shared.endpoint.key
     second.close()
 
 
 def test_what_a_browser_is_told_opens_the_page_once(shared: Running) -> None:
     address = shared.endpoint.one_time_url()
-    assert shared.endpoint.token not in address
+    assert shared.endpoint.key not in address
     assert "Set-Cookie" in urlopen(address).headers
     with pytest.raises(HTTPError, match="403"):
         urlopen(address)
 
 
-def test_without_a_token_everybody_of_this_machine_is_let_in_until_the_page_is_closed(
+def test_without_a_key_everybody_of_this_machine_is_let_in_until_the_page_is_closed(
     services: Services, app_context: AppContext
 ) -> None:
-    page = serve(services, app_context, port=0, open_browser=False, has_token=False)
+    page = serve(services, app_context, port=0, open_browser=False, has_key=False)
     assert page.url == f"http://127.0.0.1:{page.port}"
     assert b'"title":"Foresight"' in urlopen(page.url).read()
     page.close()

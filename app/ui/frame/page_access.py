@@ -6,20 +6,20 @@ Any web page that the user visits, and any other user of this machine, could try
     forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
     remote content     an image in a reply could send its server what was written: the
                        Content-Security-Policy lets the page fetch from its own address alone
-    another program    it has no token and no cookie                                           -> 403
+    another program    it has no key and no cookie                                             -> 403
 
-So a browser must show that it may use the page. A token is made at each start; the address that the app prints and
-opens contains it.
+So a browser must show that it may use the page. A key is made at each start; the address that the app prints
+contains it.
 
-    GET /?token=...          sets a cookie, and redirects to / without the token; the address that the app opens in
-                             a browser has a one-time code in place of the token
-    Cookie                   what the browser sends from then on: a second secret, not the token itself
-    Authorization: Bearer    the token as programs send it: a second start, and the self-check
+    GET /?key=...            sets a cookie, and redirects to / without the key; the address that the app opens in
+                             a browser has a one-time code in place of the key
+    Cookie                   what the browser sends from then on: a second secret, not the key itself
+    Authorization: Bearer    the key as programs send it: a second start, and the self-check
 
-A request without any of these gets 403, and at / a form that asks for the token. Requests without Origin are the
-page's own GETs, or programs on this machine (curl): those need the key as well.
+A request without any of these gets 403, and at / a form that asks for the key. Requests without Origin are the
+page's own GETs, or programs on this machine (curl): those need the key, too.
 
-Requests that pass are logged with method and path (not the query, which has the token) at INFO, a level that the
+Requests that pass are logged with method and path (not the query, which has the key) at INFO, a level that the
 app's log leaves out.
 """
 
@@ -49,12 +49,12 @@ without the cookie."""
 NO_STORE = {"Cache-Control": "no-store"}
 
 
-class Key:
-    """Checks who may use the page at this port. If the token is empty, everybody may."""
+class KeyCheck:
+    """Checks who may use the page at this port. If the key is empty, everybody may."""
 
-    def __init__(self, token: str, port: int, codes: set[str] | None = None) -> None:
-        """Take the secrets of this start. Each of `codes` can be used once in place of the token."""
-        self._token = token
+    def __init__(self, key: str, port: int, codes: set[str] | None = None) -> None:
+        """Take the secrets of this start. Each of `codes` can be used once in place of the key."""
+        self._key = key
         self._codes = codes if codes is not None else set()
         self._cookie = secrets.token_urlsafe(32)
         self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
@@ -62,14 +62,12 @@ class Key:
     def refusal(self, request: HTTPConnection) -> Response | None:
         """Return the response to a request that has no key, or has it in its URL; None if the request may pass."""
         is_at_root = request.scope.get("method") == "GET" and request.scope["path"] == "/"
-        if not self._token or (
-            self._has_key(request) and not (is_at_root and "token" in request.query_params)
-        ):
+        if not self._key or (self._has_key(request) and not (is_at_root and "key" in request.query_params)):
             return None
         if not is_at_root:
             return PlainTextResponse(NO_KEY, 403, NO_STORE)
-        given = request.query_params.get("token", "")
-        if self._has_key(request) or self._redeem(given.strip().rpartition("token=")[2]):
+        given = request.query_params.get("key", "")
+        if self._has_key(request) or self._redeem(given.strip().rpartition("key=")[2]):
             return self._redirect()
         return _form(WRONG_KEY if given else "", request.headers.get("sec-fetch-site", "none"))
 
@@ -77,11 +75,11 @@ class Key:
         if given in self._codes:
             self._codes.discard(given)
             return True
-        return _is_same(given, self._token)
+        return _is_same(given, self._key)
 
     def _has_key(self, request: HTTPConnection) -> bool:
-        scheme, _, token = request.headers.get("authorization", "").partition(" ")
-        if scheme.lower() == "bearer" and _is_same(token.strip(), self._token):
+        scheme, _, given = request.headers.get("authorization", "").partition(" ")
+        if scheme.lower() == "bearer" and _is_same(given.strip(), self._key):
             return True
         return _is_same(request.cookies.get(self._cookie_name, ""), self._cookie)
 
@@ -139,9 +137,9 @@ SECURITY_HEADERS = {
 class Guard:
     """ASGI middleware around the whole app, so that no route, mount or other middleware is outside."""
 
-    def __init__(self, app: ASGIApp, key: Key) -> None:
+    def __init__(self, app: ASGIApp, check: KeyCheck) -> None:
         self._app = app
-        self._key = key
+        self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] not in ("http", "websocket"):  # lifespan
@@ -152,7 +150,7 @@ class Guard:
         else:
             request = HTTPConnection(scope)
             guarded = _with_headers(send, f" ws://{request.headers['host']}")
-            if answer := self._key.refusal(request):
+            if answer := self._check.refusal(request):
                 await _refuse(answer, scope, receive, guarded)
             else:
                 log.info("%s %r", scope.get("method", "WebSocket"), scope["path"])

@@ -46,35 +46,35 @@ class AppContext:
 class Endpoint:
     """The address at which the page is served.
 
-    `token` gives access ("" if none is needed); each of `one_time_codes` gives access once. `quit_requested` ends
+    `key` gives access ("" if none is needed); each of `one_time_codes` gives access once. `quit_requested` ends
     the app; `raise_requested` brings its own window, if it has one, to the front."""
 
     host: str
     port: int
     is_native: bool = False
-    token: str = ""
+    key: str = ""
     one_time_codes: set[str] = field(default_factory=set)
     quit_requested: threading.Event = field(default_factory=threading.Event)
     raise_requested: threading.Event = field(default_factory=threading.Event)
 
     @property
     def origin(self) -> str:
-        """The page's address without the token."""
+        """The page's address without the key."""
         return f"http://{self.host}:{self.port}"
 
     @property
     def url(self) -> str:
-        """The page's address with the token. It can be opened any number of times."""
-        return f"{self.origin}/?token={self.token}" if self.token else self.origin
+        """The page's address with the key. It can be opened any number of times."""
+        return f"{self.origin}/?key={self.key}" if self.key else self.origin
 
     def one_time_url(self) -> str:
         """Return the page's address with a new code that the browser can use once.
 
-        Every user of the machine can read the browser's arguments, so the address must not contain the token."""
-        if not self.token:
+        Every user of the machine can read the browser's arguments, so the address must not contain the key."""
+        if not self.key:
             return self.origin
         self.one_time_codes.add(code := secrets.token_urlsafe(32))
-        return f"{self.origin}/?token={code}"
+        return f"{self.origin}/?key={code}"
 
 
 class Services:

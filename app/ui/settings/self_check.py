@@ -88,10 +88,10 @@ def check_origin(endpoint: Endpoint) -> Check:
 def check_key(endpoint: Endpoint) -> Check:
     """Check that other users and programs of this computer are refused, because they don't have the key."""
     name = "Requests without the key are refused"
-    if not endpoint.token:
-        everybody = "All users and programs of this computer can use this page. Start without --no-token."
+    if not endpoint.key:
+        everybody = "All users and programs of this computer can use this page. Start without --no-key."
         return Check(name, "failed", everybody)
-    return _expect(name, replace(endpoint, token=""), {}, 403)
+    return _expect(name, replace(endpoint, key=""), {}, 403)
 
 
 def _expect(name: str, endpoint: Endpoint, headers: Mapping[str, str], status: int) -> Check:
@@ -105,9 +105,9 @@ def _expect(name: str, endpoint: Endpoint, headers: Mapping[str, str], status: i
 
 
 def request_status(endpoint: Endpoint, headers: Mapping[str, str]) -> int:
-    """Return the status of a GET request to the page, with the token if there is one. Raises OSError."""
-    key = {"Authorization": f"Bearer {endpoint.token}"} if endpoint.token else {}
-    own = {"Host": f"{endpoint.host}:{endpoint.port}", **key}
+    """Return the status of a GET request to the page, with the key if there is one. Raises OSError."""
+    authorization = {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
+    own = {"Host": f"{endpoint.host}:{endpoint.port}", **authorization}
     connection = HTTPConnection(endpoint.host, endpoint.port, timeout=TIMEOUT_SECONDS)
     try:
         connection.putrequest("GET", "/", skip_host=True, skip_accept_encoding=True)

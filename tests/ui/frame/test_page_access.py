@@ -11,7 +11,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from app.ui import Running
-from app.ui.frame.page_access import Guard, Key
+from app.ui.frame.page_access import Guard, KeyCheck
 from tests.ui.conftest import key_of
 
 UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
@@ -32,7 +32,7 @@ ROUTES = (
     ("GET", "/theme.css", b"", {}),
     ("GET", "/favicon.ico", b"", {}),
     ("HEAD", "/", b"", {}),
-    ("POST", "/?token=x", b"", {}),
+    ("POST", "/?key=x", b"", {}),
 )
 
 
@@ -53,8 +53,8 @@ def answer(shared: Running, method: str, path: str, headers: Mapping[str, str], 
 
 
 def cookie_of(shared: Running) -> str:
-    """The cookie that a browser gets for the token."""
-    got = answer(shared, "GET", f"/?token={shared.endpoint.token}", {}).headers["Set-Cookie"]
+    """The cookie that a browser gets for the key."""
+    got = answer(shared, "GET", f"/?key={shared.endpoint.key}", {}).headers["Set-Cookie"]
     return str(got).partition(";")[0]
 
 
@@ -112,7 +112,7 @@ def test_uploads_are_taken_up_to_the_limit(shared: Running, megabytes: int, stat
 
 def test_what_passes_is_logged_without_its_query(shared: Running, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.INFO, "app.ui.frame.page_access")
-    answer(shared, "GET", f"/?token={shared.endpoint.token}", {})
+    answer(shared, "GET", f"/?key={shared.endpoint.key}", {})
     answer(shared, "GET", "/?secret=1", {})
     answer(shared, "GET", "/?secret=1", key_of(shared))
     assert caplog.messages == ["GET '/'"], "the first is led on, the second refused"
@@ -144,37 +144,37 @@ def test_without_the_key_every_route_answers_403(
         {},
         LINK,
         {"Authorization": "Bearer "},
-        {"Authorization": f"Bearer {shared.endpoint.token}x"},
-        {"Authorization": f"Basic {shared.endpoint.token}"},
+        {"Authorization": f"Bearer {shared.endpoint.key}x"},
+        {"Authorization": f"Basic {shared.endpoint.key}"},
         {"Authorization": "Bearer ü"},
         {"Cookie": f"{cookie}="},
-        {"Cookie": f"{cookie}={shared.endpoint.token}"},
+        {"Cookie": f"{cookie}={shared.endpoint.key}"},
     ):
         assert answer(shared, method, path, {**headers, **key}, body).status == 403, key
 
 
-def test_the_token_becomes_a_cookie_that_opens_every_route(shared: Running) -> None:
+def test_the_key_becomes_a_cookie_that_opens_every_route(shared: Running) -> None:
     cookie = {"Cookie": f"other=1; {cookie_of(shared)}"}
-    assert shared.endpoint.token not in cookie["Cookie"]
+    assert shared.endpoint.key not in cookie["Cookie"]
     for path in ("/", "/config", "/foresight/chats.json"):
         assert answer(shared, "GET", path, cookie).status == 200, path
 
 
 def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(shared: Running) -> None:
-    response = answer(shared, "GET", f"/?token={shared.endpoint.token}", LINK)
+    response = answer(shared, "GET", f"/?key={shared.endpoint.key}", LINK)
     assert (response.status, response.headers["Cache-Control"]) == (200, "no-store")
     name, *attributes = response.headers["Set-Cookie"].split("; ")
     assert name.startswith(f"foresight-{shared.port}=")
     assert {attribute.lower() for attribute in attributes} == {"httponly", "path=/", "samesite=strict"}
 
 
-def test_a_token_of_another_start_is_told_and_gets_no_cookie(shared: Running) -> None:
-    response = answer(shared, "GET", "/?token=old", {})
+def test_a_key_of_another_start_is_told_and_gets_no_cookie(shared: Running) -> None:
+    response = answer(shared, "GET", "/?key=old", {})
     assert (response.status, response.headers["Set-Cookie"]) == (403, None)
 
 
 def test_a_page_that_is_open_takes_its_old_address_again(shared: Running) -> None:
-    response = answer(shared, "GET", "/?token=old", {"Cookie": cookie_of(shared)})
+    response = answer(shared, "GET", "/?key=old", {"Cookie": cookie_of(shared)})
     assert response.status == 200 and response.headers["Set-Cookie"]
 
 
@@ -189,7 +189,7 @@ def test_a_forged_websocket_is_closed_before_it_opens() -> None:
     assert websocket_answers("127.0.0.1:7860", "http://127.0.0.1:7860") == ["websocket.accept"]
 
 
-def websocket_answers(host: str, origin: str, token: str = "secret") -> list[str]:
+def websocket_answers(host: str, origin: str, key: str = "secret") -> list[str]:
     """The kinds of messages that a guarded websocket route answers a handshake with."""
     sent: list[str] = []
 
@@ -205,8 +205,8 @@ def websocket_answers(host: str, origin: str, token: str = "secret") -> list[str
     headers = [
         (b"host", host.encode()),
         (b"origin", origin.encode()),
-        (b"authorization", f"Bearer {token}".encode()),
+        (b"authorization", f"Bearer {key}".encode()),
     ]
     scope = {"type": "websocket", "path": "/foresight/page", "query_string": b"", "headers": headers}
-    asyncio.run(Guard(route, Key("secret", 7860))(scope, receive, send))
+    asyncio.run(Guard(route, KeyCheck("secret", 7860))(scope, receive, send))
     return sent

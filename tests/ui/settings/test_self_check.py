@@ -91,7 +91,7 @@ def test_results_of_the_self_check_are_named_and_escaped() -> None:
     assert "1 of 2 checks passed" in html and 'aria-label="Failed"' in html and "&lt;b&gt;" in html
 
 
-ENDPOINT = Endpoint("127.0.0.1", 7860, token="secret")
+ENDPOINT = Endpoint("127.0.0.1", 7860, key="secret")
 TABLE = """  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
    0: 0100007F:1EB4 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 4711 1 0 100 0 0 10 0
    1: 0100007F:1EB5 0A0200C0:01BB 01 00000000:00000000 00:00000000 00000000     0        0 4712 1 0 100 0 0 10 0
@@ -132,7 +132,7 @@ def server_that_answers(status: int) -> Iterator[tuple[Endpoint, list[str | None
 
     with HTTPServer(("127.0.0.1", 0), Answer) as server:
         Thread(target=server.serve_forever, daemon=True).start()
-        yield Endpoint("127.0.0.1", server.server_port, token="secret"), keys
+        yield Endpoint("127.0.0.1", server.server_port, key="secret"), keys
         server.shutdown()
 
 
@@ -151,8 +151,8 @@ def test_a_page_that_does_not_answer_is_unknown() -> None:
 
 
 def test_a_page_without_a_key_fails() -> None:
-    check = check_key(replace(ENDPOINT, token=""))
-    assert check.verdict == "failed" and "without --no-token" in check.details
+    check = check_key(replace(ENDPOINT, key=""))
+    assert check.verdict == "failed" and "without --no-key" in check.details
 
 
 def test_contacts_need_a_known_reason() -> None:
