@@ -65,16 +65,22 @@ def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
 
 
 def speed_up_in_words(statistics: Statistics) -> str:
-    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not faster or unknown."""
-    times = f"{statistics.speed_up:.1f}"
-    return times if float(times) > 1 and statistics.steps >= FEW_STEPS else ""
+    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not faster or unknown, or if
+    both times are the same in words."""
+    times, (now, plain) = f"{statistics.speed_up:.1f}", _times_in_words(statistics)
+    return times if float(times) > 1 and now != plain and statistics.steps >= FEW_STEPS else ""
+
+
+def _times_in_words(statistics: Statistics) -> tuple[str, str]:
+    """Return the time that the reply took, and the time that it would have taken without lookahead."""
+    return seconds_in_words(statistics.seconds), seconds_in_words(statistics.plain_seconds)
 
 
 def saved_in_words(statistics: Statistics, is_done: bool) -> str:
-    """Return the time that the reply took and the time that it would have taken without lookahead."""
+    """Return both times in a phrase; "" if there is no speed-up to show."""
     if not speed_up_in_words(statistics):
         return ""
-    now, plain = map(seconds_in_words, (statistics.seconds, statistics.plain_seconds))
+    now, plain = _times_in_words(statistics)
     return f"{now} instead of {plain}" if is_done else f"{now} so far, instead of {plain}"
 
 
@@ -100,9 +106,9 @@ def in_words(state: ReplyState, decoder: DecoderName) -> str:
         return ""
     if not state.is_done:
         return "Lookahead has saved no time so far."
-    if statistics.speed_up >= SLOWER:
+    now, plain = _times_in_words(statistics)
+    if statistics.speed_up >= SLOWER or now == plain:
         return f"Lookahead saved no time here: {_why(statistics)}"
-    now, plain = map(seconds_in_words, (statistics.seconds, statistics.plain_seconds))
     return f"Lookahead took longer here, {now} instead of {plain}: {_why(statistics)}"
 
 
