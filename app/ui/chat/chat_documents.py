@@ -31,34 +31,34 @@ def chosen_collections_html(documents: Documents, chosen: Sequence[int]) -> str:
 
     It offers no other chat's attachments."""
     collections = [one for one in documents.collections() if one.id in chosen or not one.is_attached]
-    attached = [one for one in collections if one.is_attached]
-    unread = [each for one in attached for each in documents.documents(one.id) if each.state == "failed"]
-    return collection_picker_html(collections, chosen, unread)
+    attached = [each for one in collections if one.is_attached for each in documents.documents(one.id)]
+    return collection_picker_html(collections, chosen, attached)
 
 
 def collection_picker_html(
-    collections: Sequence[Collection], chosen: Sequence[int], unread: Sequence[Document] = ()
+    collections: Sequence[Collection], chosen: Sequence[int], attached: Sequence[Document] = ()
 ) -> str:
     """Return the button above the message box: the collections that the chat searches, and those to choose from.
 
-    Collections without documents are not offered. `unread` are attached documents that could not be read.
-    assets/ui/documents.js opens the picker."""
-    names = {one.id: _name(one, unread) for one in collections if one.documents or one.id in chosen}
+    Collections without documents are not offered. `attached` are the chat's attached documents, each with a button
+    that removes it. assets/ui/chat.js opens the picker."""
+    names = {one.id: _name(one, attached) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
     if not names:
         return ""
     choices = [(one, name, one in chosen) for one, name in names.items()]
     label = ", ".join(names[one] for one in chosen) or "off"
     label = label if label.startswith(ATTACHED) else f"Documents: {label}"
-    return render("collection_picker.html", chosen=chosen, label=label, choices=choices, unread=unread)
+    return render("collection_picker.html", chosen=chosen, label=label, choices=choices, attached=attached)
 
 
-def _name(collection: Collection, unread: Sequence[Document]) -> str:
-    """Return a collection's label; for attached files, the first title and how many more there are."""
+def _name(collection: Collection, attached: Sequence[Document]) -> str:
+    """Return a collection's label; for attached files, the first title and how many more could be read."""
     if not collection.is_attached:
         return collection.name
-    more = collection.documents - sum(one.collection == collection.id for one in unread) - 1
-    return without_number(collection.name)[0] + (f" and {more:,} more" if more > 0 else "")
+    titles = [one.title for one in attached if one.collection == collection.id and one.state != "failed"]
+    first = f"{ATTACHED}{titles[0]}" if titles else without_number(collection.name)[0]
+    return first + (f" and {len(titles) - 1:,} more" if len(titles) > 1 else "")
 
 
 class ChatDocuments:

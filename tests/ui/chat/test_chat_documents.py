@@ -34,12 +34,12 @@ def test_files_are_searched_by_their_chat_alone(
     file = written(uploads, "rules.txt")
     attach(person, file)
     attach(person, written(uploads, "more.txt"))
+    assert ">Attached: rules and 1 more</button>" in person.look().picker
     assert not file.exists(), "the upload"
     assert [name for name, _ in documents.uploads] == ["rules.txt", "more.txt"]
     assert list(documents.names.values()) == ["Attached: rules.txt"], "a chat has one collection of its own"
     chosen = settings_of(person.services, person.state).collections
     assert chosen_collections_html(documents, chosen) and not chosen_collections_html(documents, ())
-    assert "Attached: rules.txt" in person.look().picker
     assert "rules" not in other.look().picker
     other.get("Two")
     attach(other, written(uploads, "rules.txt"))
@@ -54,13 +54,27 @@ def test_a_file_that_cannot_be_read_is_told_beside_the_message_box_and_removed_t
     documents.state, documents.note = "failed", "song.bin is a program, which cannot be read."
     attach(person, written(uploads, "song.bin"))
     assert documents.note in person.look().picker
-    assert ">Attached: rules.txt</button>" in person.look().picker
+    assert ">Attached: rules</button>" in person.look().picker
     [unread] = [one for one in documents.kept.values() if one.state == "failed"]
     person.actions.documents.choose_collection(person.state, pressed("remove-attached", unread.id))
     assert documents.note not in person.look().picker
     [rest] = documents.kept
     person.actions.documents.choose_collection(person.state, pressed("remove-attached", rest))
     assert settings_of(person.services, person.state).collections == (), "nothing is left to be asked"
+
+
+def test_each_attached_file_is_removed_in_the_picker_and_comes_back_with_undo(
+    person: Visitor, documents: ScriptedDocuments, uploads: Path
+) -> None:
+    person.get("One")
+    attach(person, written(uploads, "rules.txt"), written(uploads, "more.txt"))
+    first, second = documents.kept
+    picker = person.look().picker
+    assert all(f'data-do="remove-attached" data-name="{one}"' in picker for one in (first, second))
+    person.actions.documents.choose_collection(person.state, pressed("remove-attached", first))
+    assert ">Attached: more</button>" in person.look().picker
+    person.services.deletions.undo()
+    assert "and 1 more</button>" in person.look().picker
 
 
 def test_what_is_attached_before_the_first_message_is_the_new_chats(
