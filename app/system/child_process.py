@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
 from functools import partial
+from math import inf
 from queue import SimpleQueue
-from time import monotonic
+from time import monotonic, process_time
 from typing import BinaryIO, NoReturn, Self, TypeVar
 
 from app.errors import AppError, ProcessNotStarted
@@ -205,6 +206,16 @@ def limit_processor_time(seconds: int) -> None:
         # If a library does not return to Python in the meantime, the system kills the process.
         most = seconds + SECONDS_TO_END if hard == resource.RLIM_INFINITY else hard
         resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, int(most)), int(most)))
+
+
+def seconds_left() -> float:
+    """Return how much processor time this process may still use, if the system limits it; else infinity."""
+    try:
+        import resource
+    except ImportError:
+        return inf
+    most, _ = resource.getrlimit(resource.RLIMIT_CPU)
+    return inf if most == resource.RLIM_INFINITY else most - process_time()
 
 
 def importing_environment() -> dict[str, str]:

@@ -20,6 +20,7 @@ from app.documents.file_import import cleaned
 from app.documents.reading.files import text_of
 from app.documents.reading.html import read_html
 from app.documents.reading.pdf import _tidied
+from app.documents.reading.rich_text import read_rich_text
 from app.documents.search.questions import self_contained
 from app.documents.search.snippets import sentences, snippet
 from app.documents.search.terms import content_words, indexed, terms
@@ -105,3 +106,21 @@ def test_a_page_of_the_web_is_heard_in_linear_time(beginning: str, tmp_path: Pat
 
     for seed in PAGES:
         require_linear(read, SEEDS[seed], 4 * QUICK)
+
+
+@pytest.mark.parametrize(
+    "beginning, seed",
+    [
+        (r"{\rtf1{\fonttbl", r"{\f1\fcharset1 "),
+        (r"{\rtf1{\fonttbl", r"\f1"),
+        (r"{\rtf1 ", r"{\field{\*\fldinst{HYPERLINK "),
+    ],
+)
+def test_a_rich_text_is_read_in_linear_time(beginning: str, seed: str, tmp_path: Path) -> None:
+    file = tmp_path / "text.rtf"
+
+    def read(text: str) -> None:
+        file.write_text(beginning + text)
+        read_all(read_rich_text(file, "text.rtf"))
+
+    require_linear(read, seed, 4 * QUICK)

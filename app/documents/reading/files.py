@@ -6,13 +6,16 @@ Text files are read here; files of other formats are read in a separate process.
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path, PurePath
 
 from charset_normalizer import from_bytes
 
+from app.documents.reading.ocr import can_recognise
 from app.documents.reading.process import (
+    MAX_MEMORY,
+    MOST_SECONDS,
     FileReader,
     ProcessReader,
     ReadMessage,
@@ -113,9 +116,10 @@ def open_reader(path: Path, name: str) -> FileReader:
     )
     if not form:
         return TextFileReader(path, name)
-    return ProcessReader(
-        ReadRequest(str(path.absolute()), name, form, seconds=seconds_for(path.stat().st_size))
-    )
+    request = ReadRequest(str(path.absolute()), name, form, seconds=seconds_for(path.stat().st_size))
+    if form == "pdf" and can_recognise():
+        request = replace(request, memory=2 * MAX_MEMORY, seconds=MOST_SECONDS)
+    return ProcessReader(request)
 
 
 def _require_supported(beginning: bytes, name: str) -> None:

@@ -1,17 +1,21 @@
 """Reads a PDF as the text of its pages, with a page break between them, by PDFium.
 
-The values of a page's form fields and its comments follow its text.
+The values of a page's form fields and its comments follow its text. If the extra `ocr` is installed, the text of
+pages that are only pictures is recognised.
 """
 
 import ctypes
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 
+from app.documents.reading.ocr import LONGEST_SIDE, Recognised, can_recognise, recognised
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.errors import DocumentUnreadable
+from app.system.child_process import seconds_left
 from app.values.display_text import counted
 
 PAGE_BREAK = "\f"
@@ -31,6 +35,8 @@ TRIED = 200
 """Maximum number of characters of a page whose meaning in their font is looked up."""
 LEAST_COMMON = 0.1
 """The smallest share of stop words with which a text of unknown letters counts as text; half is usual."""
+SECONDS_OF_A_PAGE = 60
+"""Processor time that must be left to recognise a page, which takes about 7 seconds."""
 LISTED = 20
 EMPTY = "without text (only pictures perhaps)."
 BROKEN = "which could not be read."
@@ -43,8 +49,13 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
         yield ReadTitle(document.get_metadata_value("Title"))
         total = len(document)
         left_out: dict[str, list[int]] = {EMPTY: [], BROKEN: [], GARBLED: []}
+        drawn: dict[int, Recognised] = {}
         for number in range(1, total + 1):
             text, reason = _page_text(document, number - 1)
+            if reason in (EMPTY, GARBLED) and can_recognise() and seconds_left() > SECONDS_OF_A_PAGE:
+                found = _recognised(document[number - 1])
+                if found.text:
+                    text, reason, drawn[number] = "\n".join(filter(None, (found.text, text))), "", found
             if reason:
                 left_out[reason].append(number)
             yield TextPiece((PAGE_BREAK if number > 1 else "") + _tidied(text) + "\n\n")
@@ -52,16 +63,35 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
         if document.get_formtype() in (raw.FORMTYPE_XFA_FULL, raw.FORMTYPE_XFA_FOREGROUND):
             yield ReadNote("It has an XFA form, whose values may be missing.")
     if sum(map(len, left_out.values())) == total:
-        without = "letters that can be read" if left_out[GARBLED] else "text"
-        raise DocumentUnreadable(
-            f"{name} has no {without} in its {counted(total, 'page')}, only pictures"
-            f"{' or unnamed letters' if left_out[GARBLED] else ''}: have the text recognised (OCR) first, and add "
-            "what comes out."
-        )
+        raise _without_text(name, total, is_garbled=bool(left_out[GARBLED]))
+    if drawn:
+        yield ReadNote(_recognition(drawn, total))
     yield from (
         ReadNote(f"Left out: {_listed(some)} of {total:,} {reason}")
         for reason, some in left_out.items()
         if some
+    )
+
+
+def _without_text(name: str, total: int, is_garbled: bool) -> DocumentUnreadable:
+    missing, others = ("letters that can be read", " or unnamed letters") if is_garbled else ("text", "")
+    remedy = (
+        "" if can_recognise() else "; or run pip install rapidocr onnxruntime, and Foresight recognises it"
+    )
+    return DocumentUnreadable(
+        f"{name} has no {missing} in its {counted(total, 'page')}, only pictures{others}: have the text recognised "
+        f"(OCR) first, and add what comes out{remedy}."
+    )
+
+
+def _recognition(drawn: Mapping[int, Recognised], total: int) -> str:
+    """Returns a note about the pages whose text was recognised, by number."""
+    confidence = fmean(one.confidence for one in drawn.values())
+    unread = sum(one.unread for one in drawn.values())
+    missing = f", and {counted(unread, 'line')} could not be read" if unread else ""
+    return (
+        f"Recognised in pictures (OCR): {_listed(list(drawn))} of {total:,}. The confidence is {confidence:.0%}"
+        f"{missing}: check its numbers and names."
     )
 
 
@@ -98,6 +128,14 @@ def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
         return "\n".join(filter(None, (text, typed))), "" if text or typed else EMPTY
     except PdfiumError:
         return "", BROKEN
+
+
+def _recognised(page: PdfPage) -> Recognised:
+    """Recognises the text that is drawn on a page; returns "" if there is none that can be read."""
+    if not raw.FPDFPage_CountObjects(page):
+        return Recognised()
+    found = recognised(page.render(scale=LONGEST_SIDE / max(page.get_size())).to_numpy())
+    return Recognised() if _is_garbled(found.text) else found
 
 
 def _is_garbled(text: str) -> bool:

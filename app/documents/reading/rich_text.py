@@ -9,12 +9,17 @@ from striprtf import striprtf
 from app.documents.reading.process import ReadMessage, ReadNote, ReadTitle, TextPiece
 
 TITLE = re.compile(r"\{\\title ([^\\{}]+)\}")
+BORDERS = ((re.compile(r"(?<!\\)(?=\{|\\f\d)"), "\n"), (re.compile(r"(?<!\\)(?=\\fcharset)"), ";"))
+"""What is put before groups and fonts: an end of the line, which means nothing in RTF, and the end of the previous
+font's name. Without them striprtf's patterns take quadratic or cubic time for some files."""
 SKIPPED = re.compile(r"\\(?:footnote|annotation|header[lrf]?|footer[lrf]?)\b")
 
 
 def read_rich_text(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """Yields the text of a file, its title, and notes about a missing end and about what striprtf leaves out."""
     markup = path.read_text("latin-1").replace("\\bin ", " ")  # striprtf expects a length after it
+    for place, border in BORDERS:
+        markup = place.sub(border, markup)
     if title := TITLE.search(markup):
         yield ReadTitle(title[1])
     yield TextPiece(striprtf.rtf_to_text(markup, errors="replace"))  # type: ignore[no-untyped-call]
