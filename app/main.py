@@ -52,7 +52,8 @@ cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 cli.add_typer(documents_cli, name="documents")
 SWITCH_SECONDS = 0.0005
-"""How long a thread of the page may hold the GIL. Python's default, 5 ms, is as long as a whole decoding step."""
+"""Seconds after which a thread has to hand the GIL to a waiting one, such as the engine's. Python's default, 5 ms,
+is as long as a whole decoding step."""
 HUB_HOSTS = ("huggingface.co", "hf.co")
 
 

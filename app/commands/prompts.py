@@ -126,7 +126,7 @@ def _lines(file: Path) -> list[str]:
             f"The prompts file {file} cannot be read ({error.strerror}). Choose another file."
         ) from error
     except UnicodeDecodeError as error:
-        raise BadOption(f"The prompts file {file} is not UTF-8 text.") from error
+        raise BadOption(f"The prompts file {file} is not UTF-8 text. Save it as UTF-8.") from error
 
 
 def _override(item: dict[str, Any], where: str) -> SamplingOverride:

@@ -1,4 +1,4 @@
-"""Runs a request for a command: shows progress on standard error, prints the text, returns the finished reply."""
+"""Runs the request of a command: shows progress on standard error, prints the text, returns the finished reply."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait

@@ -53,7 +53,7 @@ class CallPatterns:
         return str(parse_json(found["json"], strict=False) if found.get("json") else found["name"])
 
     def value(self, found: Any, schema: Any) -> Any:
-        """Return the value of a matched argument, whose members may be written like arguments."""
+        """Return the value of a matched argument. An object or a list may be written as nested arguments."""
         text = found["value"]
         if text is None:
             return found["data"]
@@ -125,7 +125,9 @@ def _object_head(form: CallFormat) -> str:
 
 
 def _after_name(form: CallFormat) -> str:
-    """Return a pattern of what follows a name. If JSON follows, only the last tag before it is certain."""
+    """Return a pattern of what follows a name.
+
+    If JSON follows, up to 80 characters before the last tag may be any, because models vary them."""
     if form.kind != "json":
         follows = (
             ""
@@ -146,7 +148,9 @@ def _parameter(form: CallFormat) -> str:
     key = rf'{_loose(form.before_key)}(?P<key>[^<>"\n]+?){_loose(form.after_key.rstrip())}'
     blank = form.after_key[len(form.after_key.rstrip()) :]
     ending = form.after_value.lstrip()
-    line = form.after_value.removesuffix(ending)  # the value ends before one line break at most
+    line = form.after_value.removesuffix(
+        ending
+    )  # of the line breaks before the ending at most this one is not part of the value
     value = r"(?:<!\[CDATA\[(?P<data>.*?)\]\]>|(?!<!\[CDATA\[)(?P<value>.*?))"
     return rf"{key}(?:{blank})?{value}(?:{line})?{_exact(ending)}"
 

@@ -9,8 +9,8 @@ number. A name is a capitalised word that does not begin the sentence. In German
 only numbers and dates are compared.
 
 A word counts less the more sources contain it, because the sources of one question share its subject. A claim
-without words of its own ("Yes [1].") is not judged. docs/notes has the thresholds and how well they separate
-right citations from wrong ones.
+without words of its own ("Yes [1].") is not judged. docs/notes/2026-11-retrieval.md has the thresholds and how well
+they separate right citations from wrong ones.
 """
 
 import re

@@ -41,7 +41,7 @@ DEFAULT_CONTEXT = 2048
 MOST_SUMMARY = 512
 """Maximum number of tokens of a summary of the oldest messages."""
 CHARACTERS_PER_TOKEN = 3
-"""A cautious guess. Like DEFAULT_CONTEXT, in tokens, it is used if no loaded model can count tokens."""
+"""A cautious guess, used if no loaded model can count tokens; so is DEFAULT_CONTEXT, which is in tokens."""
 
 
 @dataclass(frozen=True, slots=True)

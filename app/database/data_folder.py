@@ -47,7 +47,7 @@ SHOWN = 3
 
 def default_data_dir() -> Path:
     """Returns the platform's usual folder for the app's data."""
-    import platformdirs  # imported here, because machines that only measure lack it
+    import platformdirs  # imported here, because tools/gpu_report runs without it
 
     return Path(platformdirs.user_data_dir("foresight", appauthor=False)).absolute()
 
@@ -62,8 +62,8 @@ def data_dir_or_default(chosen: Path | None) -> Path:
         _mark(folder)
     except OSError as error:
         raise DataFolderRefused(
-            f"The data folder {folder} cannot be used ({error.strerror}). Let this user write it, or choose "
-            "another one with --data-dir."
+            f"The data folder {folder} cannot be used ({error.strerror}). Give this user write permission, or "
+            "choose another folder with --data-dir."
         ) from error
     return folder
 
@@ -114,7 +114,7 @@ def _require_own(folder: Path) -> None:
 def _refusal(folder: Path, others: list[str], is_known: bool) -> str:
     names = ", ".join(others[:SHOWN]) + (", …" if len(others) > SHOWN else "")
     if folder.resolve() == Path(folder.anchor):
-        return f"{folder} holds the whole disk. Choose a folder of its own for Foresight with --data-dir."
+        return f"{folder} is the root of a disk. Choose a folder of its own for Foresight with --data-dir."
     why = "is your home folder" if is_known else f"holds files that are not Foresight's ({names})"
     return (
         f"{folder} {why}, so nothing in it was touched. Choose a new or an empty folder with --data-dir, such as "
@@ -223,7 +223,7 @@ class DataFolder:
             where = f" (at {address})" if address else ""
             raise DataFolderInUse(
                 f"Foresight is already running on {self.path}{where}. "
-                "Use that window, or start this one with another --data-dir."
+                "Use that window, or start another one with a different --data-dir."
             ) from error
         except OSError as error:
             raise SettingsNotSaved(

@@ -55,7 +55,9 @@ class Launch:
 
     def __post_init__(self) -> None:
         if not self.command or any("\n" in word for word in self.command):
-            raise ValueError(f"a command must have words without line breaks, not {self.command!r}")
+            raise ValueError(
+                f"the words of a command must not have line breaks; the command is {self.command!r}"
+            )
 
 
 def ico(png: bytes) -> bytes:

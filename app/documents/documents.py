@@ -1,4 +1,4 @@
-"""The documents of one data folder. Every method is one short transaction, and may be called from any thread.
+"""The documents of one data folder. Methods use short transactions, and may be called from any thread.
 
 Work that takes long (reading files, splitting, indexing) is done by a background thread (worker.py).
 """
@@ -59,7 +59,7 @@ class Documents(Store):
     rename = writes(document_table.rename_collection)
 
     def delete_attached(self, kept: Iterable[int]) -> None:
-        """Erases all that is hidden, and the collections that belong to chats, except the kept ones."""
+        """Erases all that is hidden, and all collections that belong to chats but those in `kept`."""
         for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
             self.delete(unused)
         self.erase()
@@ -206,7 +206,9 @@ class Documents(Store):
         return self._searcher.search(collections, question, limit)
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
-        """Returns each ready document as one passage; () if together they are longer than `most_characters`."""
+        """Returns each ready document as one passage; () if together they are longer than `most_characters`.
+
+        The menus and margins of web pages are left out."""
         with self.database.reading() as connection:
             ready = [
                 document

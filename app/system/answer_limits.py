@@ -26,7 +26,7 @@ LONGEST_REFUSAL = 100_000
 class AnswerRefused(Exception):
     """An answer that is not read to its end.
 
-    The message is the rest of a sentence that begins with the server's name: "sent more than …"."""
+    The message is the rest of a sentence that begins with the server's name: "sent over …"."""
 
 
 class WrongType(TypeError):
@@ -68,7 +68,7 @@ class AnswerLimit:
         """Add a number of bytes to the count. Raises AnswerRefused if there are too many."""
         self._got += number
         if self._got > self._most:
-            raise AnswerRefused(f"sent more than {gigabytes(self._most)}, more than any such answer needs")
+            raise AnswerRefused(f"sent over {gigabytes(self._most)}, more than any such answer needs")
 
 
 def plain_words(text: str, most: int) -> str:

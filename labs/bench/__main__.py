@@ -121,7 +121,7 @@ def _parser() -> ArgumentParser:
     parser = ArgumentParser(prog="python -m labs.bench", description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo", help="a folder, a hub id, or demo")
     parser.add_argument(
-        "--decoders", default="plain,auto", help="our lanes, written as for the bench command"
+        "--decoders", default="plain,auto", help="our decoders, written as for the bench command"
     )
     parser.add_argument(
         "--prompts", type=Path, action="append", default=[], help="a prompt set; may be repeated"
@@ -141,7 +141,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--raw", action="store_true", help="send texts without the chat template")
     parser.add_argument("--dtype", default="auto")
     parser.add_argument("--device", default="auto")
-    parser.add_argument("--quantisation", default="none", help="quantisation of our lanes")
+    parser.add_argument("--quantisation", default="none", help="quantisation of the weights for our decoders")
     parser.add_argument("--max-new-tokens", type=int, default=128)
     parser.add_argument("--ignore-eos", action="store_true")
     parser.add_argument("--same-text", action=BooleanOptionalAction, default=True)

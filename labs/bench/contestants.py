@@ -1,5 +1,5 @@
 """Runs transformers' generate as contestants: plain, with prompt lookup, and with a draft model. They get the same
-prompts as our lanes, which run in a session.
+prompts as our decoders.
 
 The same is counted for all. The first forward pass, which reads the prompt, is left out with its token and its
 time. Then tokens, forward passes and seconds are counted up to the last token:
@@ -77,7 +77,7 @@ class Stopwatch(BaseStreamer):
         self.stamps: list[tuple[float, int]] = []
 
     def put(self, value: Any) -> None:
-        """Record the tokens [1, n] or [n] that one pass wrote."""
+        """Record when the prompt [1, n], or the tokens [n] of a pass, arrived."""
         self.stamps.append((perf_counter(), value.numel()))
 
     def end(self) -> None:
@@ -119,8 +119,8 @@ def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, 
     sizes = [one.config.get_text_config().vocab_size for one in (model, draft_model)]
     if sizes[0] != sizes[1]:
         raise BadOption(
-            f"The draft model {path} has {sizes[1]:,} tokens, and the model has {sizes[0]:,}. "
-            "Choose a draft model with the same tokenizer."
+            f"The draft model {path} has {sizes[1]:,} logits, and the model has {sizes[0]:,}. "
+            "Choose a draft model with logits of the same size."
         )
     return {"assistant_model": draft_model}
 

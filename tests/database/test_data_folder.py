@@ -356,7 +356,7 @@ def test_home_and_the_whole_disk_are_refused_even_when_they_are_empty(
     for folder in (tmp_path, Path("~"), tmp_path / "x" / ".."):
         with pytest.raises(DataFolderRefused, match=r"is your home folder, .*such as .*foresight"):
             data_dir_or_default(folder)
-    with pytest.raises(DataFolderRefused, match="holds the whole disk"):
+    with pytest.raises(DataFolderRefused, match="is the root of a disk"):
         data_dir_or_default(Path(tmp_path.anchor))
     assert list(tmp_path.iterdir()) == []
 

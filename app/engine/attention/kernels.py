@@ -4,13 +4,16 @@
               | span 0   | span 1   | ...  part |    newest keys    |
               `-------- prefix_kernel ----------'`- finish_kernel --'
 
+A row's border divides its keys: each key before it is in the slot of its own position, and the newest keys after it
+may be in any slots, because they may be drafts (`paths.py`).
+
 `prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head
 count as rows) against tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds
 tile after tile; GROUP_SPANS spans are folded into a group, in order. A program does one span or one whole
 group (SPANS). Both ways give the same sums, so the choice is free and is made by what keeps the device busy.
 
-`finish_kernel` serves one row: it folds the groups in order, then the newest keys (gathered through the table
-of paths, `paths.py`), then the sink. Keys before a row's first and after its last have weight 0 and change
+`finish_kernel` serves one row: it folds the groups in order, then the newest keys, which it gathers
+through the table of paths, then the sink. Keys before a row's first and after its last have weight 0 and change
 nothing, not even the rounding. So a row's result depends, to the last bit, only on its position and the text
 before it.
 
@@ -163,7 +166,7 @@ def _folded_parts(
     VALUE_SIZE: tl.constexpr, BLOCK_G: tl.constexpr, BLOCK_V: tl.constexpr,
     SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
 ):  # fmt: skip
-    """Fold one row's parts from `first` up to `last` into a sum [BLOCK_G]: spans by group, or groups."""
+    """Fold one row's parts from `first` up to `last` into a sum [BLOCK_G]; a part is a span, or a whole group."""
     peak, total, mixed = _nothing(BLOCK_G, BLOCK_V)
     group_peak, group_total, group_mixed = _nothing(BLOCK_G, BLOCK_V)
     for part in tl.range(first, last, num_stages=3):

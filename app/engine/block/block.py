@@ -50,7 +50,7 @@ class Block:
                 f"{len(self.positions)} positions, {len(self.parents)} parents"
             )
         if min(self.parents) < -1 or any(map(ge, self.parents, count())):
-            raise ValueError(f"a row's parent must come before it, not {self.parents}")
+            raise ValueError(f"a row's parent must come before it; the parents are {self.parents}")
         if self.wanted and not 0 <= min(self.wanted) <= max(self.wanted) < rows:
             raise ValueError(f"wanted rows must lie in the block of {rows} rows, not {self.wanted}")
 

@@ -1,6 +1,6 @@
 """A draft model: a small model with the same tokenizer that guesses the next tokens (Leviathan et al. 2023).
 
-Its KV cache holds one line of tokens, the text and some guesses. The first question of a step also feeds the
+Its KV cache holds one sequence of tokens, the text and some guesses. The first question of a step also feeds the
 tokens that were committed since the last step; guesses that were fed but rejected are removed:
 
     text A B, asked after A B, A B c, A B c d     the cache holds A B c d
@@ -38,7 +38,7 @@ FED_AS_STEP = 16
 """Up to this many tokens are fed as the rows of a step; more are fed as a prompt."""
 
 
-class LineReader(Protocol):
+class SequenceReader(Protocol):
     """Computes draft logits, with a small model or with a head of the target (`head_reader.py`)."""
 
     context: int
@@ -47,26 +47,26 @@ class LineReader(Protocol):
     def vocabulary(self) -> int:
         """The number of token ids that it can read, from 0 on."""
 
-    def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after a line whose first `known` tokens are those of the line read before."""
+    def read(self, tokens: Sequence[int], known: int) -> Tensor:
+        """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call."""
 
     def forget(self) -> None:
-        """Drop the cached line of tokens."""
+        """Drop the cached tokens."""
 
 
-class RunnerLineReader:
-    """Reads lines with a small model of its own."""
+class RunnerSequenceReader:
+    """Computes draft logits with a small model of its own."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.context, self.vocabulary = runner.context, runner.vocabulary
         self._runner = runner
 
-    def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after a line: few new tokens are read as a step, many as a prompt."""
-        rest = line[known:]
+    def read(self, tokens: Sequence[int], known: int) -> Tensor:
+        """Compute logits [vocab] after these tokens. Few new tokens are read as a step, many as a prompt."""
+        rest = tokens[known:]
         self._runner.rewind(known)
         if len(rest) > FED_AS_STEP:
-            return prefilled(self._runner, line)
+            return prefilled(self._runner, tokens)
         logits = self._runner.forward(chain_block(rest, known, (len(rest) - 1,)))
         self._runner.commit(range(len(rest)))
         return logits[0]
@@ -78,7 +78,7 @@ class RunnerLineReader:
 class DraftModel:
     """Proposes tokens that may follow a text and guesses. `seconds` is the total time that this took."""
 
-    def __init__(self, reader: LineReader, name: str, vocabulary: int) -> None:
+    def __init__(self, reader: SequenceReader, name: str, vocabulary: int) -> None:
         """Propose only tokens of the target's `vocabulary`."""
         self.name = name
         self.context = reader.context
@@ -101,46 +101,46 @@ class DraftModel:
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
         """Propose tokens that may follow the text and these guesses, the expected token first.
 
-        Returns [] if the line exceeds the context, or contains a token without an embedding."""
-        line = [*self._text, *guesses] if guesses else list(self._text)
-        if len(line) > self.context:
+        Returns [] if text and guesses exceed the context, or contain a token without an embedding."""
+        tokens = [*self._text, *guesses] if guesses else list(self._text)
+        if len(tokens) > self.context:
             return []
         begun = perf_counter()
-        logits = self._logits(line, guesses)
-        found = proposals(self._penalised(logits, line, sampling), line, sampling) if len(logits) else []
+        logits = self._logits(tokens, guesses)
+        found = proposals(self._penalised(logits, tokens, sampling), tokens, sampling) if len(logits) else []
         self.seconds += perf_counter() - begun
         return found
 
-    def _penalised(self, logits: Tensor, line: Sequence[int], sampling: Sampling) -> Tensor:
+    def _penalised(self, logits: Tensor, tokens: Sequence[int], sampling: Sampling) -> Tensor:
         """Apply the reply's penalty to the logits of the target's tokens."""
         scores, penalty = logits[: self._shared].float(), sampling.repetition_penalty
         if penalty == 1:
             return scores
-        return penalised(scores, self._counts.before(line, scores.device), penalty)
+        return penalised(scores, self._counts.before(tokens, scores.device), penalty)
 
     def forget(self) -> None:
-        """Drop the text and the reader's cached line."""
+        """Drop the text and the reader's cached tokens."""
         self._reader.forget()
         self._fed, self._text, self._known = [], (), 0
 
-    def _logits(self, line: list[int], guesses: Sequence[int]) -> Tensor:
-        """Feed the new tokens of the line, which ends with these guesses; return the logits [vocab] after it.
+    def _logits(self, tokens: list[int], guesses: Sequence[int]) -> Tensor:
+        """Feed the new ones of these tokens, which end with the guesses; return the logits [vocab] after them.
 
-        Returns an empty tensor if it cannot be fed."""
+        Returns an empty tensor if they cannot be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)
-        here = min(here, len(line) - 1)  # the last token is always fed, because its logits are needed
-        if max(line[here:]) >= self._reader.vocabulary:
+        here = min(here, len(tokens) - 1)  # the last token is always fed, because its logits are needed
+        if max(tokens[here:]) >= self._reader.vocabulary:
             return torch.empty(0)
-        logits = self._reader.read(line, here)
-        self._fed, self._known = line, len(self._text)
+        logits = self._reader.read(tokens, here)
+        self._fed, self._known = tokens, len(self._text)
         return logits
 
 
-def prefilled(runner: ModelRunner, line: Sequence[int]) -> Tensor:
-    """Read a line as a prompt, without reporting progress; return the logits [vocab] after it."""
-    reading = runner.prefill(line)
+def prefilled(runner: ModelRunner, tokens: Sequence[int]) -> Tensor:
+    """Read tokens as a prompt, without reporting progress; return the logits [vocab] after them."""
+    reading = runner.prefill(tokens)
     while True:
         try:
             next(reading)

@@ -1,5 +1,5 @@
-"""Reads lines with a head: layers, often part of a checkpoint, that guess tokens from their target's hidden
-states.
+"""Computes draft logits with a head: layers, often part of a checkpoint, that guess tokens from the hidden states
+of their target.
 
 A head's row for a token is computed from the token's embedding and the target's states one token earlier. It
 attends to the head's own earlier rows:
@@ -51,43 +51,45 @@ class Head(Protocol):
         """Compute logits [1, vocab] from one output [1, width]; minus infinity for tokens it never predicts."""
 
     def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
-        """Compute logits [1, vocab] after a text without our cache and attention, as the reference of a trial."""
+        """Compute logits [1, vocab] after a text without our cache and attention, which a trial compares with
+        `logits`."""
 
 
 class HeadReader:
-    """Reads lines that continue the tokens that the target has committed."""
+    """Computes the draft logits after the tokens that the target has committed, and guesses after them."""
 
     def __init__(
         self, head: Head, target: HiddenStates, attend: Attend, context: int, vocabulary: int
     ) -> None:
-        """Read with states of this target, whose number of tokens is `vocabulary`."""
+        """Take the states of the target, and the size of its vocabulary."""
         self.context, self.vocabulary = context, vocabulary
         self._head, self._target, self._attend = head, target, attend
         self._cache = BlockCache()
         self._own = HiddenStates(self._cache, head.num_layers)
-        # Tokens of the newest line up to which rows come from the target's states. The first token has no row.
+        # How many of the newest call's tokens have rows that were computed from the target's states. The first
+        # token, which has no row, counts as one of them.
         self._true_rows = 1
 
     @torch.inference_mode()
-    def read(self, line: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after a line whose first `known` tokens are those of the line read before.
+    def read(self, tokens: Sequence[int], known: int) -> Tensor:
+        """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call.
 
-        Returns an empty tensor for a line of a single token."""
-        true_rows = min(len(self._target) + 1, len(line))
+        Returns an empty tensor for a single token."""
+        true_rows = min(len(self._target) + 1, len(tokens))
         here = max(known, 1)
         if self._true_rows < min(here, true_rows):
             here = self._true_rows
         self._cache.rewind(here - 1)
         self._true_rows = min(here, true_rows)
         output = torch.empty(0)
-        while here < len(line):
+        while here < len(tokens):
             end = min(here + CHUNK, true_rows) if here < true_rows else here + 1
-            output = self._pass(line[here:end], here)
+            output = self._pass(tokens[here:end], here)
             self._true_rows, here = min(end, true_rows), end
         return self._head.logits(output[:, -1])[0] if len(output) else output
 
     def forget(self) -> None:
-        """Drop the cached line of tokens."""
+        """Drop the cached rows."""
         self._cache.rewind(0)
         self._true_rows = 1
 

@@ -56,7 +56,7 @@ class PackedWeight(Protocol):
 
     @property
     def rounding(self) -> float:
-        """How far results may differ because activations are rounded (read by `tolerance_of` in hardware.py)."""
+        """The tolerance of results, because activations are rounded (`tolerance_of` in hardware.py)."""
 
     def product(self, states: Tensor) -> Tensor:
         """Multiply states [rows, in] by the weight transposed: [rows, out]."""
@@ -130,7 +130,7 @@ class CpuPackedWeight:
         return out
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
-        """Return an empty list, because the kernels for a whole layer take several weights."""
+        """Return an empty list: weights need not be joined, because a kernel for a whole layer takes several."""
         del others
         return []
 
@@ -152,7 +152,8 @@ def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, 
 def joined_parts(
     tiles: int, slices: Iterable[Numbers], packed: Callable[[Numbers], dict[str, Tensor]]
 ) -> tuple[Numbers, dict[str, Tensor]]:
-    """Pack slice after slice into arrays that begin with the tiles; return the last slice and the arrays."""
+    """Pack slice after slice into arrays, whose first dimension is the tile; return the last slice and the
+    arrays."""
     parts: dict[str, Tensor] = {}
     done, numbers = 0, None
     for numbers in slices:
@@ -169,7 +170,7 @@ def joined_parts(
 
 
 def _packed(numbers: Numbers) -> dict[str, Tensor]:
-    """Return the arrays of packed.h, which begin with the tiles."""
+    """Return the arrays of packed.h, whose first dimension is the tile."""
     values = F.pad(numbers.values.view(torch.uint8), (0, -numbers.values.shape[1] % GROUP))
     values = F.pad(values, (0, 0, 0, -len(values) % OUTS)).contiguous()
     low, high = PLANES[numbers.bits]

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.block.block import chain_block
-from app.engine.drafters.draft_model import DraftModel, RunnerLineReader, prefilled
+from app.engine.drafters.draft_model import DraftModel, RunnerSequenceReader, prefilled
 from app.engine.drafters.eagle_head import EagleHead, layer_config
 from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatistics
 from app.engine.layers.quantised_layers import QuantisedEmbedding
@@ -109,7 +109,7 @@ def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
         )
     if digest_of(draft.tokenizer.get_vocab()) != digest_of(target.tokenizer.get_vocab()):
         raise _Misfit("their tokenizers differ")
-    reader = RunnerLineReader(runner)
+    reader = RunnerSequenceReader(runner)
     model = DraftModel(reader, draft.info.name, target.vocabulary)
     source = DraftModelSource(model, DraftModelBudget(*question_seconds(reader, runner.warm_up)))
     text, vocabulary = target.tokenizer.encode(TEXT), min(target.vocabulary, runner.vocabulary)

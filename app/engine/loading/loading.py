@@ -87,7 +87,7 @@ FITTING_TEMPLATE = (
 def _lazy_grammars() -> Callable[[], "Grammars"]:
     @cache
     def grammars() -> "Grammars":
-        # Imported here, because a machine that only measures needs no llguidance.
+        # Imported here, because tools/gpu_report runs without llguidance.
         from app.engine.sampling.grammar_mask import Grammars
 
         return Grammars()

@@ -1,4 +1,4 @@
-"""The drafter in C (`drafter.c`) does what `PythonDrafter` does, in a tenth of the time.
+"""The drafter in C (`drafter.c`) does what `PythonDrafter` does, in a fraction of the time.
 
 A reply with a grammar is drafted by `PythonDrafter`, because the grammar has to be asked at every node.
 """

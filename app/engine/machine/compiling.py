@@ -63,7 +63,7 @@ def cache_folder() -> Path:
     """Return the folder in which libraries are kept."""
     try:
         import platformdirs
-    except ImportError:  # missing on measuring machines
+    except ImportError:  # not needed to measure a GPU (tools/gpu_report)
         return Path.home() / ".cache" / "foresight" / "kernels"
     return Path(platformdirs.user_cache_dir("foresight", appauthor=False)) / "kernels"
 
@@ -91,7 +91,7 @@ def compiled(
 ) -> Compiled[Library]:
     """Load the library from this folder; compile it first if it is missing.
 
-    If that fails, return None with a note, which is also logged."""
+    If that fails, the result has no library, and a note, which is also logged."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
     compiler = find_compiler(which)

@@ -22,7 +22,7 @@ from torch import Tensor
 from app.engine.block.block import chain_block
 from app.engine.block.context_entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
-from app.engine.drafters.draft_model import LineReader
+from app.engine.drafters.draft_model import SequenceReader
 from app.engine.lookahead.drafter import GREEDY
 from app.engine.machine.hardware import dtype_name, is_exact
 from app.engine.machine.memory import is_out_of_memory
@@ -325,12 +325,12 @@ def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
     return f"{dtype}: the text is identical among steps of " + ", and among steps of ".join(each) + " rows"
 
 
-def trial_text(reader: LineReader) -> list[int]:
+def trial_text(reader: SequenceReader) -> list[int]:
     """Make random tokens that a draft model reads while it is timed."""
     return random_tokens(reader.vocabulary, min(BEFORE + LONG, reader.context))
 
 
-def question_seconds(reader: LineReader, warm_up: int = 1) -> tuple[float, float]:
+def question_seconds(reader: SequenceReader, warm_up: int = 1) -> tuple[float, float]:
     """Measure the seconds of a draft model's pass over one token, and of each further token in a pass."""
     text = trial_text(reader)
     before = min(BEFORE, len(text) - SHORT)

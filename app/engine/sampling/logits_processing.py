@@ -1,5 +1,5 @@
 """Changes a row's logits before a token is drawn: penalties and biases. Grammars (`grammar_mask.py`) change logits,
-too; their types are here, because drafters need them on machines without llguidance.
+too; their types are here, because drafters need them without llguidance, too (tools/gpu_report).
 
 The change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
 tokens of its own path. Each drafted branch is thus checked with its own penalties and its own state of the

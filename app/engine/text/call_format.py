@@ -92,7 +92,7 @@ def _shown(render: Render, prompt: str, thought_closing: str, arguments: object)
     form, end = found
     after_answer = plain.partition(ANSWER)[2]
     start = len(common_start(plain, one))
-    if start < name and one.startswith(NAMES[0], start):  # the call's recipient is written like the answer's
+    if start < name and one.startswith(NAMES[0], start):  # "to=NAME", where an answer has "to=user"
         start = len(common_start(prompt.rpartition(QUESTION)[2], one))
     before = one[start:name].rpartition(thought_closing or ANSWER)[2]
     rest = before[len(common_start(after_answer, before)) :]
@@ -149,7 +149,7 @@ def _joint(first: str, second: str) -> str:
 
 
 def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
-    """Return the format with the keys of the JSON object if a whole call is one; otherwise return it unchanged."""
+    """Return the format, with kind "object" and its keys if a whole call is a JSON object."""
     if form.kind != "json":
         return form
     for brace in (found.start() for found in re.finditer(r"\{", text[:name])):

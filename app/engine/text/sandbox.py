@@ -28,11 +28,11 @@ SECONDS = {"tokenizer": 10.0, "template": 5.0, "format": 10.0, "grammar": 5.0}
 """Time limits of jobs, far above what harmless jobs take: a tokenizer with 260,000 words is read in one or two
 seconds, a chat is filled in hundredths of a second, and 20,000 rules of a grammar are compiled in one second."""
 LONGEST_GRAMMAR = 500_000
-"""The limit of a grammar's source in bytes, equal to llguidance's limit of nodes."""
+"""Maximum bytes of a grammar's source. llguidance has the same limit for a grammar's nodes."""
 KEPT_VERDICTS = 1_000
 """Number of grammars whose verdicts are cached."""
 IMPORTING = 60.0
-"""The time limit in seconds for the imports of the process."""
+"""Seconds that the imports of the process may take."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 CRASHES = dict.fromkeys(SECONDS, "it crashes, or takes more than 2 GB of memory") | {
     "grammar": "it is nested or chained too deeply, or takes more than 2 GB of memory"
@@ -81,7 +81,8 @@ class Sandbox:
         self._passed.add(digest)
 
     def check_template(self, name: str, template: str, tokens: Mapping[str, Any]) -> None:
-        """Raise ModelBroken for a chat template that exceeds the limits. It may refuse the trial's chat."""
+        """Raise ModelBroken for a chat template that exceeds the limits; one that only refuses the chat of
+        the trial passes."""
         digest = sha256(template.encode("utf-8", "replace")).hexdigest()
         if digest in self._passed:
             return
@@ -117,7 +118,7 @@ class Sandbox:
     def fill(
         self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
     ) -> str:
-        """Return the template filled with a chat; with `parts` it gets contents as lists. Raises SandboxRefusal."""
+        """Return the template filled with a chat; with `parts` contents are lists. Raises SandboxRefusal."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
             raise SandboxTimeout(self._models.no_end("template"))
         try:
@@ -283,7 +284,8 @@ def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, A
 def _thought(message: Message) -> dict[str, str]:
     """Return the thought of a message under the names that templates have for it.
 
-    gpt-oss's template takes a thought before a call only without an answer."""
+    A message with a call and an answer gets only the first name, because gpt-oss's template refuses it with the
+    others."""
     names = FIELDS if not (message.calls and message.content) else FIELDS[:1]
     return dict.fromkeys(names, message.thought) if message.thought else {}
 

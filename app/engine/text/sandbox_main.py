@@ -28,10 +28,11 @@ from app.values.logits import CONTROL_RULE, GrammarKind
 MEMORY = 2 * 2**30
 """Bytes of address space that jobs may take, in addition to LIBRARIES."""
 LIBRARIES = 2**30
+"""Bytes of address space for the imported libraries."""
 MOST_ADDED = 32_768
-"""The limit of added tokens, because each of them is searched for in every text."""
+"""Maximum number of added tokens, because each of them is searched for in every text."""
 LONGEST = 50_000_000
-"""The limit of a filled template in characters, ten times what any model can read."""
+"""Maximum number of characters of a filled template."""
 IMPORTED = {
     "tokenizer": "tokenizers",
     "template": "transformers.utils.chat_template_utils",
@@ -64,8 +65,10 @@ def _answer(line: bytes) -> bytes:
     _end_after(job.pop("seconds"))
     try:
         answer: dict[str, Any] = {"text": DOING[job.pop("do")](**job)}
-    except (MemoryError, RecursionError):
-        answer = {"refused": "it takes more than 2 GB of memory", "is_endless": True}
+    except RecursionError:
+        answer = {"refused": "it is nested too deeply", "is_endless": True}
+    except MemoryError as error:
+        answer = {"refused": str(error) or "it takes more than 2 GB of memory", "is_endless": True}
     except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
         answer = {"refused": first_line(error)[:200].rstrip(".:"), "is_endless": False}
     _end_after(0)
@@ -73,7 +76,8 @@ def _answer(line: bytes) -> bytes:
 
 
 def _end_after(seconds: float) -> None:
-    """Let the system end this process after these seconds (0: never), even inside C code and without the app."""
+    """Let the system end this process after these seconds (0: never), even inside C code, or if the app has
+    ended."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
@@ -129,7 +133,7 @@ def _filled(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any
     variables = {"tools": None, "documents": None, "add_generation_prompt": True, **tokens}
     text = str(_compiled(template).render(messages=messages, **variables))
     if len(text) > LONGEST:
-        raise MemoryError
+        raise MemoryError(f"its text has more than {LONGEST:,} characters")
     return text
 
 

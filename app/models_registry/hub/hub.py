@@ -63,7 +63,7 @@ class Hub:
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError if Foresight is offline or cannot open connections; `what` is wanted from the hub."""
+        """Raise ModelError if Foresight is offline or cannot open connections. `what` begins the message."""
         if self.is_offline:
             raise ModelError(
                 f"{what} is not on this machine, and Foresight is set to offline: turn Offline off under Models → "
@@ -130,8 +130,8 @@ class Hub:
             content = read_part(url, 0, file.size)
         if not _has_digest(content, file):
             raise ModelBroken(
-                f"The {file.name} of {wanted.repo} came damaged (its checksum is wrong): try again later, or from "
-                "another network."
+                f"The {file.name} of {wanted.repo} arrived damaged (its checksum is wrong): try again later, or "
+                "from another network."
             )
         return content
 
@@ -171,7 +171,7 @@ def _has_digest(content: bytes, file: RemoteFile) -> bool:
 def _save_token(token: str) -> None:
     """Write a token to the file that the hub's client reads. Raises SettingsNotSaved.
 
-    The client's own `login` is not used, because it asks the hub once more, without a limit."""
+    The client's own `login` is not used, because it asks the hub once more, without a time limit."""
     path = Path(constants.HF_TOKEN_PATH)
     try:
         write_file(path, token)

@@ -74,7 +74,11 @@ class DocumentPanelState:
     answer: tuple[int, int] = (0, 0)
 
     def __post_init__(self) -> None:
-        require(0 <= self.first <= self.last, "the shown part must be a range", (self.first, self.last))
+        require(
+            0 <= self.first <= self.last,
+            "the shown part must end after its beginning",
+            (self.first, self.last),
+        )
 
 
 def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> DocumentPanelState:

@@ -25,7 +25,7 @@ def test_tokens_positions_and_parents_are_as_many(
 
 @pytest.mark.parametrize("parents", [(-1, 1), (0, 0), (-2, 0), (1, -1)])
 def test_a_parent_comes_before_its_row(parents: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="a row's parent must come before it, not"):
+    with pytest.raises(ValueError, match="a row's parent must come before it; the parents are"):
         Block((7, 8), (0, 1), parents, ())
 
 

@@ -6,7 +6,13 @@ from dataclasses import replace
 import pytest
 import torch
 
-from app.engine.drafters.draft_model import FED_AS_STEP, PROPOSALS, DraftModel, RunnerLineReader, proposals
+from app.engine.drafters.draft_model import (
+    FED_AS_STEP,
+    PROPOSALS,
+    DraftModel,
+    RunnerSequenceReader,
+    proposals,
+)
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import draw
 from app.values.messages import Sampling
@@ -26,7 +32,7 @@ def opened(zoo: Zoo) -> DraftModel:
     runner = zoo.runner(LLAMA)
     assert isinstance(runner, BlockRunner)
     runner.forget()
-    return DraftModel(RunnerLineReader(runner), "llama", VOCABULARY)
+    return DraftModel(RunnerSequenceReader(runner), "llama", VOCABULARY)
 
 
 @pytest.mark.parametrize("sampling", [GREEDY, SAMPLED], ids=["greedy", "sampled"])

@@ -33,10 +33,10 @@ class ScriptedReader:
     def __init__(self, expect: Expect) -> None:
         self._expect = expect
 
-    def read(self, line: Sequence[int], known: int) -> Tensor:
-        assert known < len(line)
+    def read(self, tokens: Sequence[int], known: int) -> Tensor:
+        assert known < len(tokens)
         logits = torch.linspace(0.1, 0.0, VOCABULARY)
-        logits[self._expect(len(line))] = 20.0
+        logits[self._expect(len(tokens))] = 20.0
         return logits
 
     def forget(self) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from app.engine.text.sandbox import LONGEST_GRAMMAR, Sandbox
-from app.errors import EngineClosed, GrammarRefused
+from app.errors import EngineClosed, GrammarRefused, ModelBroken
 from app.values.logits import Grammar, GrammarKind, control_rule
 
 CLOSED = {"type": "object", "additionalProperties": False}
@@ -123,3 +123,16 @@ def test_a_verdict_is_remembered() -> None:
         sandbox.check_grammar(bad)
     with pytest.raises(EngineClosed):
         sandbox.check_grammar(Grammar("regex", "b+"))
+
+
+@pytest.mark.parametrize(
+    ("template", "reason"),
+    [
+        ("{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}", "it is nested too deeply"),
+        ("{{ 'x' * 50_000_001 }}", "its text has more than 50,000,000 characters"),
+    ],
+)
+def test_what_a_template_does_too_much_is_said(sandbox: Sandbox, template: str, reason: str) -> None:
+    with pytest.raises(ModelBroken) as refused:
+        sandbox.check_template("some-model", template, {})
+    assert f"The chat template of some-model cannot be used ({reason})" in str(refused.value)

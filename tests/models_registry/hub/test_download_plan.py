@@ -211,5 +211,5 @@ def test_the_size_of_a_gated_model_in_shards_is_told(server: FakeHub, hub: Hub) 
 def test_a_small_file_that_came_damaged_is_not_believed(server: FakeHub, hub: Hub, name: str) -> None:
     server.models["org/small"] = sharded("a.safetensors")
     server.lies[name] = index("b.safetensors") if name == INDEX else CONFIG.replace(b"{", b"[", 1)
-    with pytest.raises(ModelError, match=rf"The {name} of org/small came damaged"):
+    with pytest.raises(ModelError, match=rf"The {name} of org/small arrived damaged"):
         hub.plan(SMALL)
