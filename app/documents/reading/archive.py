@@ -9,7 +9,10 @@ from posixpath import normpath
 from typing import IO
 
 from docx.opc.oxml import serialize_part_xml
+from docx.opc.part import Part
+from docx.oxml.ns import nsmap
 from docx.oxml.parser import parse_xml
+from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
 from app.documents.reading.process import ReadMessage, reader_of
 from app.errors import DocumentUnreadable
@@ -32,6 +35,8 @@ LOCKS = (
     ("META-INF/sinf.xml", b""),
 )
 """Parts of encrypted OpenDocument files, and of books that only certain programs may open."""
+DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
+RELATION, PARAGRAPH = f"{{{nsmap['r']}}}", f"{{{nsmap['a']}}}p"
 STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 
 
@@ -70,6 +75,15 @@ def office_package(path: Path) -> tuple[str | IO[bytes], int]:
                     data = STRICT.sub(rb"http://schemas.openxmlformats.org/\1/2006/", data)
                 copy.writestr(one, data)
     return written, missing
+
+
+def diagram_lines(drawing: Element, part: Part) -> Iterator[str]:
+    """Yields the texts of the SmartArt diagrams in a drawing of this part."""
+    for diagram in drawing.iter(DIAGRAM):
+        if (place := diagram.get(f"{RELATION}dm")) not in part.rels:  # the part is missing
+            continue
+        data = parse_xml(part.rels[place].target_part.blob)
+        yield from filter(None, ("".join(one.itertext()).strip() for one in data.iter(PARAGRAPH)))
 
 
 def _require_readable(archive: zipfile.ZipFile, name: str) -> None:

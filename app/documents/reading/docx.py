@@ -4,8 +4,8 @@ changes, content controls and text boxes.
     <w:p> The rent is <w:ins> 740 </w:ins> <w:del> 700 </w:del> <w:sdt> euros </w:sdt> </w:p>
     The rent is 740 euros
 
-Text boxes and footnotes follow the paragraph that they belong to. Deleted words are skipped, and so are the
-alternatives for older programs (mc:Fallback). All other elements are searched for words, so that no words of an
+Text boxes, diagrams and footnotes follow the paragraph that they belong to. Deleted words are skipped, and so are
+the alternatives for older programs (mc:Fallback). All other elements are searched for words, so that no words of an
 unknown element are lost.
 """
 
@@ -24,7 +24,7 @@ from docx.oxml.parser import parse_xml
 from docx.oxml.xmlchemy import BaseOxmlElement as Element
 from docx.styles.style import BaseStyle
 
-from app.documents.reading.archive import office_package
+from app.documents.reading.archive import DIAGRAM, diagram_lines, office_package
 from app.documents.reading.numbering import BULLET, MAX_BASED, WORD, Numbering, value
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.values.display_text import counted
@@ -50,6 +50,10 @@ TEXTS = frozenset((f"{WORD}t", f"{MATHS}t"))
 SIGNS = {f"{WORD}tab": "\t", f"{WORD}br": "\n", f"{WORD}cr": "\n", f"{WORD}noBreakHyphen": "-"}
 PICTURE = f"{{{nsmap['wp']}}}docPr"
 BOX = f"{WORD}txbxContent"
+FIELD, INSTRUCTION = f"{WORD}fldChar", f"{WORD}instrText"
+STORED = " SET"
+SILENT = re.compile(r"\s*(?:XE|TC|TA|RD|ASK|PRIVATE|PAGE|SECTIONPAGES|FORM\w+|SET)\b|\s*$")
+"""The instructions of fields without text of their own, such as the entries of an index."""
 NOTES = _named("footnoteReference endnoteReference commentReference")
 COMMENT = f"{WORD}commentReference"
 PROPERTIES = f"{WORD}pPr"
@@ -63,10 +67,11 @@ UNSEEN = _named("del moveFrom pPr rPr tblPr tblGrid trPr tcPr sdtPr sdtEndPr rt 
 
 @dataclass(slots=True)
 class _Paragraph:
-    """The words, text boxes and references to notes in a paragraph."""
+    """The words, text boxes, diagrams and references to notes in a paragraph."""
 
     words: list[str] = field(default_factory=list)
     boxes: list[Element] = field(default_factory=list)
+    diagrams: list[Element] = field(default_factory=list)
     notes: list[tuple[str, str]] = field(default_factory=list)
 
 
@@ -79,6 +84,7 @@ class Markup:
     styles: Mapping[str, str]
     notes: dict[tuple[str, str], Element]
     numbering: Numbering
+    part: Part
     capitals: list[str] = field(default_factory=list)
     """Drop caps, which are paragraphs of their own before the paragraph that they begin."""
 
@@ -100,6 +106,7 @@ class Markup:
             text = self.capitals.pop() + text
         styled = f"{text}\n\n" if is_plain else self._as_styled(element, text)
         boxes = "".join(map(self._children, found.boxes))
+        boxes += "".join(f"{line}\n\n" for one in found.diagrams for line in diagram_lines(one, self.part))
         notes = "".join(
             ("Comment: " if note[0] == COMMENT else "") + self._children(self.notes.pop(note))
             for note in found.notes
@@ -151,6 +158,8 @@ def _collect(element: Element, found: _Paragraph) -> None:
             found.notes.append((one.tag, one.get(f"{WORD}id", "")))
         elif one.tag == PICTURE and (words := one.get("descr") or one.get("title")):
             found.words.append(f" [Picture: {_on_a_line(words)}] ")
+        elif one.tag == DIAGRAM:
+            found.diagrams.append(one)
         elif one.tag not in UNSEEN:
             _collect(one, found)
 
@@ -187,18 +196,46 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
     lists = next(_parts(document, RELATION.NUMBERING), None)
     elements = {style.style_id: style.element for style in document.styles}
     numbering = Numbering(parse_xml(lists.blob) if lists else None, elements)
-    markup = Markup(styles, dict(_notes(document)), numbering)
+    markup = Markup(styles, dict(_notes(document)), numbering, document.part)
     blocks, total, done = map(markup.markdown, body), len(body), 0
     while some := list(islice(blocks, STEP)):
         done += len(some)
         yield TextPiece("".join(some))
         yield ReadProgress(done, total)
+    yield from map(ReadNote, _left_out(document, missing))
+
+
+def _left_out(document: Opened, missing: int) -> Iterator[str]:
+    """Yields a sentence about each kind of content that is not in the text."""
     margins = [_contents(parse_xml(part.blob)) for relation in MARGINS for part in _parts(document, relation)]
     # No note for margins that contain only page numbers.
     if any(re.search(r"[^\W\d_]", word) for margin in margins for word in margin.words):
-        yield ReadNote("The headers and footers of the pages were left out.")
+        yield "The headers and footers of the pages were left out."
+    if charts := sum(1 for _ in document.element.body.iter("{*}chart")):
+        yield f"Left out: {counted(charts, 'chart')}."
+    if fields := _without_result(document.element.body):
+        yield (
+            f"Left out: {counted(fields, 'field')} without a stored result, such as a table of contents. Update "
+            "the fields in Word, save it, and add it again."
+        )
     if missing:
-        yield ReadNote(f"Missing in the file: {counted(missing, 'part')}, such as pictures.")
+        yield f"Missing in the file: {counted(missing, 'part')}, such as pictures."
+
+
+def _without_result(body: Element) -> int:
+    """Counts the fields whose text Word computes when it shows them, because the file does not store it."""
+    opened, found = list[str](), 0
+    for one in body.iter(FIELD, INSTRUCTION):
+        kind = one.get(f"{WORD}fldCharType")
+        if kind == "begin":
+            opened.append("")
+        elif opened and kind == "separate":
+            opened[-1] = STORED
+        elif opened and kind == "end":
+            found += SILENT.match(opened.pop()) is None
+        elif opened and opened[-1] != STORED:
+            opened[-1] += one.text or ""
+    return found
 
 
 def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:

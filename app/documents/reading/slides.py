@@ -5,16 +5,11 @@ from pathlib import Path
 from typing import Any
 
 from pptx import Presentation
-from pptx.oxml import parse_xml
-from pptx.oxml.ns import qn
 
-from app.documents.reading.archive import office_package
+from app.documents.reading.archive import diagram_lines, office_package
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.errors import DocumentUnreadable
 from app.values.display_text import counted
-
-DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
-RELATION, PARAGRAPH = qn("r:dm").removesuffix("dm"), qn("a:p")
 
 
 def read_slides(path: Path, name: str) -> Iterator[ReadMessage]:
@@ -67,6 +62,4 @@ def _lines(shape: Any) -> Iterator[str]:
     else:
         words = shape._element.xpath("string(.//p:cNvPr/@descr)")
         yield from [f"[Picture: {' '.join(words.split())}]"] if words else []
-        for diagram in shape._element.iter(f"{DIAGRAM}relIds"):
-            data = parse_xml(shape.part.related_part(diagram.get(f"{RELATION}dm")).blob)
-            yield from filter(None, ("".join(one.itertext()).strip() for one in data.iter(PARAGRAPH)))
+        yield from diagram_lines(shape._element, shape.part)

@@ -137,6 +137,44 @@ def test_a_word_document_loses_no_words(tmp_path: Path, markup: str, text: str) 
     assert read(files.marked_docx(tmp_path / "lease.docx", markup)) == (text, [])
 
 
+FIELD = "<w:r><w:fldChar w:fldCharType='%s'/></w:r>"
+TOC = "<w:r><w:instrText>%s</w:instrText></w:r>".join((FIELD % "begin", "%s"))
+
+
+@pytest.mark.parametrize(
+    ("markup", "note"),
+    [
+        ("<w:r><c:chart xmlns:c='http://x/chart'/></w:r>", "Left out: 1 chart."),
+        (TOC % ("TOC", FIELD % "end"), "Left out: 1 field without a stored result, such as a table of contents. "
+         "Update the fields in Word, save it, and add it again."),
+        (TOC % ("TOC", FIELD % "separate" + "[Rent, page 2]" + FIELD % "end"), ""),
+        (TOC % ("XE rent", FIELD % "end"), ""),
+    ],
+)  # fmt: skip
+def test_charts_and_fields_that_have_no_text_are_told(tmp_path: Path, markup: str, note: str) -> None:
+    paper = files.marked_docx(tmp_path / "lease.docx", f"<w:p>[The rent.]{markup}</w:p>")
+    text, notes = read(paper)
+    assert text.startswith("The rent.") and notes == [note] * bool(note)
+
+
+def test_the_words_of_a_diagram_follow_its_paragraph(tmp_path: Path) -> None:
+    paper = files.docx(tmp_path / "eggs.docx")
+    with zipfile.ZipFile(paper) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    words = "<a:p xmlns:a='http://schemas.openxmlformats.org/drawingml/2006/main'>Salt</a:p>"
+    name = "word/_rels/document.xml.rels"
+    part = b'<Relationship Id="rId99" Type="http://x/diagramData" Target="data1.xml"/></Relationships>'
+    parts |= {
+        "word/data1.xml": f"<d>{words}</d>".encode(),
+        name: parts[name].replace(b"</Relationships>", part),
+        "word/document.xml": parts["word/document.xml"].replace(b"</w:t>", DIAGRAM, 1),
+    }
+    with zipfile.ZipFile(paper, "w") as archive:
+        for one, data in parts.items():
+            archive.writestr(one, data)
+    assert read(paper)[0].startswith("# Eggs\n\nSalt\n\nBoil them.")
+
+
 def test_a_footnote_stands_behind_its_paragraph(tmp_path: Path) -> None:
     text, notes = read(
         files.marked_docx(
@@ -223,6 +261,10 @@ def test_bytes_that_are_no_text_are_told_from_a_text_with_zeros() -> None:
     assert encoding_of(b"name\0\0\0\0value\0\0\n" * 10).name == "utf-8"
 
 
+DIAGRAM = (
+    b'</w:t><d:relIds xmlns:d="http://schemas.openxmlformats.org/drawingml/2006/diagram" '
+    b'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" r:dm="rId99"/>'
+)
 SCANNED = b"%PDF-1.4\n1 0 obj\n<< >>\nendobj\n"
 
 
