@@ -341,6 +341,7 @@ KINDS = {
         ^This model runs
         sampling settings
         ^Write HTML
+        ^Recognised in pictures
         live numbers
         close enough
         , run in addition

@@ -137,7 +137,7 @@ class Plan(ABC):
         )
 
     async def _checked(self, services: ApiServices) -> list[TokenisedRequest]:
-        """Tokenise the requests and check their grammar, for which no other request waits."""
+        """Tokenise the requests and check their grammar. Meanwhile other requests are answered."""
         requests = await tokenised(services, self.requests)
         if grammar := self.requests[0].logits.grammar:
             async with self._naming_grammar():

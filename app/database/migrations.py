@@ -22,6 +22,7 @@ CHAT_TABLES = {"chat", "message", "preset", "message_words", "chat_words"}
 """The tables that the database of every release has."""
 CREATED = (b"CREATE VIRTUAL TABLE message_words", b"CREATE VIRTUAL TABLE chat_words")
 SCHEMA_BYTES = 2**20
+"""Bytes at the beginning of a damaged file in which the schema's text is searched for."""
 SHAPE = """
     SELECT type, name, '' FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'
     UNION SELECT 'column', found.name, info.name FROM sqlite_master AS found, pragma_table_info(found.name) AS info

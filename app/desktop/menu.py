@@ -18,6 +18,7 @@ from app.system.files import write_file
 from app.system.programs import OWN_FOLDER, find_program, settled
 
 SECONDS = 60.0
+"""Seconds that each command of an entry may take."""
 DESCRIPTION = "Chat with a language model on this machine"
 BUNDLE = "app.foresight.desktop"
 

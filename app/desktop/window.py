@@ -22,7 +22,9 @@ RAISE_LINE = b"raise\n"
 UNAVAILABLE = 3
 """Exit code of the process if no window can be opened; the last line of its stderr gives the reason."""
 LOOK_SECONDS = 0.2
+"""Seconds between two checks whether the window is to be raised or closed."""
 END_SECONDS = 5.0
+"""Seconds that the process may take to end; then it is killed."""
 SIZE = (1366, 860)
 SMALLEST = (480, 560)
 

@@ -15,6 +15,7 @@ Which = Callable[[str], str | None]
 
 COMPILERS = ("cc", "gcc", "clang")
 SECONDS = 5.0
+"""Seconds that a program may take by default."""
 OWN_FOLDER = Path(__file__).parents[1]
 """The folder in which the app's child processes and other programs are started."""
 SEARCHED = (

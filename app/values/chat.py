@@ -138,7 +138,7 @@ class MessageContent:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """One message on the shown path. `versions` are the ids of its siblings and its own, the oldest first."""
+    """A message of a chat. `versions` are the ids of its siblings and its own, the oldest first."""
 
     id: int
     role: Role

@@ -102,9 +102,9 @@ def _cell(value: str | float) -> str:
 
 
 def _machine(plan: Plan) -> dict[str, str]:
-    card = torch.cuda.get_device_name() if plan.device.startswith("cuda") else platform.machine()
+    device = torch.cuda.get_device_name() if plan.device.startswith("cuda") else platform.machine()
     versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {"device": card, "foresight": __version__, **versions, "CUDA": str(torch.version.cuda)}
+    return {"device": device, "foresight": __version__, **versions, "CUDA": str(torch.version.cuda)}
 
 
 def main(

@@ -30,6 +30,7 @@ from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, R
 from app.values.display_text import counted
 
 STEP = 100
+"""Blocks of a document between two reports of progress."""
 NOTE_PARTS = (
     (RELATION.FOOTNOTES, "footnote"), (RELATION.ENDNOTES, "endnote"), (RELATION.COMMENTS, "comment")
 )  # fmt: skip

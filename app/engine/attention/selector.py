@@ -72,7 +72,7 @@ class Attention:
 
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
 
-CARD_LIMIT = 1.1
+GPU_LIMIT = 1.1
 """The `same_text_limit` of sdpa on GPUs. They have few float64 units, and the cost grows with the context, so
 that it is measured before batch-invariant attention is used."""
 
@@ -148,7 +148,7 @@ def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
     if machine.device.type == "cpu":
         return replace(SDPA, note=note) if note else SDPA
     if machine.device.type == "cuda":
-        return replace(SDPA, note=note, same_text_limit=CARD_LIMIT)
+        return replace(SDPA, note=note, same_text_limit=GPU_LIMIT)
     return replace(SDPA, batch_invariant=sdpa.attend, note=note, same_text_limit=0)
 
 

@@ -61,9 +61,9 @@ class Ranks:
         restart."""
         self._leave_out_ended_ranks()
         if self._plan.torchrun and not self._devices:  # if models run on GPUs here, each rank gets one
-            is_card = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
+            is_gpu = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
             ranks = range(self._plan.torchrun.size)
-            self._devices = tuple(f"cuda:{rank}" if is_card else "cpu" for rank in ranks)
+            self._devices = tuple(f"cuda:{rank}" if is_gpu else "cpu" for rank in ranks)
         if not self._devices:
             return choice
         self._check_gpus()

@@ -70,6 +70,7 @@ CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 STOP = "stop"
 """The name of the button that also stops the reply which is being written."""
 LONGEST = 10_000_000
+"""A context longer than any model's, by which the estimate returns the model's own."""
 PACKED: tuple[Quantisation, ...] = ("int8", "int4")
 
 

@@ -9,7 +9,7 @@ import torch
 
 from app.engine.attention import selector
 from app.engine.attention.selector import (
-    CARD_LIMIT,
+    GPU_LIMIT,
     INTERPRETED,
     SDPA,
     DeviceCapabilities,
@@ -64,7 +64,7 @@ def test_a_card_with_torchs_attention_has_a_limit_for_the_cost_of_the_same_text(
     choice: AttentionChoice,
 ) -> None:
     card = replace(CARD, has_triton=False, has_flash=False)
-    assert choose_attention(choice, card, LLAMA).same_text_limit == CARD_LIMIT
+    assert choose_attention(choice, card, LLAMA).same_text_limit == GPU_LIMIT
 
 
 def test_an_old_card_without_packages_has_torchs_own() -> None:
@@ -116,7 +116,7 @@ def test_attention_that_is_slower_than_torchs_is_not_used(monkeypatch: pytest.Mo
     monkeypatch.setattr(selector, "_try_backend", lambda *_asked: ours)
     monkeypatch.setattr(selector, "slowness_of_triton", lambda *_asked: slow)
     found = choose_attention("auto", CARD, LLAMA)
-    assert (found.name, found.note, found.same_text_limit) == ("sdpa", f"triton: {slow}", CARD_LIMIT)
+    assert (found.name, found.note, found.same_text_limit) == ("sdpa", f"triton: {slow}", GPU_LIMIT)
     assert choose_attention("triton", CARD, LLAMA) is ours, "it was chosen by name"
     monkeypatch.setattr(selector, "slowness_of_triton", lambda *_asked: "")
     assert choose_attention("auto", CARD, LLAMA) is ours
