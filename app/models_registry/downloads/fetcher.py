@@ -194,7 +194,7 @@ class _Transfer:
             if self.state.stop.is_set():
                 return
             if file_hash.finish() != self.file.digest:
-                raise InvalidPartialFile("came damaged (its checksum is wrong)")
+                raise InvalidPartialFile("arrived damaged (its checksum is wrong)")
         sync_file(self._partial)
         self._partial.replace(RepoCache(self.fetcher.root, self.plan.repo).blob(self.file))
         sync_folder(self._partial.parent)
