@@ -1,15 +1,14 @@
-"""Reads HTML as Markdown, tag by tag, without building a tree.
+"""Reads HTML as Markdown, tag by tag, without building a tree, by libxml2, which takes linear time.
 
-Python's HTMLParser takes quadratic time for markup that is never closed, and so do lxml and justhtml for some
-pages. Here a single pattern splits a page in one pass. As in a browser, markup that is never closed ends with the
-page.
+Python's HTMLParser takes quadratic time for markup that is never closed, and so do trees for some pages.
 """
 
 import codecs
 import re
-from collections.abc import Iterator
-from html import unescape
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+
+from lxml.etree import HTMLParser
 
 from app.documents.reading.files import encoding_of
 from app.documents.reading.process import ReadMessage, ReadProgress, ReadTitle, TextPiece
@@ -27,42 +26,28 @@ CELLS = frozenset(("td", "th"))
 CELL = " | "
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 MARKED = frozenset((*HEADINGS, "li"))
-UNSEEN = frozenset(("script", "style"))
+UNSEEN = frozenset(("script", "style", "iframe", "noembed", "noframes"))
 SPACES = re.compile(r"\s+")
 HEADING = re.compile(r"^#+ ")
-LONGEST_ENTITY = 40
 BESIDE = frozenset(("nav", "footer", "aside", "dialog", "noscript", "template", "button", "select"))
 """Elements beside the main part of a page."""
-MARKED_BESIDE = re.compile(
-    r"role\s*=\s*[\"']?(?:navigation|banner|contentinfo|complementary|search)\b|\shidden(?=[\s>=/])|display:\s*none",
+ROLES = frozenset(("navigation", "banner", "contentinfo", "complementary", "search"))
+NAMES = re.compile(
+    "(?<![a-z])(?:banner|breadcrumb|combx|comment|community|disqus|footer|gdpr|menu|newsletter|pager|pagination"
+    "|popup|promo|related|remark|replies|rss|share|shoutbox|sidebar|skyscraper|social|sponsor|supplemental)",
     re.IGNORECASE,
 )
-"""Attributes of elements beside the main part, and of those that are not shown."""
-EMPTY = frozenset(
-    ("img", "input", "br", "hr", "meta", "link", "area", "col", "embed", "source", "track", "wbr")
-)
-ALTERNATIVE = re.compile(r"""\salt\s*=\s*(?:"([^"]*+)"|'([^']*+)')""", re.IGNORECASE)
+"""Classes and ids of elements beside the main part, from Mozilla's Readability, unless they are named like MAIN."""
+MAIN = re.compile(r"article|body|column|content|main|shadow", re.IGNORECASE)
+HIDDEN = re.compile(r"display:\s*none", re.IGNORECASE)
+"""The style of elements that are not shown."""
+NEVER_BESIDE = frozenset(
+    ("html", "body", "main", "article", "img", "input", "br", "hr", "meta", "link", "area", "col", "embed",
+     "source", "track", "wbr")
+)  # fmt: skip
+"""Elements around the main part, and empty ones."""
 LEAST_MAIN = 0.1
 """The smallest share of a page's words that is its main part; with less, the page is not divided."""
-
-
-def _markup(end: str, value: str) -> re.Pattern[str]:
-    """Compiles the pattern of markup.
-
-    `end` is an alternative to the closing sign; `value` matches an attribute's value."""
-    name = r"[a-zA-Z][^\s/>\0]*+"
-    return re.compile(
-        rf"<!--(?:-?>|.*?(?:--(?:\s*+|!)>{end}))|<!\[CDATA\[.*?(?:\]\]>{end})|<[!?](?!--|\[CDATA\[)[^>]*+(?:>{end})"
-        rf"|</(?P<closed>{name})[^>]*+(?:>{end})|</[^>]*+(?:>{end})"
-        rf"|<(?P<opened>{name})(?:[^>=]++|=\s*+{value})*(?:>{end})|(?P<cut><(?=[a-zA-Z/!?]|\Z))",
-        re.DOTALL,
-    )
-
-
-MARKUP = _markup("", """(?:"[^"]*+"|'[^']*+'|(?!["']))""")
-LAST_MARKUP = _markup(r"|\Z", """(?:"[^"]*+"|'[^']*+')?""")
-"""The pattern for the end of a page, where an unclosed quotation mark is an ordinary character."""
-RAW_ENDS = {tag: re.compile(rf"</{tag}(?=[\s/>])", re.IGNORECASE) for tag in UNSEEN}
 
 
 def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
@@ -112,73 +97,56 @@ class Page:
         self._margin, self._depth = "", 0
         self.title = ""
         self._is_in_title = False
-        self._held: list[str] = []
-        self._length = 0
-        self._wanted = 0
-        self._raw = ""
+        self._unseen = ""
         self._written: list[str] = []
         self._breaks = 0
         self._mark = ""
         self._is_space_due = False
         self._is_code = False
         self._has_begun = False
+        self._parser = HTMLParser(target=self, huge_tree=True)
+        self._parser.feed("<html>")  # an empty page would be an error
 
     def feed(self, piece: str, is_last: bool = False) -> None:
-        """Reads the next piece.
-
-        A tag that is cut off is held until the text is twice as long, so it is seldom reread."""
-        self._held.append(piece)
-        self._length += len(piece)
-        if self._length < self._wanted and not is_last:
-            return
-        text = "".join(self._held)
-        at, is_cut = self._read(text, is_last)
-        tail = text[at:]
-        if not (is_cut or is_last or self._raw):
-            entity = tail.rfind("&", max(0, len(tail) - LONGEST_ENTITY))
-            tail, words = (tail[entity:], tail[:entity]) if entity >= 0 else ("", tail)
-            self._read_words(words)
-        self._held, self._length, self._wanted = [tail], len(tail), 2 * len(tail) if is_cut else 0
+        """Reads the next piece."""
+        self._parser.feed(piece)
         if is_last:
-            self._end_block()
+            self._parser.close()
 
-    def _read(self, text: str, is_last: bool) -> tuple[int, bool]:
-        """Reads up to the end of the last whole tag. Returns that position, and whether a tag is cut off there."""
-        markup, at = LAST_MARKUP if is_last else MARKUP, 0
-        while True:
-            if self._raw:
-                end = RAW_ENDS[self._raw].search(text, at)
-                if end is None:
-                    return max(at, len(text) - len("</script")), False
-                at, self._raw = end.start(), ""
-            found = markup.search(text, at)
-            if found is None:
-                if is_last:
-                    self._read_words(text[at:])
-                return at, False
-            self._read_words(text[at : found.start()])
-            if found["cut"] and not is_last:
-                return found.start(), True
-            at = found.end()
-            if found["cut"]:
-                self._read_words(found[0])
-            else:
-                self._read_tag(found)
-
-    def _read_tag(self, found: re.Match[str]) -> None:
-        tag = (found["opened"] or found["closed"] or "").lower()
-        last = found[0].rsplit(maxsplit=1)[-1]
-        is_empty = last.endswith("/>") and ("=" not in last or last[-3] in "\"'")
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        """Reads the beginning of an element, for the parser."""
         if tag == "title":
-            self._is_in_title = found["opened"] is not None and not self.title
-        self._enter_or_leave_margin(tag, found)
-        if tag == "img" and (words := ALTERNATIVE.search(found[0])) and (words[1] or words[2]):
-            self._read_words(f" [Picture: {words[1] or words[2]}] ")
-        if found["opened"] is not None:
-            self._open(tag)
-            self._raw = tag if tag in UNSEEN and not is_empty else ""
-        if found["closed"] is not None or (tag and is_empty):
-            self._close(tag)
+            self._is_in_title = not self.title
+        elif tag == "a":
+            self._is_link = True
+        elif tag in UNSEEN:
+            self._unseen = tag
+        if self._is_divided and not self._margin and _is_beside(tag, attributes):
+            self._end_block(2)
+            self._margin = tag
+        self._depth += tag == self._margin
+        if tag == "img" and (words := attributes.get("alt")):
+            self.data(f" [Picture: {words}] ")
+        self._open(tag)
+
+    def end(self, tag: str) -> None:
+        """Reads the end of an element, for the parser."""
+        if tag == "title":
+            self._is_in_title = False
+        elif tag == "a":
+            self._is_link = False
+        elif tag == self._unseen:
+            self._unseen = ""
+        if self._margin and tag == self._margin:
+            self._depth -= 1
+            if not self._depth:
+                self._end_block(2)
+                self._margin = ""
+        self._close(tag)
+
+    def close(self) -> None:
+        """Ends the last block, for the parser."""
+        self._end_block()
 
     def taken(self) -> str:
         """Returns the Markdown that was written since the last call."""
@@ -191,19 +159,6 @@ class Page:
         head = [f"\n\n# {MARGINS}"] if is_divided and self._beside else []
         text = "".join(head + self._beside)
         return text if self._sizes[False] else text.lstrip()
-
-    def _enter_or_leave_margin(self, tag: str, found: re.Match[str]) -> None:
-        is_opened = found["opened"] is not None
-        if tag == "a":
-            self._is_link = is_opened
-        if not self._margin and self._is_divided and is_opened and _is_beside(tag, found[0]):
-            self._end_block(2)
-            self._margin = tag
-        if tag and tag == self._margin:
-            self._depth += 1 if is_opened else -1
-            if not self._depth:
-                self._end_block(2)
-                self._margin = ""
 
     def _end_block(self, lines: int = 0) -> None:
         """Writes the block that has ended, or keeps it for the end."""
@@ -246,10 +201,12 @@ class Page:
             if tag in MARKED:
                 self._mark = ""
 
-    def _read_words(self, text: str) -> None:
-        data = unescape(text)
-        if not data:
+    def data(self, data: str) -> None:
+        """Reads words, for the parser; they may come in several parts."""
+        if self._unseen:
             return
+        if self._is_in_title:
+            self.title += data
         if self._is_code:
             self._write(data)
             return
@@ -257,7 +214,6 @@ class Page:
             self._is_space_due = True
         words = SPACES.sub(" ", data).strip()
         if words:
-            self.title += words if self._is_in_title else ""
             self._write(words)
             self._is_space_due = data[-1:].isspace()
 
@@ -277,7 +233,13 @@ class Page:
         self._breaks, self._mark, self._is_space_due, self._has_begun = 0, "", False, True
 
 
-def _is_beside(tag: str, markup: str) -> bool:
-    return tag in BESIDE or (
-        tag not in EMPTY and len(markup) > len(tag) + 2 and bool(MARKED_BESIDE.search(markup))
+def _is_beside(tag: str, attributes: Mapping[str, str]) -> bool:
+    if tag in BESIDE or tag in NEVER_BESIDE:
+        return tag in BESIDE
+    names = f"{attributes.get('class', '')} {attributes.get('id', '')}"
+    return (
+        attributes.get("role", "").lower() in ROLES
+        or "hidden" in (*attributes, *names.split())
+        or bool(HIDDEN.search(attributes.get("style", "")))
+        or bool(NAMES.search(names) and not MAIN.search(names))
     )
