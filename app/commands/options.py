@@ -54,7 +54,8 @@ CollectionNames = Annotated[
 ]
 Model = Annotated[str, typer.Option("--model", metavar="ID_OR_PATH", help=MODEL_HELP)]
 DRAFT_MODEL_HELP = (
-    "A smaller model (best with the same tokenizer) or an EAGLE-3 head; its guesses are verified."
+    "A smaller model with the same tokenizer, an EAGLE-3 head or a Gemma 4 assistant; its guesses are "
+    "verified."
 )
 DraftModel = Annotated[str, typer.Option("--draft-model", metavar="ID_OR_PATH", help=DRAFT_MODEL_HELP)]
 OtherDraftModel = Annotated[

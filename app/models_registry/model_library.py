@@ -24,7 +24,7 @@ from app.models_registry.hub.search import inspect_model, search
 from app.models_registry.locate import find_here, locate_path
 from app.settings import ModelSettings
 from app.system.machine import RAM, memories
-from app.values.eagle_config import read_eagle_config
+from app.values.draft_heads import head_sizes
 from app.values.model import (
     CONFIG,
     DiskUse,
@@ -192,10 +192,10 @@ def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
 
     More is checked when both are loaded."""
     try:
-        wanted, found = read_eagle_config(head.path, head.name), read_config(model.path, model.name)
+        found = read_config(model.path, model.name)
+        return head_sizes(head.path, head.name) == (found.hidden, found.vocabulary)
     except (ModelError, OSError):
         return False
-    return (wanted.target_hidden, wanted.vocabulary) == (found.hidden, found.vocabulary)
 
 
 def _parameters(model: InstalledModel) -> int:

@@ -1,4 +1,4 @@
-"""An EAGLE-3 head on this machine: listed as what drafts, offered to models of its sizes, and no model itself."""
+"""A draft head on this machine: listed as what drafts, offered to models of its sizes, and no model itself."""
 
 import json
 from pathlib import Path
@@ -40,6 +40,13 @@ def head_files(values: int = 64, **changes: object) -> dict[str, bytes]:
     }
 
 
+def assistant_files(**changes: object) -> dict[str, bytes]:
+    """An assistant of Gemma 4, which may have a tokenizer."""
+    text = {"model_type": "gemma4_text", **SIZES, "hidden_size": 4}
+    config = {"model_type": "gemma4_assistant", "backbone_hidden_size": 8, "text_config": text, **changes}
+    return {**model_files(), "config.json": json.dumps(config).encode(), "model.safetensors": safetensors(64)}
+
+
 def whole(**sizes: int) -> dict[str, bytes]:
     return {**model_files(), "config.json": json.dumps({"model_type": "llama", **SIZES, **sizes}).encode()}
 
@@ -62,6 +69,34 @@ def test_it_is_listed_as_what_drafts(tmp_path: Path) -> None:
     assert found["half"].state == "incomplete"
     assert found["other"].state == "unusable" and "of the kind 'dflash'" in found["other"].problem
     assert verify(found["head"]) == []
+
+
+@pytest.mark.parametrize("has_tokenizer", [True, False])
+def test_an_assistant_is_a_draft_head_too(tmp_path: Path, has_tokenizer: bool) -> None:
+    files = assistant_files() if has_tokenizer else {**assistant_files(), "tokenizer.json": None}
+    folder = write(tmp_path / "helper", {name: file for name, file in files.items() if file is not None})
+    target = write(tmp_path / "target", {**whole(), "model.safetensors": safetensors(128)})
+    found = listed(tmp_path)
+    assert found["helper"].state == "draft head"
+    assert found["helper"].problem == (
+        "helper is an assistant, which writes no text of its own: load the Gemma 4 model that it was trained for, "
+        "and choose this as its draft model."
+    )
+    assert [one.name for one in draft_models_for(found["target"], found.values()).installed] == ["helper"]
+    alone, both = (judge_folder(target, "target", MEMORY, "int8", 512, one) for one in (None, folder))
+    assert both.need.weights == alone.need.weights + 64 * 4
+    assert both.need.cache == alone.need.cache + 1024 * 4 * 8, "its target's state of each token"
+
+
+@pytest.mark.parametrize(
+    "changes", [{"backbone_hidden_size": 10**12}, {"backbone_hidden_size": None}, {"text_config": None}]
+)
+def test_an_assistant_with_impossible_sizes_is_refused(tmp_path: Path, changes: dict[str, object]) -> None:
+    folder = write(tmp_path / "helper", assistant_files(**changes))
+    with pytest.raises(
+        ModelBroken, match=r"helper cannot be that of an assistant \((backbone_hidden|vocab)_size must"
+    ):
+        locate(str(folder), silent, NOWHERE)
 
 
 def test_it_is_found_as_a_draft_model_and_is_no_model(tmp_path: Path) -> None:

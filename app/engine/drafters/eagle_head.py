@@ -24,8 +24,9 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3DecoderLayer, Qwen3RMS
 
 from app.engine import attention
 from app.engine.attention import BlockView
+from app.engine.runner.hidden_states import HiddenStates
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
-from app.values.eagle_config import EagleConfig, LayerType
+from app.values.draft_heads import EagleConfig, LayerType
 
 
 class _Parts(NamedTuple):
@@ -143,9 +144,10 @@ class EagleHead(nn.Module):
         return logits.index_copy_(1, self.targets, own)
 
     @torch.inference_mode()
-    def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
+    def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
         # Uses transformers' eager attention and neither our attention nor a cache.
-        rows = states.shape[1]
+        rows = len(text) - 1
+        states = target.rows(0, rows)
         seen = states.new_full((rows, rows), torch.finfo(states.dtype).min).triu(1)[None, None]
         tokens = torch.tensor([text[1:]], device=self.device)
         positions = torch.arange(1, len(text), device=self.device)[None]

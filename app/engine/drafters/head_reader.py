@@ -50,9 +50,8 @@ class Head(Protocol):
     def logits(self, output: Tensor) -> Tensor:
         """Compute logits [1, vocab] from one output [1, width]; minus infinity for tokens it never predicts."""
 
-    def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
-        """Compute logits [1, vocab] after a text without our cache and attention, which a trial compares with
-        `logits`."""
+    def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
+        """Compute logits [1, vocab] after a text without our attention, which a trial compares with `logits`."""
 
 
 class HeadReader:
@@ -146,9 +145,9 @@ class MtpHead:
         return logits
 
     @torch.inference_mode()
-    def expected(self, text: Sequence[int], states: Tensor) -> Tensor:
+    def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
         # Uses transformers' eager attention and neither our attention nor a cache.
-        ours = self._model.config._attn_implementation
+        ours, states = self._model.config._attn_implementation, target.rows(0, len(text) - 1)
         self._model.set_attn_implementation("eager")
         try:
             output = self._model.forward_layer(

@@ -1,11 +1,12 @@
-"""Loads a source of drafts for a model: a small model with the same tokenizer, or an EAGLE-3 head.
+"""Loads a source of drafts for a model: a small model with the same tokenizer, an EAGLE-3 head, or an assistant of
+Gemma 4.
 
 A model or head that cannot draft is refused with a sentence that says why. When both are loaded, a small model and
 its target read the same text, to measure how often the target continues as the draft model expects. How far a
 confident draft model can be trusted is learned only from replies, because that text starts without a context for
 n-grams.
 
-The files of an EAGLE-3 head are not trusted: config.json is compared with the headers of the weights before any
+The files of a head are not trusted: config.json is compared with the headers of the weights before any
 memory is taken, and only safetensors reads the weights.
 """
 
@@ -19,6 +20,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.block.block import chain_block
+from app.engine.drafters.assistant import Assistant
 from app.engine.drafters.draft_model import DraftModel, RunnerSequenceReader, prefilled
 from app.engine.drafters.eagle_head import EagleHead, layer_config
 from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatistics
@@ -26,17 +28,25 @@ from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.loading.head_loading import source_of
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.parts import no_progress
+from app.engine.loading.text_part import read_config
+from app.engine.loading.weights import as_model_errors, described_model, placement, read_weights
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
 from app.engine.measuring.profiling import question_seconds
-from app.engine.runner.hidden_states import number_of_layers, write_layer_states
+from app.engine.runner.hidden_states import (
+    WrittenStates,
+    cached_layers,
+    number_of_layers,
+    write_last_states,
+    write_layer_states,
+)
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.sandbox import Sandbox
-from app.errors import BadOption
-from app.values.eagle_config import EagleConfig, is_speculator, read_eagle_config
+from app.errors import AppError, BadOption
+from app.values.draft_heads import EagleConfig, head_sizes, is_assistant, is_draft_head, read_eagle_config
 from app.values.messages import ModelChoice, ModelFolder, Progress
 from app.values.tokenizer_vocabulary import digest_of
 
@@ -64,9 +74,9 @@ class _Misfit(ValueError):
 
 
 def check_draft_model(draft: ModelFolder) -> None:
-    """Raise ModelBroken for an EAGLE-3 head with an invalid config, before anything is loaded."""
-    if is_speculator(draft.path):
-        read_eagle_config(draft.path, draft.name)
+    """Raise ModelBroken for a draft head with an invalid config, before anything is loaded."""
+    if is_draft_head(draft.path):
+        head_sizes(draft.path, draft.name)
 
 
 def with_draft_model(
@@ -77,13 +87,13 @@ def with_draft_model(
     cache: Path | None = None,
     progress: Progress = no_progress,
 ) -> LoadedModel:
-    """Load a draft model with the target's options, or an EAGLE-3 head; return the target with it.
+    """Load a draft model with the target's options, or a draft head; return the target with it.
 
     Raises a ModelError or BadOption."""
     if not target.can_draft:
         raise BadOption(f"{target.info.name} decodes plainly, so it cannot use a draft model: choose none.")
     try:
-        if is_speculator(draft.path):
+        if is_draft_head(draft.path):
             source = _head_source(target, draft)
         else:
             alone = replace(choice, name=choice.draft_model, draft_model="", offload=False)
@@ -148,44 +158,83 @@ def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
 
 
 def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
-    """Make a source from an EAGLE-3 head, after trying it. Raises _Misfit, a ModelError or BadOption."""
-    config, runner = read_eagle_config(draft.path, draft.name), target.runner
+    """Make a source from a draft head, after trying it. Raises _Misfit, a ModelError or BadOption."""
+    runner = target.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_rotary:
         raise BadOption(
-            f"{draft.name} is an EAGLE-3 head, which drafts here only for models that take draft trees: choose no "
+            f"{draft.name} is a draft head, which drafts here only for models that take draft trees: choose no "
             f"draft model for {target.info.name}."
         )
     if target.info.offloaded:
         raise _Misfit("part of the model is in main memory")
+    _check_fit(draft, runner)
+    read = _read_assistant if is_assistant(draft.path) else _read_eagle
     try:
-        about = runner.model.config.get_text_config(decoder=True)
-        states = config.states_of(number_of_layers(runner.model))
-        _check_fit(config, int(about.hidden_size), runner)
-        with ExitStack() as stack:
-            head = _read_head(config, len(states), TensorFiles(draft.path, stack), runner.model)
-        try:
-            written = write_layer_states(runner.model, states)
-        except ValueError as error:
-            raise _Misfit(str(error)) from error
-        return source_of(head, draft.name, runner, written)
-    except _Misfit:
+        return source_of(*read(draft, runner))
+    except (_Misfit, AppError):
         raise
     except Exception as error:  # files, torch and drivers raise errors of their own types
         raise _Misfit(f"its trial failed ({refused_because(error)})") from error
 
 
-def _check_fit(config: EagleConfig, width: int, runner: BlockRunner) -> None:
-    if config.target_hidden != width:
+def _check_fit(draft: ModelFolder, runner: BlockRunner) -> None:
+    reads, vocabulary = head_sizes(draft.path, draft.name)
+    width = runner.model.config.get_text_config(decoder=True).hidden_size
+    if reads != width:
+        raise _Misfit(f"it reads hidden states of size {reads:,}, and the model's have size {width:,}")
+    if vocabulary != runner.vocabulary:
         raise _Misfit(
-            f"it reads hidden states of size {config.target_hidden:,}, and the model's have size {width:,}"
+            f"it was made for a vocabulary of {vocabulary:,} tokens, and the model's has {runner.vocabulary:,}"
         )
-    if config.vocabulary != runner.vocabulary:
-        raise _Misfit(
-            f"it was made for a vocabulary of {config.vocabulary:,} tokens, and the model's has "
-            f"{runner.vocabulary:,}"
-        )
+
+
+def _read_assistant(
+    draft: ModelFolder, runner: BlockRunner
+) -> tuple[Assistant, str, BlockRunner, WrittenStates]:
+    """Read an assistant for this runner's model, whose passes then write the states that it reads."""
+    model = runner.model
+    with as_model_errors(draft):
+        config = read_config(draft.path)
+        described = described_model(draft, config)
+    layers = _read_layers(described, model)
+    with as_model_errors(draft):
+        read = read_weights(draft, config, model.dtype, placement(model.device), described)
+    read.requires_grad_(False).train(False).to(model.device)
+    assistant = Assistant(read, model.get_input_embeddings(), layers)
+    return assistant, draft.name, runner, write_last_states(model)
+
+
+def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str, int]:
+    """Return for each kind of layer in an assistant the model's last layer with such keys and values.
+
+    Raises _Misfit if the model has none of this kind, or their heads differ in number or size."""
+    own, config = assistant.config.get_text_config(), model.config.get_text_config(decoder=True)
+    kinds = (getattr(config, "layer_types", None) or [])[: cached_layers(model)]
+    layers = {kind: number for number, kind in enumerate(kinds)}
+    for number, kind in enumerate(own.layer_types):
+        if kind not in layers:
+            raise _Misfit(f"it reads keys of {kind.replace('_', ' ')}, which the model does not have")
+        mine, theirs = own.per_layer_config[number], config.per_layer_config[layers[kind]]
+        if (mine.num_key_value_heads, mine.head_dim) != (theirs.num_key_value_heads, theirs.head_dim):
+            raise _Misfit(
+                f"it reads {mine.num_key_value_heads} keys of size {mine.head_dim} for each token, and the model "
+                f"has {theirs.num_key_value_heads} of size {theirs.head_dim}"
+            )
+    return layers
+
+
+def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str, BlockRunner, WrittenStates]:
+    """Read an EAGLE-3 head for this runner's model, whose passes then write the states that it reads."""
+    config, model = read_eagle_config(draft.path, draft.name), runner.model
     if rotary_of(layer_config(config), runner.context).kind != "fixed":
         raise _Misfit("its rotary table depends on the length of the text")
+    states = config.states_of(number_of_layers(model))
+    with ExitStack() as stack:
+        head = _read_head(config, len(states), TensorFiles(draft.path, stack), model)
+    try:
+        return head, draft.name, runner, write_layer_states(model, states)
+    except ValueError as error:
+        raise _Misfit(str(error)) from error
 
 
 def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreTrainedModel) -> EagleHead:

@@ -1,7 +1,7 @@
 """Finds, loads, tries and times the heads for multi-token prediction that a checkpoint contains.
 
-Each head, also an EAGLE-3 head, is tried before it drafts: its logits must agree with those of one plain pass
-without our cache and attention. A model whose own head fails is used without it, and a note explains why.
+Each head, also an EAGLE-3 head or an assistant, is tried before it drafts: its logits must agree with those of one
+plain pass without our attention. A model whose own head fails is used without it, and a note explains why.
 """
 
 import logging
@@ -15,7 +15,8 @@ from transformers.modeling_layers import MtpModel
 
 from app.engine import attention
 from app.engine.block.block import chain_block
-from app.engine.drafters.draft_model import DraftModel
+from app.engine.drafters.assistant import Assistant, AssistantReader
+from app.engine.drafters.draft_model import DraftModel, SequenceReader
 from app.engine.drafters.head_reader import Head, HeadReader, MtpHead
 from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
@@ -118,7 +119,9 @@ def read_heads(model: PreTrainedModel) -> MtpModel:
     return heads
 
 
-def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates) -> DraftModelSource:
+def source_of(
+    head: Head | Assistant, name: str, runner: BlockRunner, written: WrittenStates
+) -> DraftModelSource:
     """Try and time a head, and make a source of drafts for this runner from it.
 
     The runner's model writes the states that the head reads; after an error, writing them is ended. Raises
@@ -132,12 +135,14 @@ def source_of(head: Head, name: str, runner: BlockRunner, written: WrittenStates
     return DraftModelSource(DraftModel(reader, name, runner.vocabulary), DraftModelBudget(*seconds))
 
 
-def reader_of(head: Head, runner: BlockRunner, target: HiddenStates) -> HeadReader:
+def reader_of(head: Head | Assistant, runner: BlockRunner, target: HiddenStates) -> SequenceReader:
     """Make a reader with this head, which follows the tokens that the target has committed."""
+    if isinstance(head, Assistant):
+        return AssistantReader(head, target, runner.context, runner.vocabulary)
     return HeadReader(head, target, runner.attention.attend, runner.context, runner.vocabulary)
 
 
-def _tried(head: Head, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
+def _tried(head: Head | Assistant, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
     """Compare the head's logits with those of a plain pass; return the seconds of a pass over one token, and of
     each further token in a pass."""
     model, cache = runner.model, block_cache(runner.model.config)
@@ -149,7 +154,7 @@ def _tried(head: Head, runner: BlockRunner, written: WrittenStates) -> tuple[flo
     cache.commit(range(len(text) - 1))
     reader.read(text[:half], 0)
     found = reader.read(text, half)[None]
-    expected = head.expected(text, target.rows(0, len(text) - 1))
+    expected = head.expected(text, target)
     named = ~expected.isneginf()
     if not is_close(found[named][None], expected[named][None], tolerance_of(model)):
         raise ArithmeticError("its logits differ from those of one plain pass")

@@ -34,6 +34,11 @@ class HiddenStates:
         found: list[Any] = [self._cache.layers[layer] for layer in self._layers]
         return torch.cat([layer.keys[:, 0, begin:end] for layer in found], dim=-1)
 
+    def keys_and_values(self, layer: int, begin: int, end: int) -> tuple[Tensor, Tensor]:
+        """Return a layer's keys and values of these committed rows [1, heads, n, size]."""
+        found: Any = self._cache.layers[layer]
+        return found.keys[:, :, begin:end], found.values[:, :, begin:end]
+
 
 @dataclass(frozen=True, slots=True)
 class WrittenStates:
@@ -79,6 +84,12 @@ def number_of_layers(model: PreTrainedModel) -> int:
     return int(model.config.get_text_config(decoder=True).num_hidden_layers)
 
 
+def cached_layers(model: PreTrainedModel) -> int:
+    """Return how many layers the cache has; the last layers of some models reuse earlier keys and values."""
+    shared = getattr(model.config.get_text_config(decoder=True), "num_kv_shared_layers", 0)
+    return number_of_layers(model) - (shared or 0)
+
+
 def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
     """Return the decoder's layers, whatever their list is called; [] if there is none."""
     count = number_of_layers(model)
@@ -89,7 +100,7 @@ def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
     """Make passes store what these modules return, in cache layers after the model's own layers."""
-    begin = number_of_layers(model)
+    begin = cached_layers(model)
     layers = tuple(range(begin, begin + len(modules)))
     hooks = zip(modules, map(_writer, layers), strict=True)
     return WrittenStates(

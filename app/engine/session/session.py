@@ -34,7 +34,7 @@ from app.engine.text.prompt import Fill, RequestTokenizer, RequestTokens
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
 from app.errors import BadOption, EngineClosed, LoadCancelled
-from app.values.eagle_config import refuse_speculator
+from app.values.draft_heads import refuse_draft_head
 from app.values.messages import (
     Device,
     Event,
@@ -231,7 +231,7 @@ class Session:
         """Return the model's folder and then that of its draft model, if any. Raises ModelError."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
-        refuse_speculator(folders[0])
+        refuse_draft_head(folders[0])
         if choice.offload:
             check_can_offload(folders[0], choice, self._plan)
         for draft in folders[1:]:

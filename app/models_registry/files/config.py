@@ -17,7 +17,7 @@ from app.models_registry.files.gguf_checks import gguf_config
 from app.models_registry.files.transformers_tables import default_values
 from app.values.config_parts import text_values, unread_parts
 from app.values.dataclass_json import parse_json
-from app.values.eagle_config import KIND, USUAL_STATES
+from app.values.draft_heads import KIND, STATES, USUAL_STATES
 from app.values.gguf_header import is_gguf, read_gguf_header
 from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONTEXT
 from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
@@ -155,15 +155,25 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
         is_tied=bool(values.get("tie_word_embeddings", False)),
         is_softcapped=bool(values.get("attn_logit_softcapping")),
-        states=(USUAL_STATES + 1) * hidden if KIND in values else 0,  # plus one for the head's own layer
+        states=_states(values, hidden),
         note=unread_parts(values),
         form=checkpoint_form(values),
         state=recurrent * _state_size(values),
     )
 
 
+def _states(values: Mapping[str, Any], hidden: int) -> int:
+    """Return how many numbers of hidden states are kept for each token, if this is a draft head; else 0."""
+    if KIND in values:
+        return (USUAL_STATES + 1) * hidden  # plus one for the head's own layer
+    width = values.get(STATES)
+    return width if isinstance(width, int) else 0
+
+
 def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
     """Count the layers that keep keys and values, and those that keep a recurrent state. Some keep both."""
+    if STATES in values:
+        return 0, 0  # an assistant attends to its target's keys and values
     kinds = values.get("layer_types") or values.get("layers_block_type")
     pattern, indices = values.get("hybrid_override_pattern"), values.get("attn_layer_indices")
     key_heads = values.get("num_key_value_heads")

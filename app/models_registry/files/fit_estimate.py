@@ -24,7 +24,7 @@ from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import EXPERTS, HEADS, Tensor, Weights, check_model, read_weights
 from app.system.machine import PREFIX_SHARE, RAM, memories, multiplies_int8_fast
 from app.system.programs import find_compiler
-from app.values.eagle_config import is_speculator
+from app.values.draft_heads import is_draft_head
 from app.values.gguf_header import kept_bits
 from app.values.messages import ModelFolder
 from app.values.model import (
@@ -341,7 +341,7 @@ def judge_folder(
     if draft:
         with suppress(OnlyDrafts):
             check_model(draft, draft.name)
-        drafting = replace(_estimator(draft, draft.name, memory), is_head=is_speculator(draft))
+        drafting = replace(_estimator(draft, draft.name, memory), is_head=is_draft_head(draft))
         estimator = replace(estimator, draft_models=(drafting,))
     return judge(estimator, memory, precision, context, is_automatic)
 

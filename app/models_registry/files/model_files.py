@@ -23,7 +23,7 @@ from app.models_registry.files.recognition import (
     refuse_files,
 )
 from app.values.dataclass_json import parse_json
-from app.values.eagle_config import is_speculator
+from app.values.draft_heads import is_draft_head
 from app.values.model import CONFIG, LONGEST_CONFIG
 
 MAX_SHARDS = 1_900
@@ -109,7 +109,7 @@ def _check_files(folder: Path, name: str) -> None:
     inside = (path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
     refuse_files([*names, *inside], f"The folder {folder}")
     refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
-    if not has_tokenizer(names) and not is_speculator(folder):  # draft heads use their target's
+    if not has_tokenizer(names) and not is_draft_head(folder):  # draft heads use their target's
         raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
     for weights in weight_files(folder):
         _check_weights(weights)
@@ -139,7 +139,7 @@ def longest(name: str) -> int:
 def is_complete(folder: Path) -> bool:
     """Return whether every needed file exists. Their contents are not checked."""
     names = file_names(folder)
-    if CONFIG not in names or not (has_tokenizer(names) or is_speculator(folder)):
+    if CONFIG not in names or not (has_tokenizer(names) or is_draft_head(folder)):
         return False
     return (WHOLE in names or INDEX in names) and all(path.exists() for path in weight_files(folder))
 

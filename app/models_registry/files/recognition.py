@@ -20,7 +20,7 @@ from app.models_registry.files.transformers_tables import (
     is_known,
 )
 from app.values.config_parts import text_values
-from app.values.eagle_config import KIND
+from app.values.draft_heads import KIND
 from app.values.model import CONFIG
 from app.values.packed_checkpoint import Method, checkpoint_form
 

@@ -13,7 +13,7 @@ from app.models_registry.files.gguf_checks import check_gguf, gguf_tensors
 from app.models_registry.files.model_files import check_folder, file_names, read_header, weight_files
 from app.models_registry.files.recognition import refuse_embedder, refuse_tensors
 from app.values.config_parts import text_values
-from app.values.eagle_config import refuse_speculator
+from app.values.draft_heads import refuse_draft_head
 from app.values.gguf_header import BLOCKS
 from app.values.messages import ModelFolder
 from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm, checkpoint_form
@@ -171,7 +171,7 @@ def check_model(folder: Path, name: str) -> None:
     The config.json is compared with the weights, so that no layer is built that has no weights. Raises OnlyDrafts
     for a draft head whose files are in order."""
     check_gguf(folder, name) if folder.is_file() else check_folder(folder, name)
-    refuse_speculator(ModelFolder(folder, name))
+    refuse_draft_head(ModelFolder(folder, name))
     refuse_embedder(file_names(folder) if folder.is_dir() else (), name)
     config = config_of(folder, name)
     sizes = check_config(config, name)

@@ -29,7 +29,7 @@ from app.models_registry.hub.http import RetryPolicy, read_json, read_part, sess
 from app.models_registry.hub.hub_id import DEFAULT_REVISION, HubId
 from app.system.answer_limits import plain_words
 from app.system.files import write_file
-from app.values.eagle_config import KIND
+from app.values.draft_heads import drafts_only
 from app.values.gguf_header import parts_of
 from app.values.model import CONFIG
 
@@ -111,7 +111,7 @@ class Hub:
         values, files = config_values(config, plan.repo), {one.name for one in plan.files}
         refuse_config(values, plan.repo, files)
         check_config(config, plan.repo)
-        if not has_tokenizer(files) and KIND not in values:
+        if not has_tokenizer(files) and not drafts_only(values):
             raise ModelBroken(f"{plan.repo} has no tokenizer that can be read: choose another model.")
         return config
 

@@ -26,7 +26,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.session.session import Session, no_progress
 from app.errors import AppError, BadOption, ModelBroken, OnlyDrafts
-from app.values.eagle_config import read_eagle_config
+from app.values.draft_heads import read_eagle_config
 from app.values.messages import ModelChoice, ModelFolder
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture
 from tests.engine.architectures import VOCABULARY as ZOO_VOCABULARY

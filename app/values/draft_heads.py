@@ -1,8 +1,11 @@
-"""Reads the config.json of an EAGLE-3 head, without torch. The file comes from strangers and is not trusted.
+"""Reads the config.json of a draft head, without torch. The file comes from strangers and is not trusted.
 
-An EAGLE-3 head is a small network that drafts tokens for a larger model, its target. The format is that of
-vllm-project/speculators (`models/eagle3/config.py` there): `speculators_model_type` names the kind of head, and
-`transformer_layer_config` is the config of its decoder layers.
+A draft head is a small network that drafts tokens for a larger model, its target, whose hidden states it reads:
+
+    EAGLE-3 head   in the format of vllm-project/speculators (`models/eagle3/config.py` there):
+                   `speculators_model_type` names the kind of head, and `transformer_layer_config` is the config of
+                   its decoder layers
+    assistant      of a Gemma 4 model, in transformers' format
 """
 
 import re
@@ -12,12 +15,17 @@ from pathlib import Path
 from typing import Any, Literal
 
 from app.errors import ModelBroken, OnlyDrafts
+from app.values.config_parts import text_values
 from app.values.dataclass_json import parse_json
 from app.values.messages import ModelFolder
 from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG
 from app.values.validation import require, require_one_of
 
 KIND = "speculators_model_type"
+ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
+"""The model types of assistants."""
+STATES = "backbone_hidden_size"
+"""The key of the width of the states that an assistant reads."""
 LayerType = Literal["llama", "qwen3"]
 """The kinds of layers that a head may have."""
 LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}
@@ -89,9 +97,38 @@ def _require_size(key: str, value: object, most: int) -> None:
     require(is_size, f"{key} must be from 1 to {most:,}", value)
 
 
-def is_speculator(folder: Path) -> bool:
-    """Return whether this folder holds a draft head, which drafts for another model, instead of a model."""
-    return KIND in _values(folder)
+def drafts_only(config: Mapping[str, Any]) -> bool:
+    """Return whether this config.json is that of a draft head, which drafts for another model."""
+    return KIND in config or config.get("model_type") in ASSISTANTS
+
+
+def is_draft_head(folder: Path) -> bool:
+    """Return whether this folder holds a draft head instead of a model."""
+    return drafts_only(_values(folder))
+
+
+def is_assistant(folder: Path) -> bool:
+    """Return whether this folder holds an assistant of a Gemma 4 model."""
+    return _values(folder).get("model_type") in ASSISTANTS
+
+
+def head_sizes(folder: Path, name: str) -> tuple[int, int]:
+    """Return the width of the states that the draft head in this folder reads, and the size of its target's
+    vocabulary. Raises ModelBroken."""
+    if not is_assistant(folder):
+        config = read_eagle_config(folder, name)
+        return config.target_hidden, config.vocabulary
+    values = text_values(_values(folder))
+    width, vocabulary = values.get(STATES), values.get("vocab_size")
+    try:
+        _require_size(STATES, width, LARGEST["hidden_size"])
+        _require_size("vocab_size", vocabulary, LARGEST["vocab_size"])
+    except ValueError as error:
+        raise ModelBroken(
+            f"The config.json of {name} cannot be that of an assistant ({error}): choose another draft model, or "
+            "none."
+        ) from error
+    return int(width or 0), int(vocabulary or 0)
 
 
 def read_eagle_config(folder: Path, name: str) -> EagleConfig:
@@ -113,15 +150,18 @@ def read_eagle_config(folder: Path, name: str) -> EagleConfig:
         ) from error
 
 
-def refuse_speculator(folder: ModelFolder) -> None:
-    """Raise OnlyDrafts if this folder holds an EAGLE-3 head, ModelBroken if it holds a head of another kind."""
-    if not is_speculator(folder.path):
+def refuse_draft_head(folder: ModelFolder) -> None:
+    """Raise OnlyDrafts if this folder holds a draft head, ModelBroken if it is invalid or of an unknown kind."""
+    if not is_draft_head(folder.path):
         return
-    config = read_eagle_config(folder.path, folder.name)
-    whose = config.verifier or "the model that it was trained for"
+    head_sizes(folder.path, folder.name)
+    what, whose = "an assistant", "the Gemma 4 model that it was trained for"
+    if not is_assistant(folder.path):
+        config = read_eagle_config(folder.path, folder.name)
+        what, whose = "an EAGLE-3 head", config.verifier or "the model that it was trained for"
     raise OnlyDrafts(
-        f"{folder.name} is an EAGLE-3 head, which writes no text of its own: load {whose}, and choose this as its "
-        "draft model."
+        f"{folder.name} is {what}, which writes no text of its own: load {whose}, and choose this as its draft "
+        "model."
     )
 
 

@@ -1,0 +1,96 @@
+"""An assistant of Gemma 4: layers without keys and values of their own, which attend to those of their target.
+
+An assistant reads only the newest token: its embedding, and the target's state one token earlier.
+
+    text             A B C      and guesses, d e
+    token                C      d             e
+    state                B'     the assistant's own output after C, and after d
+    attends to       A B        A B           A B
+    predicts after   A B C      A B C d       A B C d e
+
+Guesses have the position of C, too, as in transformers (`SinglePositionMultiTokenCandidateGenerator`). Full layers
+attend to the keys and values of the target's last full layer, sliding layers to those of its last sliding layer.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from app.engine.runner.hidden_states import HiddenStates
+
+
+class Assistant:
+    """transformers' model of an assistant, together with what it needs of its target."""
+
+    def __init__(self, model: PreTrainedModel, embed_tokens: nn.Module, layers: Mapping[str, int]) -> None:
+        """Take the target's embedding, and for each kind of layer the target's layer whose keys and values are
+        read."""
+        self._model, self._embed_tokens, self._layers = model, embed_tokens, layers
+        # transformers' mask of a sliding layer leaves the keys of one more position than in other models.
+        self._reach: int = model.config.get_text_config().sliding_window + 1
+
+    def output(self, token: int, state: Tensor, target: HiddenStates, length: int) -> tuple[Tensor, Tensor]:
+        """Compute logits [vocab] after a token, and the state [1, 1, width] that the next guess reads.
+
+        Attends to the target's first `length` tokens."""
+        cut = {"sliding_attention": max(length - self._reach, 0)}
+        return self._run(token, state, target, length, cut)
+
+    @torch.inference_mode()
+    def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
+        # Uses transformers' eager attention, and its mask of all keys instead of only those within reach.
+        ours, before = self._model.config._attn_implementation, len(text) - 1
+        self._model.set_attn_implementation("eager")
+        try:
+            return self._run(text[-1], target.rows(before - 1, before), target, before, {})[0][None]
+        finally:
+            self._model.set_attn_implementation(ours)
+
+    def _run(
+        self, token: int, state: Tensor, target: HiddenStates, length: int, cut: Mapping[str, int]
+    ) -> tuple[Tensor, Tensor]:
+        embedded = self._embed_tokens(torch.tensor([[token]], device=state.device))
+        found = self._model(
+            inputs_embeds=torch.cat([embedded, state], dim=-1),
+            position_ids=torch.tensor([[length]], device=state.device),
+            shared_kv_states={
+                kind: target.keys_and_values(layer, cut.get(kind, 0), length)
+                for kind, layer in self._layers.items()
+            },
+        )
+        return found.logits[0, -1], found.last_hidden_state
+
+
+class AssistantReader:
+    """Reads sequences that continue the tokens that the target has committed."""
+
+    def __init__(self, assistant: Assistant, target: HiddenStates, context: int, vocabulary: int) -> None:
+        self.context, self.vocabulary = context, vocabulary
+        self._assistant, self._target = assistant, target
+        self._read_at, self._states = (
+            0,
+            list[Tensor](),
+        )  # the outputs after the newest sequence's current token
+
+    @torch.inference_mode()
+    def read(self, tokens: Sequence[int], known: int) -> Tensor:
+        """Compute logits [vocab] after a sequence whose first `known` tokens are those of the sequence read before.
+
+        Returns an empty tensor for a sequence of a single token."""
+        length = min(len(self._target), len(tokens) - 1)
+        logits = torch.empty(0)
+        if not length:
+            return logits
+        del self._states[max(known - length, 0) if length == self._read_at else 0 :]
+        self._read_at = length
+        for token in tokens[length + len(self._states) :]:
+            state = self._states[-1] if self._states else self._target.rows(length - 1, length)
+            logits, state = self._assistant.output(token, state, self._target, length)
+            self._states.append(state)
+        return logits
+
+    def forget(self) -> None:
+        """Drop the newest sequence's outputs."""
+        self._states.clear()
