@@ -43,6 +43,9 @@ _FORMULA_MARK = re.compile(r"\$\$|\\[\[\]()]")
 class LiveMarkdown:
     """The HTML of a growing text in Markdown."""
 
+    is_behind: bool
+    """Whether the end of the text is not rendered yet."""
+
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
         self._forget()
@@ -52,7 +55,7 @@ class LiveMarkdown:
         self._text = self._rest = self._held = self._open = self._before = self._tail = ""
         self._settled: list[str] = []
         self._code: OpenCode | None = None
-        self._is_done = False
+        self._is_done = self.is_behind = False
         self._plain = LivePlain()
 
     @property
@@ -88,8 +91,9 @@ class LiveMarkdown:
         self._open += piece
         if self._code is not None:
             self._code.push(piece)
-        if not piece and not is_done:
+        if not (piece or is_done or self.is_behind):
             return
+        self.is_behind = False
         if is_done:
             self._tail = _rendered(parser().parse(self._open))
         elif self._code is not None and not self._code.is_closed:
@@ -97,6 +101,8 @@ class LiveMarkdown:
         elif (now := self._clock()) >= self._rests_until:
             self._read()
             self._rests_until = now + (self._clock() - now) / SHARE
+        else:
+            self.is_behind = True
 
     def _taken(self, text: str, is_done: bool) -> str:
         """Return the new part of the text.

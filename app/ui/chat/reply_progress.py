@@ -35,9 +35,9 @@ class ReplyProgress(TracedReply):
         return self._text.is_slow
 
     def read(self) -> bool:
-        """Process the new events; returns whether there were any."""
+        """Process the new events; returns whether there is something new to show."""
         events = self.writing.reply.wait(self._events_read, timeout=0)
-        if not events:
+        if not events and not self._text.is_behind:
             return False
         self._events_read += len(events)
         if any(isinstance(event, Piece) for event in events) and not self.history.traced:
@@ -46,4 +46,4 @@ class ReplyProgress(TracedReply):
         self.state = self._so_far.state
         self.history = extend(self.history, events)
         self._text.update(self.state.text, self._so_far.thought)
-        return True
+        return bool(events) or not self._text.is_behind

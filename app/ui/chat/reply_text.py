@@ -77,6 +77,11 @@ class LiveReplyText:
         return self._thought.is_slow or self._answer.is_slow
 
     @property
+    def is_behind(self) -> bool:
+        """Whether the end of the text is not rendered yet."""
+        return self._thought.is_behind or self._answer.is_behind
+
+    @property
     def blocks(self) -> tuple[str, ...]:
         """The HTML in blocks. An update changes only the last blocks and appends new ones."""
         return (*self._thought_block, *self._answer.blocks)
