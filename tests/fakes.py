@@ -4,6 +4,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import accumulate
+from math import inf
 from time import sleep
 
 from app.chats import Chats
@@ -102,12 +103,12 @@ class FakeDocumentSearch:
 class ScriptedEngine:
     """Says what it was told to say, word by word, and notices when it is stopped.
 
-    With `pause` 0 a reply is written before `submit` returns; else on a thread of its own, with that
-    many seconds between steps, as the real worker does it."""
+    A reply is written before `submit` returns. With a `step_limit` it is written on a thread of its own, as by the
+    real worker, and waits after that many steps until a test raises the limit or the reply is stopped."""
 
-    def __init__(self, text: str = "Hello there, friend.", pause: float = 0.0) -> None:
+    def __init__(self, text: str = "Hello there, friend.", step_limit: float = inf) -> None:
         self.text = text
-        self.pause = pause
+        self.step_limit = step_limit
         self.failure = ""
         self.requests: list[Request] = []
         self.loads: list[ModelChoice] = []
@@ -136,7 +137,7 @@ class ScriptedEngine:
 
     def submit(self, request: Request, reply: Reply) -> None:
         self.requests.append(request)
-        if self.pause:
+        if self.step_limit < inf:
             writer = threading.Thread(target=self._write, args=(request, reply), daemon=True)
             self._writers.append(writer)
             writer.start()
@@ -162,14 +163,19 @@ class ScriptedEngine:
     def _write(self, request: Request, reply: Reply) -> None:
         reply.append(Prefilling(9, 9))
         statistics = Statistics(prompt_tokens=9, time_to_first_token=0.05)
-        for step in steps(self.text, request.options.decoding.decoder != "plain"):
-            if reply.is_stopping or self.is_closed:
+        for number, step in enumerate(steps(self.text, request.options.decoding.decoder != "plain")):
+            if self._is_stopped_before(number, reply):
                 return reply.append(_end(request, "stopped", statistics))
-            sleep(self.pause)
             statistics = after_step(statistics, step.origins)
             reply.append(replace(step, statistics=statistics))
         reply.append(Failed(self.failure) if self.failure else _end(request, "eos", statistics))
         return None
+
+    def _is_stopped_before(self, step: int, reply: Reply) -> bool:
+        """Wait until the step may be written; return whether the reply is to end instead."""
+        while not (is_over := reply.is_stopping or self.is_closed) and step >= self.step_limit:
+            sleep(0.005)
+        return is_over
 
 
 def _end(request: Request, reason: StopReason, statistics: Statistics) -> Finished:

@@ -195,18 +195,6 @@ class PageDriver:
             self.page.click(selector)
         return str(download.value.path().read_text(encoding="utf-8"))
 
-    def observe(self, selector: str, seconds: float, enough: int = 1000) -> list[str]:
-        """The different texts that an element shows, looked at 20 times a second until the reply ends."""
-        seen: list[str] = []
-        for _ in range(int(seconds * 20)):
-            if len(seen) == enough or self.page.locator(f"{LAST} footer").count():
-                break
-            text = self.text(selector)
-            if text and text not in seen:
-                seen.append(text)
-            self.page.wait_for_timeout(50)
-        return seen
-
     def text(self, selector: str) -> str:
         """An element's text; nothing while it is not there."""
         script = "selector => document.querySelector(selector)?.innerText ?? ''"

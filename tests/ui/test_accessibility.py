@@ -1,5 +1,6 @@
 """Every view in every state, by axe-core, in light and in dark: it finds nothing."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -65,13 +66,13 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
 
 @pytest.mark.thorough
 def test_the_chat_while_it_is_written_and_when_it_failed(person: PageDriver, engine: ScriptedEngine) -> None:
-    engine.text, engine.pause, engine.failure = "word " * 2000, 0.03, "Memory ran out."
+    engine.text, engine.step_limit, engine.failure = "word " * 2000, 8, "Memory ran out."
     person.send("Talk")
     person.wait_for_text()
     assert grave_by_day_and_by_night(person.page) == []
     person.page.keyboard.press("Escape")
     person.wait_for_reply()
-    engine.text, engine.pause = "word", 0.0
+    engine.text, engine.step_limit = "word", inf
     person.press("Regenerate")
     person.page.wait_for_selector(".ending.failed")
     assert grave_by_day_and_by_night(person.page) == []

@@ -1,6 +1,7 @@
 """The page in a real Chromium, with an engine that says what it is told. tests/test_app_in_browser.py
 does the same with the real app."""
 
+from math import inf
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from tests.page_driver import LAPTOP, LAST, PageDriver
 pytestmark = pytest.mark.browser
 
 LONG = "and so it goes, word after word, " * 150
+LONGER = "before => document.querySelector('#live').innerText.trim().length > before.length"
+ANOTHER_POOL = "before => document.querySelector('#pool-size').innerText !== before"
 WIDE_TABLE = "\n".join(["| unbroken " * 12 + "|", "|---" * 12 + "|", "| unbroken " * 12 + "|"])
 FETCH_OUTSIDE = """new Promise(done => {
     const image = new Image();
@@ -23,12 +26,13 @@ FETCHING = 'See ![this](http://evil.example/a.png) and <img src="http://evil.exa
 
 
 def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: ScriptedEngine) -> None:
-    engine.text, engine.pause = "one two three four five six seven " * 150, 0.06
+    engine.text, engine.step_limit = "one two three four five six seven " * 150, 2
     person.send("Count, please")
-    texts = person.observe("#live", seconds=60, enough=3)
-    assert len(texts) == 3
-    assert [len(text) for text in texts] == sorted(len(text) for text in texts)
-    engine.pause = 0.001
+    for engine.step_limit in (4, 6, 8):
+        before = person.text("#live")
+        person.page.wait_for_function(LONGER, arg=before)
+        assert person.text("#live").startswith(before)
+    engine.step_limit = inf
     assert person.wait_for_reply() == engine.text.strip()
     assert float(person.text("#tokens-per-step")) > 1
     assert person.page.locator(".step-bars path").count() > 2
@@ -37,9 +41,12 @@ def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: Scri
 
 @pytest.mark.thorough
 def test_the_numbers_move_while_text_arrives(person: PageDriver, engine: ScriptedEngine) -> None:
-    engine.text, engine.pause = LONG, 0.03
+    engine.text, engine.step_limit = LONG, 4
     person.send("Go")
-    assert len(person.observe("#pool-size", seconds=1.5)) >= 3
+    person.page.wait_for_selector("#pool-size", state="attached")
+    for engine.step_limit in (8, 12):
+        before = person.text("#pool-size")
+        person.page.wait_for_function(ANOTHER_POOL, arg=before)
     person.page.click("#stop")
     person.wait_for_reply()
 
@@ -57,7 +64,7 @@ def test_the_switch_takes_effect_on_the_next_reply(person: PageDriver, engine: S
 
 
 def test_a_long_reply_stops_when_asked_and_keeps_its_text(person: PageDriver, engine: ScriptedEngine) -> None:
-    engine.text, engine.pause = LONG, 0.02
+    engine.text, engine.step_limit = LONG, 8
     person.send("Talk")
     person.wait_for_text()
     person.page.click("#stop")
@@ -81,13 +88,14 @@ def test_a_reply_is_written_anew(person: PageDriver, engine: ScriptedEngine) -> 
 def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
-    engine.text, engine.pause = LONG * 4, 0.03
+    engine.text, engine.step_limit = LONG, 8
     person.send("Talk")
     person.wait_for_text()
     person.reload()
     person.wait_for_text()
     assert "Talk" in person.text("#messages")
-    assert len(person.observe("#live", seconds=10, enough=3)) == 3
+    before, engine.step_limit = person.text("#live"), 16
+    person.page.wait_for_function(LONGER, arg=before)
     person.page.click("#stop")
     person.wait_for_reply(timeout=300)
     assert "Stopped" in person.text(f"{LAST} .ending")
@@ -97,7 +105,7 @@ def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
 def test_a_second_tab_shows_the_same_reply(
     person: PageDriver, browser: Any, running: Running, engine: ScriptedEngine
 ) -> None:
-    engine.text, engine.pause = LONG * 10, 0.03
+    engine.text, engine.step_limit = LONG, 8
     person.send("Talk")
     with PageDriver(browser, running.url) as second:
         second.wait_for_text()
@@ -108,10 +116,11 @@ def test_a_second_tab_shows_the_same_reply(
 
 @pytest.mark.thorough
 def test_a_closed_page_stops_nothing(browser: Any, running: Running, engine: ScriptedEngine) -> None:
-    engine.text, engine.pause = "word " * 60, 0.03
+    engine.text, engine.step_limit = "word " * 60, 4
     with PageDriver(browser, running.url) as first:
         first.send("Talk")
         first.wait_for_text()
+    engine.step_limit = inf
     with PageDriver(browser, running.url) as second:
         assert second.wait_for_reply() == engine.text.strip()
 
@@ -243,8 +252,10 @@ def test_code_without_a_fence_keeps_its_indentation(person: PageDriver, engine: 
 def test_nothing_in_a_reply_makes_the_page_fetch_from_outside(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
-    engine.text, engine.pause = FETCHING, 0.02
+    engine.text, engine.step_limit = FETCHING, 2
     person.send("Show me")
+    person.wait_for_text()
+    engine.step_limit = inf
     assert "<img src=" in person.wait_for_reply()
     assert person.page.locator("#thread img").count() == 0
 

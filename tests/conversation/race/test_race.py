@@ -4,6 +4,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -38,7 +39,7 @@ TIED = Margin("four", "vier", 0.03)
 
 @pytest.fixture
 def engine() -> SlowEngine:
-    return SlowEngine(pause=0.01)
+    return SlowEngine()
 
 
 @pytest.fixture
@@ -178,6 +179,7 @@ def test_a_finished_race_is_kept_with_what_it_ran_on() -> None:
 
 def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine: SlowEngine) -> None:
     race = make_race(engine, lambda: chats.is_busy)
+    engine.step_limit = 1
     chats.start(NewChat(ChatVersion(), ASKED, "Hi"))
     with pytest.raises(RaceRefused, match=BUSY):
         race.start(make_plan())
@@ -186,34 +188,37 @@ def test_a_race_is_refused_while_a_reply_is_written(chats: Conversations, engine
     race.start(make_plan())
     with pytest.raises(RaceRefused, match=RACING):
         race.start(make_plan())
+    engine.step_limit = inf
     race.wait(300)
     assert race.state.phase == "done"
 
 
 def test_a_chat_goes_on_after_a_race(chats: Conversations, engine: SlowEngine) -> None:
     race = make_race(engine, lambda: chats.is_busy)
+    engine.step_limit = 1
     race.start(make_plan())
     place = chats.start(NewChat(ChatVersion(), ASKED, "Hi"))
+    engine.step_limit = inf
     race.wait(300)
     chats.close()
     assert chats.thread(place.chat, 1).messages[0].text == engine.text
 
 
 def test_a_stopped_race_counts_for_nothing_and_another_can_begin() -> None:
-    engine = SlowEngine("word " * 500, pause=0.01)
+    engine = SlowEngine(step_limit=1)
     race = make_race(engine)
     race.start(make_plan())
     race.stop()
     race.wait(300)
     assert (race.state.phase, race.state.result) == ("stopped", None)
-    engine.text, engine.pause = "Short.", 0.0
+    engine.step_limit = inf
     race.start(make_plan())
     race.wait(300)
     assert race.state.phase == "done"
 
 
 def test_a_closed_race_has_ended_whether_it_was_begun_or_not() -> None:
-    race = make_race(SlowEngine("word " * 500, pause=0.01))
+    race = make_race(SlowEngine(step_limit=1))
     race.close()
     race.start(make_plan())
     race.close()

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from itertools import zip_longest
+from math import inf
 from typing import Any
 
 import gradio as gr
@@ -19,6 +20,7 @@ from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
 from app.ui.sidebar.render import ChatListRenderer
 from app.values.chat import ChatSettings, StoredMessage, Thread
 from app.values.messages import Options
+from tests.fakes import ScriptedEngine
 from tests.support.waiting import until
 
 SKIPPED = gr.skip()
@@ -110,9 +112,15 @@ class Visitor:
             self._parts, self._screen = parts, Screen({**parts[0], **parts[1]})
         return self._screen
 
-    def look_until_done(self) -> list[Screen]:
-        """The different screens until the reply is complete, the last one with it."""
-        return self.look_until(lambda seen: not seen[-1].is_busy)
+    def follow(self, engine: ScriptedEngine) -> list[Screen]:
+        """The different screens while a reply goes on that waits: each of eight steps, and the end."""
+        seen = [self.look()]
+        first = int(engine.step_limit)
+        for engine.step_limit in range(first + 1, first + 9):
+            before = seen[-1].live
+            seen += self.look_until(lambda new, before=before: new[-1].live != before)
+        engine.step_limit = inf
+        return seen + self.look_until(lambda new: not new[-1].is_busy)
 
     def look_until(self, is_enough: Callable[[list[Screen]], bool]) -> list[Screen]:
         """The different screens until they are enough."""

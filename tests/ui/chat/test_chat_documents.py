@@ -295,8 +295,8 @@ def test_what_is_not_in_the_documents_can_be_answered_anyway(
 def test_markers_are_buttons_while_the_answer_is_written(
     visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
 ) -> None:
-    engine.text, engine.pause = "It is 1,200 [1]. " + "And so on. " * 20, 0.03
+    engine.text, engine.step_limit = "It is 1,200 [1]. " + "And so on. " * 20, 4
     turn(visitor, documents.kept[lease].collection)
     visitor.ask("tenant pays what?")
-    live = ["".join(screen.live) for screen in visitor.look_until_done()]
+    live = ["".join(screen.live) for screen in visitor.follow(engine)]
     assert any('class="cite"' in html for html in live)

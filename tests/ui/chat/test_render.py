@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import replace
+from math import inf
 
 import pytest
 
@@ -28,8 +29,8 @@ class RefusingReader(WordReader):
         raise BadOption(f"The template refuses these {len(prompt)} messages.")
 
 
-def write_slowly(engine: ScriptedEngine, text: str = LONG) -> None:
-    engine.text, engine.pause = text, 0.004
+def hold(engine: ScriptedEngine, text: str = LONG) -> None:
+    engine.text, engine.step_limit = text, 8
 
 
 def stop(person: Visitor) -> None:
@@ -46,14 +47,13 @@ def test_nothing_new_is_the_very_same_screen(person: Visitor) -> None:
 def test_a_reply_under_way_is_live_and_at_its_end_in_the_thread(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
-    write_slowly(engine, "several words " * 500)
+    hold(engine, "several words " * 500)
     person.ask("Hi")
-    under_way = person.look_until(lambda seen: len({screen.live for screen in seen}) > 3)
+    *under_way, last = person.follow(engine)
+    assert len({screen.live for screen in under_way}) > 3
     lengths = [len("".join(screen.live)) for screen in under_way]
     assert lengths == sorted(lengths)
     assert all("several" not in screen.thread for screen in under_way) and "Writing…" in under_way[-1].note
-    engine.pause = 0
-    *_, last = person.look_until_done()
     assert (last.live, last.note) == ((), "")
     assert engine.text in last.thread
 
@@ -62,10 +62,10 @@ def test_the_messages_are_drawn_once_for_all_steps_of_a_reply(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
     person.get("Before")
-    write_slowly(engine, "word " * 60)
+    hold(engine, "word " * 60)
     person.ask("Hi")
-    *under_way, last = person.look_until_done()
-    assert len(under_way) >= 1
+    *under_way, last = person.follow(engine)
+    assert len({screen.live for screen in under_way}) > 3
     assert len({id(screen.thread) for screen in under_way}) <= 3, "anew only where something was stored"
     assert last.thread != under_way[0].thread
 
@@ -73,7 +73,7 @@ def test_the_messages_are_drawn_once_for_all_steps_of_a_reply(
 def test_a_page_opened_in_mid_reply_sees_all_of_it(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
-    write_slowly(engine)
+    hold(engine)
     person.ask("Hi")
     until(lambda: len("".join(person.look().live)) > 40)
     other.state.open_chat(person.state.version)
@@ -88,7 +88,7 @@ def test_a_page_on_another_chat_sees_nothing_of_a_reply_but_the_dot(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
     other.get("Elsewhere")
-    write_slowly(engine)
+    hold(engine)
     person.ask("Hi")
     until(lambda: person.look().live)
     screen = other.look()
@@ -110,9 +110,10 @@ def test_what_one_page_writes_the_other_shows(person: Visitor, other: Visitor) -
 
 
 def test_looking_away_stops_nothing(person: Visitor, engine: ScriptedEngine) -> None:
-    write_slowly(engine, "to the very end")
+    engine.text, engine.step_limit = "to the very end", 1
     person.ask("Hi")
     person.look()
+    engine.step_limit = inf
     until(lambda: not person.services.conversations.is_busy)
     assert person.texts == ["Hi", "to the very end"]
 
@@ -120,11 +121,11 @@ def test_looking_away_stops_nothing(person: Visitor, engine: ScriptedEngine) -> 
 def test_a_continued_reply_keeps_its_words_on_the_page_while_it_waits(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
-    write_slowly(engine)
+    hold(engine)
     person.ask("Hi")
     until(lambda: "word after" in "".join(person.look().live))
     stop(person)
-    engine.pause = 0.3
+    engine.step_limit = 0
     person.press("continue", person.messages[-1].id)
     assert "word after" in "".join(person.look().live)
     stop(person)
@@ -146,7 +147,7 @@ def test_a_chat_that_another_page_deletes_leaves_an_empty_page(person: Visitor, 
 def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
-    write_slowly(engine)
+    hold(engine)
     person.ask("One")
     other.state.open_chat(person.state.version)
     until(lambda: other.look().live)
@@ -253,12 +254,12 @@ def test_the_meter_moves_with_a_reply_and_counts_the_chat_at_its_end(
 ) -> None:
     other.get("one two three")
     assert "10 of" in other.look().meter
-    write_slowly(engine)
+    hold(engine)
     person.ask("Hi")
     other.state.open_chat(person.state.version)
     for each in (person, other):
         until(lambda each=each: used(each) > 9)  # the engine's prompt, and something of the reply
-        before = used(each)
+        before, engine.step_limit = used(each), engine.step_limit + 8
         until(lambda each=each, before=before: used(each) > before)
     stop(person)
     said = person.messages[-1].text

@@ -3,6 +3,7 @@
 import sqlite3
 import threading
 from contextlib import closing
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +80,7 @@ def test_a_queue_is_shown_edited_and_kept_by_a_stop_and_a_reload(
     person: PageDriver, engine: HesitantEngine
 ) -> None:
     engine.words.context = 100_000
-    engine.pause, engine.text = 0.05, "word " * 2000
+    engine.step_limit = 1
     person.send("One")
     person.page.wait_for_selector("#stop", state="visible")
     for text in ("Two\nin two lines", "Three"):
@@ -98,7 +99,7 @@ def test_a_queue_is_shown_edited_and_kept_by_a_stop_and_a_reload(
     person.page.click(".queue li >> nth=0 >> [data-do=queue-edit]")
     shown(person, "Two\nin two lines")
     assert grave_by_day_and_by_night(person.page) == []
-    engine.text = "Yes."
+    engine.step_limit = inf
     person.page.click(".queue [data-do=queue-send]")
     person.page.wait_for_function("document.querySelectorAll('#messages article.user').length === 3")
     said = person.page.locator("#messages article.user .said").all_inner_texts()

@@ -4,8 +4,8 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import replace
-from itertools import count
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -87,9 +87,6 @@ def test_a_page_that_is_opened_later_sees_it_too(squeezed: Visitor) -> None:
     assert late.look().live == squeezed.look().live
 
 
-LONG = "word after word " * 100
-
-
 def view_of(person: Visitor) -> PolledRenderer:
     """What draws the person's page."""
     return PolledRenderer(person.renderer.render, person.renderer.is_slow, 0.0)
@@ -101,9 +98,9 @@ def instructions(person: Visitor) -> object:
 
 
 def test_the_thread_is_not_drawn_again_while_a_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
-    engine.pause, engine.text = 0.01, "word " * 60
+    engine.step_limit, engine.text = 1, "word " * 60
     person.ask("hello")
-    before, *screens = (screen.parts for screen in person.look_until_done())
+    before, *screens = (screen.parts for screen in person.follow(engine))
     assert len(screens) > 6
     others = {"messages", "collection-picker", "chat-settings-of"}
     for then, now in zip([before, *screens], screens[:-1], strict=False):
@@ -117,9 +114,9 @@ def test_the_thread_is_not_drawn_again_while_a_reply_comes(person: Visitor, engi
 def test_a_reply_leaves_its_place_in_the_moment_in_which_it_stands_in_the_thread(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
-    engine.pause, engine.text = 0.01, "word " * 20
+    engine.step_limit, engine.text = 1, "word " * 60
     person.ask("hello")
-    for screen in person.look_until_done():
+    for screen in person.follow(engine):
         assert bool(screen.live) != ("word word" in screen.thread) or not screen.live
 
 
@@ -164,12 +161,15 @@ def test_a_page_that_is_opened_shows_the_chat_that_was_looked_at_last(
 
 
 def test_a_page_is_drawn_again_as_the_reply_comes(person: Visitor, engine: ScriptedEngine) -> None:
-    engine.pause, engine.text = 0.02, LONG
+    engine.step_limit, engine.text = 1, "word after word " * 20
     person.ask("One")
-    drawn = count(1)
-    seen = frames_until(
-        [view_of(person)], lambda frame: "live" in frame and frame["live"]["message"] and next(drawn) == 4
-    )
+
+    def is_fourth_of_reply(frame: dict[str, Any]) -> bool:
+        if "live" in frame and frame["live"]["message"]:
+            engine.step_limit += 1
+        return engine.step_limit == 5
+
+    seen = frames_until([view_of(person)], is_fourth_of_reply)
     live = [frame["live"] for frame in seen if "live" in frame]
     shown = [one for one in live if one["message"]]
     assert len(shown) >= 4
@@ -203,7 +203,7 @@ def test_what_is_typed_is_counted_beside_the_event_loop(person: Visitor, engine:
 def test_a_page_that_cannot_be_read_says_so_and_looks_on(
     person: Visitor, engine: ScriptedEngine, unsteady: Services
 ) -> None:
-    engine.pause, engine.text = 0.02, LONG
+    engine.step_limit = 1
     person.ask("One")
     conversations = unsteady.conversations
     assert isinstance(conversations, UnsteadyConversations)

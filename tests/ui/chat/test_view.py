@@ -4,6 +4,7 @@ import json
 import re
 from dataclasses import replace
 from html import unescape
+from math import inf
 from typing import Any
 
 import pytest
@@ -147,7 +148,6 @@ KEPT = (SKIPPED, "")
 """The box as it is, and no question."""
 SENT = ("", "")
 SAMPLED = Options(Sampling(temperature=0.8, seed=4))
-LONG = "word after word " * 100
 
 
 @pytest.fixture
@@ -204,10 +204,11 @@ def test_a_wrong_box_stops_no_message_and_its_last_valid_value_is_used(
 def test_messages_during_a_reply_wait_and_are_sent_one_after_the_other(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
-    engine.pause, engine.text = 0.01, "word " * 20
+    engine.step_limit = 1
     person.ask("one")
     assert person.ask("two") == person.ask("three") == SENT
     assert "2 messages will be sent" in queue_of(person) and len(engine.requests) == 1
+    engine.step_limit = inf
     until(lambda: len(person.messages) == 6 and not person.look().is_busy)
     assert person.texts[::2] == ["one", "two", "three"] and queue_of(person) == ""
     assert person.heard == []
@@ -216,7 +217,7 @@ def test_messages_during_a_reply_wait_and_are_sent_one_after_the_other(
 def test_a_stop_keeps_the_queue_which_goes_on_when_it_is_sent(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
-    engine.pause, engine.text = 0.01, "word " * 200
+    engine.step_limit = 1
     person.ask("one")
     person.ask("two")
     person.ask("three")
@@ -225,14 +226,14 @@ def test_a_stop_keeps_the_queue_which_goes_on_when_it_is_sent(
     assert "Stopped. 2 messages wait until you send them." in queue_of(person)
     assert len(engine.requests) == 1
     first, _ = person.services.conversations.queue.of(person.state.version.chat)
-    engine.text = "word"
+    engine.step_limit = inf
     assert person.press("queue-send", first.id, first.text) == KEPT
     until(lambda: len(person.messages) == 6 and not person.look().is_busy)
     assert person.texts[::2] == ["one", "two", "three"]
 
 
 def test_what_waits_is_edited_in_the_box_moved_and_removed(person: Visitor, engine: ScriptedEngine) -> None:
-    engine.pause, engine.text = 0.01, LONG
+    engine.step_limit = 1
     person.ask("one")
     for text in ("two", "three", "four"):
         person.ask(text)
@@ -260,12 +261,13 @@ def test_what_waits_is_edited_in_the_box_moved_and_removed(person: Visitor, engi
 def test_a_removed_message_that_is_put_back_is_not_sent_by_itself(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
-    engine.pause, engine.text = 0.01, "word " * 20
+    engine.step_limit = 1
     person.ask("one")
     person.ask("two")
     queue = person.services.conversations.queue
     [waiting] = queue.of(person.state.version.chat)
     person.press("queue-remove", waiting.id)
+    engine.step_limit = inf
     person.wait()
     person.services.deletions.undo()
     assert "The reply has ended. 1 message waits until you send it." in queue_of(person)
@@ -476,14 +478,14 @@ def test_an_edited_question_is_sent_anew(person: Visitor) -> None:
 
 
 def test_a_stopped_reply_goes_on_where_it_was(person: Visitor, engine: ScriptedEngine) -> None:
-    engine.pause, engine.text = 0.005, LONG
+    engine.step_limit = 1
     person.ask("One")
     until(lambda: person.look().live)
     person.actions.stop(person.state)
     person.wait()
     written = person.texts[-1]
     assert written and person.messages[-1].content.state == "stopped"
-    engine.pause, engine.text = 0, "and the end."
+    engine.step_limit, engine.text = inf, "and the end."
     person.press("continue", person.messages[-1].id)
     person.wait()
     assert person.texts == ["One", f"{written}and the end."]
@@ -492,7 +494,7 @@ def test_a_stopped_reply_goes_on_where_it_was(person: Visitor, engine: ScriptedE
 def test_stopping_reaches_the_reply_of_this_chat_alone(
     person: Visitor, other: Visitor, engine: ScriptedEngine
 ) -> None:
-    engine.pause, engine.text = 0.005, LONG
+    engine.step_limit = 1
     person.ask("One")
     other.ask("Two")
     person.actions.stop(person.state)
@@ -533,7 +535,7 @@ def test_a_private_chat_is_begun_as_one(person: Visitor) -> None:
 
 
 def test_a_new_chat_leaves_the_reply_of_the_other_going(person: Visitor, engine: ScriptedEngine) -> None:
-    engine.pause, engine.text = 0.005, LONG
+    engine.step_limit = 1
     person.ask("One")
     person.actions.new_chat(person.state)
     assert person.look().is_empty

@@ -131,7 +131,7 @@ def test_a_finished_download_and_a_path_open_the_dialog(
 def test_switching_and_unloading_ask_while_a_reply_is_written(
     actions: ModelsActions, services: Services, engine: ScriptedEngine
 ) -> None:
-    engine.pause, engine.text = 0.01, "word " * 300
+    engine.step_limit = 1
     place = services.conversations.start(NewChat(ChatVersion(), services.asked(Options()), "hi"))
     writing = services.conversations.newest_reply(place.chat)
     assert writing is not None

@@ -261,7 +261,7 @@ def test_options_are_remembered_for_each_model(
 @pytest.fixture
 def writing(services: Services, engine: ScriptedEngine) -> Iterator[None]:
     """A reply that is being written."""
-    engine.pause, engine.text = 0.01, "word " * 300
+    engine.step_limit = 1
     services.conversations.start(NewChat(ChatVersion(), services.asked(Options()), "hi"))
     yield
     services.conversations.stop_all()

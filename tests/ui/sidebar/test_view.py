@@ -232,7 +232,7 @@ def test_no_title_is_markup_in_the_toast(person: Librarian) -> None:
 def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_what_came(
     person: Librarian, engine: ScriptedEngine
 ) -> None:
-    engine.pause, engine.text = 0.005, LONG
+    engine.step_limit, engine.text = 8, LONG
     person.ask("One?")
     chat = person.state.version.chat
     until(lambda: person.look().live)
