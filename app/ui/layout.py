@@ -30,7 +30,7 @@ from app.ui.documents.document_panel import DocumentPanelActions, build_document
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.view import (
     DocumentsActions,
-    DocumentsView,
+    DocumentsState,
     ListCollections,
     SemanticSearch,
     build_documents_view,
@@ -53,14 +53,14 @@ from app.ui.frame.services import AppContext, Endpoint, Services, with_drawn_see
 from app.ui.frame.theme import asset, head, make_theme
 from app.ui.frame.top_bar import Notice, TopBar, build_notice, build_top_bar
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
-from app.ui.live.view import XrayRenderer, XrayView, build_live_panel, build_xray
+from app.ui.live.view import XrayRenderer, XrayState, build_live_panel, build_xray
 from app.ui.models.actions import ModelsActions
 from app.ui.models.inventory import InventoryCache
 from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
-from app.ui.models.view import ModelsView, build_models_view
+from app.ui.models.view import ModelsView
 from app.ui.race.render import RaceRenderer
-from app.ui.race.view import RaceActions, RaceView, build_race_view
+from app.ui.race.view import RaceActions, build_race_view
 from app.ui.settings.controls import DecoderControls
 from app.ui.settings.data import ImportRenderer
 from app.ui.settings.view import build_settings_view
@@ -86,10 +86,10 @@ class Page:
     chat_settings: ChatSettingsPanel
     question: gr.HTML
     models: ModelsView
-    documents: DocumentsView
-    race: RaceView
+    is_offline: gr.Checkbox
+    documents: PageValue[DocumentsState]
     decoder: DecoderControls
-    xray: XrayView
+    xray: PageValue[XrayState]
 
     @property
     def controls(self) -> list[gr.components.Component]:
@@ -98,8 +98,9 @@ class Page:
 
 
 def build_page(
-    services: Services, app_context: AppContext, endpoint: Endpoint, notice: Notice, events: PageEvents
-) -> Page:
+    services: Services, app_context: AppContext, endpoint: Endpoint, notice: Notice, inventory: InventoryCache,
+    events: PageEvents,
+) -> Page:  # fmt: skip
     """Build everything inside the current Blocks, with the settings chosen last."""
     settings, new_chat = services.settings, services.new_chat_settings
     chat_state = PageValue(lambda: ChatState(settings=new_chat(), new_settings=new_chat))
@@ -111,26 +112,34 @@ def build_page(
     with gr.Row(elem_id="main"):
         file = build_sidebar(sidebar, ChatActions(services, toast), chat_state, events)
         chat = build_chat()
-        options, chat_settings, xray = _build_side_panel(settings.options)
+        options, chat_settings, xray = _build_side_panel(settings.options, chat_state, events)
     undo = gr.HTML(elem_id="undo", js_on_load=LISTEN)
     events.on(undo.click, sidebar.act, chat_state, file)
     question = gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN)
-    models = build_models_view(settings.library)
+    models_actions = ModelsActions(services, inventory, toast)
+    events.on(top.to_models.click, models_actions.open)
+    models = ModelsView(models_actions, LoadActions(services, inventory), events)
     collections, semantic_search = _listed_collections(services), SemanticSearch(services)
     in_documents = DocumentsActions(
         services.documents, collections, semantic_search, services.deletions, toast
     )
-    documents = build_documents_view(in_documents, events)
-    race = build_race_view(ready_prompts()[0].text, settings.options.decoding)
+    documents, documents_lists = build_documents_view(in_documents, events)
+    prompts = ready_prompts()
+    race = RaceActions(
+        services.race, prompts, lambda: with_drawn_seed(services.settings.options), lambda: services.model
+    )
+    build_race_view(prompts[0].text, settings.options.decoding, race, events)
     decoder = build_settings_view(
         services, app_context, endpoint, notice.backup, options, top.to_settings, events
     )
-    openers = [documents.results, documents.documents, chat.thread, chat.live]
+    models.lists += [top.picker, decoder.model]
+    is_offline = models.build(settings.library)
+    openers = [*documents_lists, chat.thread, chat.live]
     panel = DocumentPanelActions(services.documents, services.conversations)
     build_document_panel(panel, openers, chat_state, events)
     return Page(
-        chat_state, session, fill, top, chat, options, chat_settings, question, models, documents, race,
-        decoder, xray,
+        chat_state, session, fill, top, chat, options, chat_settings, question, models, is_offline,
+        documents, decoder, xray,
     )  # fmt: skip
 
 
@@ -139,8 +148,8 @@ def _hidden(name: str, script: str) -> gr.HTML:
 
 
 def _build_side_panel(
-    options: Options,
-) -> tuple[tuple[gr.components.Component, ...], ChatSettingsPanel, XrayView]:
+    options: Options, chat: PageValue[ChatState], events: PageEvents
+) -> tuple[tuple[gr.components.Component, ...], ChatSettingsPanel, PageValue[XrayState]]:
     """Build the panel beside the chat: tabs with the live numbers, the settings of replies, and the X-ray.
 
     assets/ui/side.js switches between the tabs, closes the panel and remembers its width."""
@@ -153,7 +162,7 @@ def _build_side_panel(
             chat_settings = build_chat_settings()
             panel = build_option_panel(options, lookahead)
         with gr.Column(elem_id="side-xray", elem_classes="side-page"):
-            xray = build_xray()
+            xray = build_xray(chat, lambda state: state.reply, events)
         _hidden("side-ready", "foresight.side()")
     return panel, chat_settings, xray
 
@@ -174,24 +183,15 @@ def _tabs() -> str:
 
 
 def connect_page(
-    blocks: gr.Blocks, page: Page, services: Services, inventory: InventoryCache, events: PageEvents
+    blocks: gr.Blocks, page: Page, services: Services, offers: OfferActions, events: PageEvents
 ) -> None:
     """Connect the events that concern several views with their actions."""
     _connect_boxes(blocks, page, services, events)
     _connect_chat(page, services, events)
     _connect_options(page, services, events)
     events.on(page.top.status.click, services.engine.cancel_load)
-    events.on(page.top.to_models.click, (models := ModelsActions(services, inventory, toast)).open)
-    page.models.connect(
-        models, LoadActions(services, inventory), [page.top.picker, page.decoder.model], events
-    )
-    race = RaceActions(
-        services.race,
-        ready_prompts(),
-        lambda: with_drawn_seed(services.settings.options),
-        lambda: services.model,
-    )
-    page.race.connect(race, events)
+    events.on(blocks.load, offers.look)
+    events.on(page.chat.offers.click, offers.click)
 
 
 def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: PageEvents) -> None:
@@ -227,7 +227,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return temperature, *shown
 
     settings, temperature_at = page.chat_settings.boxes, OptionValues._fields.index("temperature")
-    events.on(blocks.load, opened, outputs=[page.session, *page.controls, page.models.discover.is_offline])
+    events.on(blocks.load, opened, outputs=[page.session, *page.controls, page.is_offline])
     events.on(page.chat.address.click, chat.open_chat, page.chat_state)
     boxes = [page.controls[temperature_at], *settings, events.faults]
     events.on(page.fill.click, filled, page.chat_state, boxes)
@@ -244,7 +244,6 @@ def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
     attach = page.chat.attach
     events.on(attach.upload, ChatDocuments(services, toast).attach_files, [state, attach], **UPLOADED)
     page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
-    page.xray.connect(state, lambda chat: chat.reply, events)
 
 
 def _connect_options(page: Page, services: Services, events: PageEvents) -> None:
@@ -277,11 +276,11 @@ def views_of(
     def views(session: PageSession) -> list[PolledRenderer]:
         chat_state = session.get(page.chat_state)
         chat, chats = ChatRenderer(services, chat_state), ChatListRenderer(services, chat_state)
-        xray = XrayRenderer(session.get(page.xray.state), lambda: chat_state.reply)
+        xray = XrayRenderer(session.get(page.xray), lambda: chat_state.reply)
         race = RaceRenderer(services.race, services.engine.status)
         filters, dialog = session.get(page.models.filters), session.get(page.models.dialog)
         models = ModelsRenderer(services, inventory, filters, dialog)
-        state = session.get(page.documents.state)
+        state = session.get(page.documents)
         documents = DocumentsRenderer(services.documents, collections, semantic_search, state)
         return [
             PolledRenderer(chat.render, chat.is_slow, ACTIVE_SECONDS),
@@ -337,7 +336,6 @@ def build_blocks(
     )
     with blocks:
         events = PageEvents(pages, toast, _hidden("faults", "foresight.faults(element)"))
-        page = build_page(services, app_context, endpoint, notice, events)
-        connect_page(blocks, page, services, inventory, events)
-        page.chat.welcome.connect(blocks, OfferActions(services, inventory, getter, toast), events)
+        page = build_page(services, app_context, endpoint, notice, inventory, events)
+        connect_page(blocks, page, services, OfferActions(services, inventory, getter, toast), events)
     return blocks, views_of(page, services, inventory, getter, notice)

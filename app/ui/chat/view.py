@@ -30,7 +30,7 @@ from app.ui.frame.option_controls import OptionValues, to_options
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services, with_drawn_seed
 from app.ui.frame.templates import render
-from app.ui.welcome.view import WelcomeView, build_welcome
+from app.ui.welcome.view import build_welcome
 from app.values.chat import ChatVersion
 from app.values.display_text import title_of
 
@@ -331,7 +331,8 @@ class ChatActions:
 class ChatView:
     thread: gr.HTML
     live: gr.HTML
-    welcome: WelcomeView
+    starters: gr.HTML
+    offers: gr.HTML
     composer: gr.HTML
     queue: gr.HTML
     stop: gr.Button
@@ -350,7 +351,7 @@ class ChatView:
     ) -> None:
         """Connect the chat's events with their actions; `question` shows what must be answered first."""
         inputs = [state, *controls]
-        for buttons in (self.thread, self.welcome.starters, self.queue, question):
+        for buttons in (self.thread, self.starters, self.queue, question):
             events.on(buttons.click, actions.act, inputs, question, **UNCHECKED)
         events.on(self.composer.click, actions.act, inputs, question, trigger_mode="multiple", **UNCHECKED)
         events.on(self.stop.click, actions.stop, state)
@@ -363,7 +364,7 @@ def build_chat() -> ChatView:
     with gr.Column(elem_id="chat", scale=1):
         with gr.Column(elem_id="thread"):
             gr.HTML(PRIVATE, elem_id="private")
-            welcome = build_welcome()
+            starters, offers = build_welcome()
             thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
             live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
             gr.HTML(elem_id="reply-note", js_on_load=None)
@@ -382,7 +383,7 @@ def build_chat() -> ChatView:
         address = gr.HTML(
             elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
         )
-    return ChatView(thread, live, welcome, composer, queue, stop, picker, thinking, address, attach)
+    return ChatView(thread, live, starters, offers, composer, queue, stop, picker, thinking, address, attach)
 
 
 def _build_composer() -> tuple[gr.UploadButton, gr.Button]:

@@ -42,7 +42,7 @@ class SearchResult:
 
 @dataclass(slots=True)
 class DocumentsState:
-    """One page's state in this view. Collection 0 means the first one in the list."""
+    """One page's state in this view. Collection 0 means the first one that is not attached to a chat."""
 
     collection: int = 0
     listed: int = PAGE_SIZE
@@ -55,8 +55,10 @@ class DocumentsState:
 
 
 def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
-    """Return the collection that the page shows: the chosen one, or the first if the chosen one does not exist."""
-    first = collections[0] if collections else None
+    """Return the collection that the page shows: the chosen one, or the first if the chosen one does not exist.
+
+    What is attached to a chat is shown only if it is chosen, so that nothing else is added to it unasked."""
+    first = next((one for one in collections if not one.is_attached), None)
     return next((one for one in collections if one.id == state.collection), first)
 
 
@@ -216,17 +218,12 @@ class DocumentsActions:
         return state.collection
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentsView:
-    """What the rest of the page needs: the state, and the lists whose buttons open the document panel."""
+def build_documents_view(
+    actions: DocumentsActions, events: PageEvents
+) -> tuple[PageValue[DocumentsState], list[gr.HTML]]:
+    """Build the view inside the current Blocks, and connect its events.
 
-    state: PageValue[DocumentsState]
-    results: gr.HTML
-    documents: gr.HTML
-
-
-def build_documents_view(actions: DocumentsActions, events: PageEvents) -> DocumentsView:
-    """Build the view inside the current Blocks, and connect its events."""
+    Returns its state, and the lists whose buttons open the document panel."""
     state = PageValue(DocumentsState)
     with gr.Row(elem_id="documents"):
         with gr.Column(elem_id="collections-pane", scale=0, min_width=220):
@@ -238,9 +235,9 @@ def build_documents_view(actions: DocumentsActions, events: PageEvents) -> Docum
             semantic_search = gr.HTML(elem_id="semantic-search", js_on_load=LISTEN)
             results = gr.HTML(elem_id="search-results", js_on_load=LISTEN)
             documents = gr.HTML(elem_id="document-list", js_on_load=LISTEN)
-    for listing in (collections, semantic_search, results, documents):
-        events.on(listing.click, actions.click, state)
-    return DocumentsView(state, results, documents)
+    lists = (collections, semantic_search, results, documents)
+    events.on([one.click for one in lists], actions.click, state)
+    return state, [results, documents]
 
 
 def _build_import(actions: DocumentsActions, state: PageValue[DocumentsState], events: PageEvents) -> None:
@@ -260,8 +257,8 @@ def _build_import(actions: DocumentsActions, state: PageValue[DocumentsState], e
         files = gr.UploadButton(
             "Drop files here, or click to choose", elem_id="files", file_count="multiple", scale=0, min_width=220,
         )  # fmt: skip
-    for submitted in (add.click, title.submit):
-        events.on(submitted, actions.paste, [state, text, title], [text, title, events.faults])
+    boxes = [text, title]
+    events.on((add.click, title.submit), actions.paste, [state, *boxes], [*boxes, events.faults])
     events.on(files.upload, actions.add_files, [state, files], **UPLOADED)
 
 
@@ -272,5 +269,4 @@ def _build_search(actions: DocumentsActions, state: PageValue[DocumentsState], e
             max_lines=1, placeholder="Search this collection as a chat would", scale=1,
         )  # fmt: skip
         search = gr.Button("Search", elem_id="document-search-button", scale=0, min_width=0)
-    for submitted in (search.click, question.submit):
-        events.on(submitted, actions.search, [state, question])
+    events.on((search.click, question.submit), actions.search, [state, question])

@@ -120,17 +120,18 @@ class PageEvents:
 
     def on(
         self,
-        listener: Callable[..., Any],
+        listeners: Callable[..., Any] | Sequence[Callable[..., Any]],
         handler: Callable[..., Any],
         inputs: Any = (),
         outputs: Any = (),
         **options: Any,
-    ) -> Any:
-        """Make the component's listener call the handler with the inputs and show its results in the outputs."""
+    ) -> None:
+        """Make each listener call the handler with the inputs and show its results in the outputs."""
         given, drawn = _listed(inputs), _listed(outputs)
         if any(isinstance(each, PageValue) for each in (*given, *drawn)):
             handler = self._for_page(handler, given, drawn)
-        return listener(handler, _components(given), _components(drawn), **{**EVENT_OPTIONS, **options})
+        for listener in listeners if isinstance(listeners, Sequence) else (listeners,):
+            listener(handler, _components(given), _components(drawn), **{**EVENT_OPTIONS, **options})
 
     def _for_page(
         self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]

@@ -125,26 +125,6 @@ def exported(reply: TracedReply) -> str:
     return json.dumps(document, ensure_ascii=False)
 
 
-@dataclass(frozen=True, slots=True)
-class XrayView:
-    """The X-ray's components. assets/ui/live.js keeps its controls in step with the picture."""
-
-    state: PageValue[XrayState]
-    bar: gr.HTML
-    file: gr.HTML
-
-    def connect(
-        self, chat: PageValue[Any], followed: Callable[[Any], TracedReply | None], events: PageEvents
-    ) -> None:
-        """Connect the controls with their action; `followed` returns the reply that a page's chat follows."""
-
-        def use(state: XrayState, chat_state: Any, event: gr.EventData) -> Any:
-            return use_control(state, followed(chat_state), event)
-
-        # "multiple", so that no press is dropped while an earlier one is being handled.
-        events.on(self.bar.click, use, [self.state, chat], self.file, trigger_mode="multiple")
-
-
 def build_live_panel() -> None:
     """Build the numbers inside the current Blocks, beside the chat."""
     with gr.Column(elem_id="live-numbers", min_width=0):
@@ -154,13 +134,25 @@ def build_live_panel() -> None:
             gr.Button("Fewer numbers", elem_id="fewer-numbers", size="sm", scale=0, min_width=0)
 
 
-def build_xray() -> XrayView:
-    """Build the X-ray inside the current Blocks: in a tab of the panel, from which it opens over the page."""
+def build_xray(
+    chat: PageValue[Any], followed: Callable[[Any], TracedReply | None], events: PageEvents
+) -> PageValue[XrayState]:
+    """Build the X-ray inside the current Blocks: in a tab of the panel, from which it opens over the page.
+
+    `followed` returns the reply that a page's chat follows. assets/ui/live.js keeps the controls in step with the
+    picture."""
+    state = PageValue(XrayState)
+
+    def use(state: XrayState, chat_state: Any, event: gr.EventData) -> Any:
+        return use_control(state, followed(chat_state), event)
+
     with gr.Column(elem_id="xray"):
         bar = gr.HTML(_bar(), elem_id="xray-bar", js_on_load="foresight.xray(element, trigger)")
         gr.HTML(elem_id="xray-picture", js_on_load=None)
         file = build_file_output("xray-file")
-    return XrayView(PageValue(XrayState), bar, file)
+    # "multiple", so that no press is dropped while an earlier one is being handled.
+    events.on(bar.click, use, [state, chat], file, trigger_mode="multiple")
+    return state
 
 
 def _bar() -> str:

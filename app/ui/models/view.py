@@ -1,7 +1,7 @@
 """The Models view: the downloads, and two tabs with the installed models and with models to download."""
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 import gradio as gr
 
@@ -15,164 +15,107 @@ from app.ui.models.load_dialog import LoadActions, LoadDialog
 TABS = (("installed", "Installed"), ("discover", "Discover"))
 
 
-@dataclass(frozen=True, slots=True)
-class InstalledTab:
-    """The components of the tab with installed models."""
-
-    loaded: gr.HTML
-    installed: gr.HTML
-    path: gr.Textbox
-    browse: gr.Button
-    open_path: gr.Button
-    folder: gr.Textbox
-    add_folder: gr.Button
-    servers: gr.HTML
-    address: gr.Textbox
-    key: gr.Textbox
-    add_server: gr.Button
-
-
-@dataclass(frozen=True, slots=True)
-class DiscoverTab:
-    """The components of the tab with models to download."""
-
-    text: gr.Textbox
-    search: gr.Button
-    results: gr.HTML
-    picks: gr.HTML
-    size: gr.Dropdown
-    task: gr.Dropdown
-    catalogue: gr.HTML
-    is_offline: gr.Checkbox
-    token: gr.Textbox
-    save_token: gr.Button
-    forget_token: gr.Button
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class ModelsView:
-    """The view's components, and the values that each page has of its own."""
+    """Builds the view and connects its events; `lists` has the lists of models that were built.
 
-    downloads: gr.HTML
-    installed: InstalledTab
-    discover: DiscoverTab
-    question: gr.HTML
-    loading: gr.HTML
-    found: PageValue[SearchResults]
-    filters: PageValue[Filters]
-    dialog: PageValue[LoadDialog]
+    Buttons in a list arrive as one event: see assets/ui/foresight.js."""
 
-    def connect(
-        self, actions: ModelsActions, loading: LoadActions, others: Sequence[gr.HTML], events: PageEvents
-    ) -> None:
-        """Connect events with actions; `others` are lists of models outside this view.
+    actions: ModelsActions
+    loading: LoadActions
+    events: PageEvents
+    found: PageValue[SearchResults] = field(default_factory=lambda: PageValue(SearchResults))
+    filters: PageValue[Filters] = field(default_factory=lambda: PageValue(Filters))
+    dialog: PageValue[LoadDialog] = field(default_factory=lambda: PageValue(LoadDialog))
+    lists: list[gr.HTML] = field(default_factory=list)
 
-        Buttons in a list arrive as one event: see assets/ui/foresight.js."""
-        here, discover = self.installed, self.discover
-        for submitted in (discover.search.click, discover.text.submit):
-            events.on(submitted, actions.search, discover.text, [self.found, discover.results])
-        lists = (
-            self.downloads, here.loaded, here.installed, here.servers, discover.results, discover.picks,
-            discover.catalogue, self.question, *others,
+    def build(self, library: ModelSettings) -> gr.Checkbox:
+        """Build the view inside the current Blocks. Returns the switch Offline."""
+        with gr.Row(elem_id="models"), gr.Column(elem_id="local-models"):
+            tabs = "".join(
+                f'<button type="button" role="tab" id="models-tab-{tab}" data-models-tab="{tab}"'
+                f' aria-controls="models-{tab}" aria-selected="false">{words}</button>'
+                for tab, words in TABS
+            )
+            tabs = f'<div role="tablist" aria-label="Models">{tabs}</div>'
+            gr.HTML(tabs, elem_id="models-tabs", js_on_load=None)
+            self._list("downloads")
+            with gr.Column(elem_id="models-installed", elem_classes="models-page"):
+                self._build_installed()
+            with gr.Column(elem_id="models-discover", elem_classes="models-page"):
+                results, is_offline = self._build_discover(library)
+            gr.HTML(elem_id="models-ready", elem_classes="hidden-output", js_on_load="foresight.modelTabs()")
+        question = self._list("question")
+        dialog = gr.HTML(elem_id="load-dialog", elem_classes="asks", js_on_load=LISTEN)
+        self.events.on(dialog.click, self.loading.act, self.dialog)
+        for one in self.lists:
+            shown = [self.found, results, question]
+            self.events.on(one.click, self.actions.click, [self.found, self.dialog], shown)
+        return is_offline
+
+    def _list(self, name: str) -> gr.HTML:
+        self.lists.append(made := gr.HTML(elem_id=name, js_on_load=LISTEN))
+        return made
+
+    def _build_installed(self) -> None:
+        actions, events, on = self.actions, self.events, self.events.on
+        self._list("loaded"), self._list("installed")
+        with gr.Row(elem_id="open-path", elem_classes="box-and-button"):
+            path = _box("Folder or GGUF file", "path", "Path of a GGUF file or a model's folder")
+            browse = gr.Button("Browse…", elem_id="browse", scale=0, min_width=0)
+            load = _button("Load…", "open-path-button")
+        on(browse.click, self.loading.browse, [self.dialog, path])
+        on((load.click, path.submit), actions.open_path, [self.dialog, path], events.faults)
+        self._list("servers")
+        with gr.Accordion("Add a server…", open=False, elem_id="add-a-server"):
+            address = gr.Textbox(
+                label="Address", max_lines=1, elem_id="server-address", placeholder="http://192.168.1.20:8000/v1",
+                info="Any server with OpenAI's API: vLLM, SGLang, llama.cpp, LM Studio, Ollama, another Foresight.",
+            )  # fmt: skip
+            key = gr.Textbox(
+                label="Key", type="password", max_lines=1, elem_id="server-key",
+                info="If the server asks for one. It is kept in a file that only you can read.",
+            )  # fmt: skip
+            add = gr.Button("List its models", elem_id="add-server", size="sm")
+        server = [address, key]
+        on((add.click, address.submit, key.submit), actions.add_server, server, [*server, events.faults])
+        with gr.Accordion("Model folders", open=False, elem_id="folders"):
+            folder = gr.Textbox(
+                label="Folder", max_lines=1, elem_id="folder", placeholder="/path/to/models",
+                info="Lists the models in this folder and one level below. Nothing is copied.",
+            )  # fmt: skip
+            add = gr.Button("Add", elem_id="add-folder", size="sm")
+        on((add.click, folder.submit), actions.add_folder, folder, [folder, events.faults])
+
+    def _build_discover(self, library: ModelSettings) -> tuple[gr.HTML, gr.Checkbox]:
+        actions, events, on = self.actions, self.events, self.events.on
+        with gr.Row(elem_id="search", elem_classes="box-and-button"):
+            text = _box("Search", "search-text", "Search Hugging Face, or paste a model ID (org/name) or URL")
+            search = _button("Search", "search-button")
+        results, _ = self._list("results"), self._list("picks")
+        on((search.click, text.submit), actions.search, text, [self.found, results])
+        with gr.Row(elem_id="filters"):
+            size = _filter("Size", "filter-size", SIZES.items())
+            task = _filter("Task", "filter-task", TASKS.items())
+        on((size.input, task.input), actions.filter, [self.filters, size, task])
+        self._list("catalogue")
+        is_offline = gr.Checkbox(
+            library.is_offline, label="Offline", elem_id="offline", elem_classes="switch",
+            info="Makes no requests to Hugging Face, nor to servers on other machines",
         )  # fmt: skip
-        shown = [self.found, discover.results, self.question]
-        for one in lists:
-            events.on(one.click, actions.click, [self.found, self.dialog], shown)
-        events.on(self.loading.click, loading.act, self.dialog)
-        filters = [self.filters, discover.size, discover.task]
-        for control in (discover.size, discover.task):
-            events.on(control.input, actions.filter, filters)
-        events.on(here.browse.click, loading.browse, [self.dialog, here.path])
-        for submitted in (here.open_path.click, here.path.submit):
-            events.on(submitted, actions.open_path, [self.dialog, here.path], events.faults)
-        for submitted in (here.add_folder.click, here.folder.submit):
-            events.on(submitted, actions.add_folder, here.folder, [here.folder, events.faults])
-        server = [here.address, here.key]
-        for submitted in (here.add_server.click, here.address.submit, here.key.submit):
-            events.on(submitted, actions.add_server, server, [*server, events.faults])
-        events.on(discover.is_offline.input, actions.set_offline, discover.is_offline)
-        for submitted in (discover.save_token.click, discover.token.submit):
-            events.on(submitted, actions.log_in, discover.token, [discover.token, events.faults])
-        events.on(discover.forget_token.click, actions.log_out)
-
-
-def build_models_view(library: ModelSettings) -> ModelsView:
-    """Create the components inside the current Blocks."""
-    with gr.Row(elem_id="models"), gr.Column(elem_id="local-models"):
-        tabs = "".join(
-            f'<button type="button" role="tab" id="models-tab-{tab}" data-models-tab="{tab}"'
-            f' aria-controls="models-{tab}" aria-selected="false">{words}</button>'
-            for tab, words in TABS
-        )
-        tabs = f'<div role="tablist" aria-label="Models">{tabs}</div>'
-        gr.HTML(tabs, elem_id="models-tabs", js_on_load=None)
-        downloads = _list("downloads")
-        with gr.Column(elem_id="models-installed", elem_classes="models-page"):
-            installed = _installed()
-        with gr.Column(elem_id="models-discover", elem_classes="models-page"):
-            discover = _discover(library)
-        gr.HTML(elem_id="models-ready", elem_classes="hidden-output", js_on_load="foresight.modelTabs()")
-    question = _list("question")
-    loading = gr.HTML(elem_id="load-dialog", elem_classes="asks", js_on_load=LISTEN)
-    values = PageValue(SearchResults), PageValue(Filters), PageValue(LoadDialog)
-    return ModelsView(downloads, installed, discover, question, loading, *values)
-
-
-def _list(name: str) -> gr.HTML:
-    return gr.HTML(elem_id=name, js_on_load=LISTEN)
-
-
-def _installed() -> InstalledTab:
-    loaded, installed = _list("loaded"), _list("installed")
-    with gr.Row(elem_id="open-path", elem_classes="box-and-button"):
-        path = _box("Folder or GGUF file", "path", "Path of a GGUF file or a model's folder")
-        browse = gr.Button("Browse…", elem_id="browse", scale=0, min_width=0)
-        open_path = _button("Load…", "open-path-button")
-    servers = _list("servers")
-    with gr.Accordion("Add a server…", open=False, elem_id="add-a-server"):
-        address = gr.Textbox(
-            label="Address", max_lines=1, elem_id="server-address", placeholder="http://192.168.1.20:8000/v1",
-            info="Any server with OpenAI's API: vLLM, SGLang, llama.cpp, LM Studio, Ollama, another Foresight.",
-        )  # fmt: skip
-        key = gr.Textbox(
-            label="Key", type="password", max_lines=1, elem_id="server-key",
-            info="If the server asks for one. It is kept in a file that only you can read.",
-        )  # fmt: skip
-        add_server = gr.Button("List its models", elem_id="add-server", size="sm")
-    with gr.Accordion("Model folders", open=False, elem_id="folders"):
-        folder = gr.Textbox(
-            label="Folder", max_lines=1, elem_id="folder", placeholder="/path/to/models",
-            info="Lists the models in this folder and one level below. Nothing is copied.",
-        )  # fmt: skip
-        add = gr.Button("Add", elem_id="add-folder", size="sm")
-    return InstalledTab(
-        loaded, installed, path, browse, open_path, folder, add, servers, address, key, add_server
-    )
-
-
-def _discover(library: ModelSettings) -> DiscoverTab:
-    with gr.Row(elem_id="search", elem_classes="box-and-button"):
-        text = _box("Search", "search-text", "Search Hugging Face, or paste a model ID (org/name) or URL")
-        search = _button("Search", "search-button")
-    results, picks = _list("results"), _list("picks")
-    with gr.Row(elem_id="filters"):
-        size = _filter("Size", "filter-size", SIZES.items())
-        task = _filter("Task", "filter-task", TASKS.items())
-    catalogue = _list("catalogue")
-    is_offline = gr.Checkbox(
-        library.is_offline, label="Offline", elem_id="offline", elem_classes="switch",
-        info="Makes no requests to Hugging Face, nor to servers on other machines",
-    )  # fmt: skip
-    with gr.Accordion("Hugging Face token", open=False, elem_id="access"):
-        gr.HTML(elem_id="access-note", js_on_load=None)
-        token = gr.Textbox(
-            label="Token", type="password", max_lines=1, elem_id="token", placeholder="hf_…",
-            info="Only needed for gated models. Create one in your account's settings.",
-        )  # fmt: skip
-        with gr.Row(elem_classes="pair"):
-            save = gr.Button("Save", elem_id="save-token", size="sm")
-            forget = gr.Button("Forget", elem_id="forget-token", size="sm")
-    return DiscoverTab(text, search, results, picks, size, task, catalogue, is_offline, token, save, forget)
+        on(is_offline.input, actions.set_offline, is_offline)
+        with gr.Accordion("Hugging Face token", open=False, elem_id="access"):
+            gr.HTML(elem_id="access-note", js_on_load=None)
+            token = gr.Textbox(
+                label="Token", type="password", max_lines=1, elem_id="token", placeholder="hf_…",
+                info="Only needed for gated models. Create one in your account's settings.",
+            )  # fmt: skip
+            with gr.Row(elem_classes="pair"):
+                save = gr.Button("Save", elem_id="save-token", size="sm")
+                forget = gr.Button("Forget", elem_id="forget-token", size="sm")
+        on((save.click, token.submit), actions.log_in, token, [token, events.faults])
+        on(forget.click, actions.log_out)
+        return results, is_offline
 
 
 def _box(label: str, name: str, placeholder: str) -> gr.Textbox:

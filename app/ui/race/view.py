@@ -127,76 +127,14 @@ class RaceActions:
         return kind if is_example else "own"
 
 
-@dataclass(frozen=True, slots=True)
-class LaneControls:
-    """One lane's decoder and its sizes."""
-
-    decoder: gr.Dropdown
-    sizes: gr.Row
-    numbers: tuple[gr.Number, gr.Number, gr.Number]
-
-
-@dataclass(frozen=True, slots=True)
-class RaceView:
-    state: PageValue[RaceViewState]
-    kind: gr.Radio
-    another: gr.Button
-    text: gr.Textbox
-    tokens: gr.Number
-    lanes: tuple[LaneControls, ...]
-    start: gr.Button
-    stop: gr.Button
-    problem: gr.HTML
-    export: gr.Button
-    file: gr.HTML
-
-    @property
-    def controls(self) -> list[gr.components.Component]:
-        """The controls, in the order of `RaceActions.start`."""
-        lanes = [each for lane in self.lanes for each in (lane.decoder, *lane.numbers)]
-        return [self.kind, self.text, self.tokens, *lanes]
-
-    def connect(self, actions: RaceActions, events: PageEvents) -> None:
-        for chosen in (self.kind.input, self.another.click):
-            events.on(chosen, actions.choose_prompt, [self.state, self.kind, self.text], self.text)
-        events.on(self.text.input, lambda: "own", None, self.kind, trigger_mode="always_last")
-        for lane in self.lanes:
-            events.on(lane.decoder.input, _visible_sizes, lane.decoder, [lane.sizes, *lane.numbers[1:]])
-        groups = [dict(zip(SIZES, lane.numbers, strict=True)) for lane in self.lanes]
-        for number, group in [*enumerate(groups), (0, {"max_new_tokens": self.tokens})]:
-            judge = partial(actions.judge, number, {name: box.elem_id or "" for name, box in group.items()})
-            for box in group.values():
-                events.on(
-                    box.input, judge, [self.state, *group.values()], events.faults, trigger_mode="always_last",
-                    **UNCHECKED,
-                )  # fmt: skip
-        events.on(
-            self.start.click,
-            actions.start,
-            [self.state, *self.controls],
-            [self.problem, events.faults],
-            **UNCHECKED,
-        )
-        events.on(self.stop.click, actions.stop)
-        events.on(self.export.click, actions.export, None, self.file)
-
-
-def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
-    """Create the components inside the current Blocks, with these sizes for lookahead."""
+def build_race_view(first_prompt: str, sizes: Decoding, actions: RaceActions, events: PageEvents) -> None:
+    """Build the view inside the current Blocks, with these sizes for lookahead, and connect its events."""
+    state = PageValue(RaceViewState)
     with gr.Row(elem_id="race"):
         with gr.Column(elem_id="race-main", scale=1):
-            with gr.Row(elem_id="race-kinds"):
-                kind = gr.Radio(
-                    [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
-                    show_label=False, container=False, elem_id="race-kind", scale=1,
-                )  # fmt: skip
-                another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
-            text = gr.Textbox(
-                first_prompt, label="Prompt", show_label=False, container=False, lines=2, max_lines=5,
-                elem_id="race-text", placeholder="The prompt for all lanes",
-            )  # fmt: skip
+            kind, text = _build_prompt(first_prompt, state, actions, events)
             with gr.Row(elem_id="race-lanes"):
-                lanes = tuple(_lane(number, sizes) for number in range(MOST_LANES))
+                lanes = [_build_lane(number, sizes, state, actions, events) for number in range(MOST_LANES)]
                 tokens = gr.Number(
                     DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84,
                     scale=0, placeholder="no limit",
@@ -204,25 +142,46 @@ def build_race_view(first_prompt: str, sizes: Decoding) -> RaceView:
                 with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
                     start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
                     stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
-            problem = _html("problem")
-            for name in ("status", "chart"):
-                _html(name)
+            problem, _, _ = _html("problem"), _html("status"), _html("chart")
             with gr.Row(elem_id="race-export"):
                 export = gr.Button("Export JSON", elem_id="race-export-json", size="sm", scale=0, min_width=0)
-            for name in ("notes", "outputs"):
-                _html(name)
+            _html("notes"), _html("outputs")
         with gr.Column(elem_id="race-side", scale=0, min_width=320):
             _html("history")
         file = build_file_output("race-file")
-    state = PageValue(RaceViewState)
-    return RaceView(state, kind, another, text, tokens, lanes, start, stop, problem, export, file)
+    _judge(0, {"max_new_tokens": tokens}, state, actions, events)
+    given = [state, kind, text, tokens, *(each for lane in lanes for each in lane)]
+    events.on(start.click, actions.start, given, [problem, events.faults], **UNCHECKED)
+    events.on(stop.click, actions.stop)
+    events.on(export.click, actions.export, None, file)
 
 
 def _html(name: str) -> gr.HTML:
     return gr.HTML(elem_id=f"race-{name}", js_on_load=None)
 
 
-def _lane(number: int, sizes: Decoding) -> LaneControls:
+def _build_prompt(
+    first_prompt: str, state: PageValue[RaceViewState], actions: RaceActions, events: PageEvents
+) -> tuple[gr.Radio, gr.Textbox]:
+    with gr.Row(elem_id="race-kinds"):
+        kind = gr.Radio(
+            [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
+            show_label=False, container=False, elem_id="race-kind", scale=1,
+        )  # fmt: skip
+        another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
+    text = gr.Textbox(
+        first_prompt, label="Prompt", show_label=False, container=False, lines=2, max_lines=5,
+        elem_id="race-text", placeholder="The prompt for all lanes",
+    )  # fmt: skip
+    events.on((kind.input, another.click), actions.choose_prompt, [state, kind, text], text)
+    events.on(text.input, lambda: "own", None, kind, trigger_mode="always_last")
+    return kind, text
+
+
+def _build_lane(
+    number: int, sizes: Decoding, state: PageValue[RaceViewState], actions: RaceActions, events: PageEvents
+) -> tuple[gr.components.Component, ...]:
+    """Build the controls of a lane, its decoder first."""
     choices = [*DECODERS, ("No third lane", NO_LANE)] if number == MOST_LANES - 1 else list(DECODERS)
     with gr.Column(elem_classes="lane-controls", min_width=180):
         decoder = gr.Dropdown(
@@ -230,12 +189,29 @@ def _lane(number: int, sizes: Decoding) -> LaneControls:
             elem_id=f"race-lane-{number + 1}",
         )  # fmt: skip
         with gr.Row(visible=False, elem_classes="sizes") as row:
-            boxes = (("W", sizes.window), ("N", sizes.ngram), ("G", sizes.guesses))
-            window, ngram, guesses = (
-                gr.Number(value, precision=0, label=name, min_width=48, elem_id=f"race-{name}-{number + 1}")
-                for name, value in boxes
-            )
-    return LaneControls(decoder, row, (window, ngram, guesses))
+            boxes = {
+                name: gr.Number(
+                    getattr(sizes, name), precision=0, label=label, min_width=48,
+                    elem_id=f"race-{label}-{number + 1}",
+                )
+                for label, name in zip("WNG", SIZES, strict=True)
+            }  # fmt: skip
+    numbers = list(boxes.values())
+    events.on(decoder.input, _visible_sizes, decoder, [row, *numbers[1:]])
+    _judge(number, boxes, state, actions, events)
+    return decoder, *numbers
+
+
+def _judge(
+    lane: int, boxes: Mapping[str, gr.Number], state: PageValue[RaceViewState], actions: RaceActions,
+    events: PageEvents,
+) -> None:  # fmt: skip
+    """Check the values of these boxes, which are listed by the names of their options, as the user types."""
+    judge = partial(actions.judge, lane, {name: box.elem_id or "" for name, box in boxes.items()})
+    for box in boxes.values():
+        events.on(
+            box.input, judge, [state, *boxes.values()], events.faults, trigger_mode="always_last", **UNCHECKED
+        )
 
 
 def _visible_sizes(decoder: str) -> tuple[Any, ...]:

@@ -7,7 +7,7 @@ from math import ceil
 import gradio as gr
 
 from app.settings import DEMO_MODEL, Settings
-from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, try_or_notify
+from app.ui.frame.event_handlers import LISTEN, Notify, try_or_notify
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
@@ -251,22 +251,9 @@ class OfferActions:
             try_or_notify(self._notify, lambda: action(name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class WelcomeView:
-    """The empty chat's components. A pressed starter is sent as a message by the chat."""
-
-    starters: gr.HTML
-    offers: gr.HTML
-
-    def connect(self, blocks: gr.Blocks, actions: OfferActions, events: PageEvents) -> None:
-        events.on(blocks.load, actions.look)
-        events.on(self.offers.click, actions.click)
-
-
-def build_welcome() -> WelcomeView:
-    """Create the components inside the current Blocks."""
+def build_welcome() -> tuple[gr.HTML, gr.HTML]:
+    """Build the view inside the current Blocks. Returns the starters, which the chat sends as messages, and the
+    offers."""
     with gr.Column(elem_id="welcome"):
         gr.HTML(WELCOME, js_on_load=None)
-        starters = gr.HTML(elem_id="starters", js_on_load=LISTEN)
-        offers = gr.HTML(elem_id="offers", js_on_load=LISTEN)
-    return WelcomeView(starters, offers)
+        return gr.HTML(elem_id="starters", js_on_load=LISTEN), gr.HTML(elem_id="offers", js_on_load=LISTEN)

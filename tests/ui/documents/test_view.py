@@ -150,6 +150,17 @@ def test_a_text_goes_into_the_open_collection_under_its_title(
     assert documents.documents(state.collection)[0].title == "Lease"
 
 
+def test_no_text_goes_into_the_attachments_of_a_chat_unasked(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState
+) -> None:
+    attached = documents.create_attached("rules.txt")
+    actions.paste(state, TEXT, "")
+    assert [one.name for one in documents.collections() if one.documents] == [DEFAULT_COLLECTION]
+    press(actions, state, "choose", attached)
+    actions.paste(state, TEXT, "Asked for")
+    assert [one.title for one in documents.documents(attached)] == ["Asked for"]
+
+
 def test_what_cannot_be_added_stays_in_its_box_and_is_told_there(
     actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState
 ) -> None:

@@ -66,9 +66,7 @@ def address(reply: FollowedReply) -> Iterator[str]:
     with gr.Blocks(analytics_enabled=False) as blocks:
         session = gr.HTML(elem_id="session", js_on_load="foresight.connect(element)")
         build_live_panel()
-        xray = build_xray()
-        events = PageEvents(pages, print)
-        xray.connect(chat, lambda state: state.reply, events)
+        xray = build_xray(chat, lambda state: state.reply, PageEvents(pages, print))
 
         def begin(request: gr.Request) -> str:
             page = pages.open(request.session_hash or "")
@@ -78,7 +76,7 @@ def address(reply: FollowedReply) -> Iterator[str]:
         blocks.load(begin, outputs=session)
 
     def views(page: PageSession) -> list[PolledRenderer]:
-        renderer = XrayRenderer(page.get(xray.state), lambda: page.get(chat).reply)
+        renderer = XrayRenderer(page.get(xray), lambda: page.get(chat).reply)
         return [PolledRenderer(renderer.render, lambda: False, ACTIVE_SECONDS)]
 
     app = fastapi.FastAPI()
