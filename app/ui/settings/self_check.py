@@ -3,12 +3,13 @@
 import ipaddress
 import os
 import socket
-import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import Literal
+
+import psutil
 
 from app.database import Database
 from app.errors import StoreError
@@ -16,8 +17,6 @@ from app.system.network_log import NetworkLog
 from app.ui.frame.services import AppContext, Endpoint
 from app.values.validation import require_one_of
 
-LISTEN_STATE = "0A"
-TABLES = ("/proc/self/net/tcp", "/proc/self/net/tcp6")
 TIMEOUT_SECONDS = 5.0
 FOREIGN_HOST = "foresight.example"
 LOOPBACK = ("127.0.0.1", "::1")
@@ -26,13 +25,12 @@ Verdict = Literal["passed", "failed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A TCP socket: its own address, and the address of the other end."""
+    """A TCP socket: its own address, and the address of the other end, "" if there is none."""
 
     host: str
     port: int
     other: str
     is_listening: bool
-    inode: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class Check:
 def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
     """Run all checks of access, network and data; returns their results."""
     sockets, outside = own_sockets(), app_context.outside
-    own = {socket.gethostname(), *(one.host for one in sockets or ())}
+    own = {socket.gethostname(), *(one.host for one in sockets)}
     outside.learn_own(frozenset(own))
     return [
         check_listening(endpoint, sockets),
@@ -63,10 +61,10 @@ def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
     ]
 
 
-def check_listening(endpoint: Endpoint, sockets: Sequence[Socket] | None) -> Check:
+def check_listening(endpoint: Endpoint, sockets: Sequence[Socket]) -> Check:
     """Check that only this computer can reach the page: no socket of this process listens on another address."""
     name = "Only this computer can reach the page"
-    listening = [one for one in sockets or () if one.is_listening]
+    listening = [one for one in sockets if one.is_listening]
     exposed = sorted({f"{one.host}:{one.port}" for one in listening if one.host not in LOOPBACK})
     if exposed or endpoint.host not in LOOPBACK:
         places = ", ".join(exposed) or endpoint.host
@@ -121,12 +119,12 @@ def request_status(endpoint: Endpoint, headers: Mapping[str, str]) -> int:
         connection.close()
 
 
-def check_contacts(outside: NetworkLog, sockets: Sequence[Socket] | None) -> Check:
+def check_contacts(outside: NetworkLog, sockets: Sequence[Socket]) -> Check:
     """Check that every contact has a known reason, and that no connection bypasses the log of contacts."""
     name = "No unexpected network contacts"
     contacts = outside.contacts()
     unexpected = [one.host for one in contacts if not one.why]
-    others = (one.other for one in sockets or () if not one.is_listening)
+    others = {one.other for one in sockets if one.other}
     connected = {other for other in others if not outside.is_here(other)}
     if unexpected:
         words = f"Contacted for no known reason: {', '.join(unexpected)}. Please report this."
@@ -167,45 +165,19 @@ def check_database(database: Database | None) -> Check:
     return Check(name, "failed" if problem else "passed", problem or "It passed its integrity check.")
 
 
-def own_sockets() -> list[Socket] | None:
-    """Return all TCP sockets of this process, as Linux lists them; None on other systems.
-
-    They include the sockets of libraries that are not written in Python."""
-    tables = [Path(table) for table in TABLES if Path(table).exists()]
-    if not tables:
-        return None
-    files = map(_target, Path("/proc/self/fd").iterdir())
-    inodes = {
-        file.removeprefix("socket:[").removesuffix("]") for file in files if file.startswith("socket:[")
-    }
-    sockets = (one for table in tables for one in parse_sockets(table.read_text(encoding="ascii")))
-    return [one for one in sockets if one.inode in inodes]
+def own_sockets() -> list[Socket]:
+    """Return all TCP sockets of this process, those of libraries that are not written in Python included."""
+    return [
+        Socket(
+            _address(one.laddr.ip), one.laddr.port, _address(one.raddr.ip) if one.raddr else "",
+            one.status == psutil.CONN_LISTEN,
+        )
+        for one in psutil.Process().net_connections("tcp")
+    ]  # fmt: skip
 
 
-def _target(link: Path) -> str:
-    try:
-        return str(link.readlink())
-    except OSError:  # the file was closed in the meantime
-        return ""
-
-
-def parse_sockets(table: str, byte_order: str = sys.byteorder) -> Iterator[Socket]:
-    """Yield the sockets in the text of /proc/net/tcp or tcp6, which has one line per socket.
-
-    Addresses are hexadecimal, four bytes at a time in the machine's byte order: `0100007F:1EB4` is 127.0.0.1:7860
-    on a little-endian machine."""
-    for line in table.splitlines()[1:]:
-        fields = line.split()
-        if len(fields) > 9:
-            host, _, port = fields[1].partition(":")
-            other = _address(fields[2].partition(":")[0], byte_order)
-            is_listening = fields[3] == LISTEN_STATE
-            yield Socket(_address(host, byte_order), int(port, 16), other, is_listening, fields[9])
-
-
-def _address(digits: str, byte_order: str) -> str:
-    words = [bytes.fromhex(digits[start : start + 8]) for start in range(0, len(digits), 8)]
-    packed = b"".join(word[::-1] if byte_order == "little" else word for word in words)
-    address = ipaddress.ip_address(packed)
+def _address(written: str) -> str:
+    """Return the IPv4 address that an IPv6 address stands for, if it does; else the address itself."""
+    address = ipaddress.ip_address(written)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)
