@@ -12,7 +12,7 @@ format calls a preset's settings "manner".
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from app import __version__
@@ -35,6 +35,7 @@ from app.values.json_answers import JsonAnswers
 from app.values.messages import UNSTORED, Role, Sampling
 
 FORMAT, VERSION = "foresight-chats", 1
+CONTENT = tuple(one.name for one in fields(MessageContent))
 SPEAKERS = {"system": "System", "user": "You", "assistant": "Reply"}
 
 
@@ -58,16 +59,7 @@ class MessageRecord:
     @property
     def content(self) -> MessageContent:
         """The content as the database stores it."""
-        return MessageContent(
-            self.text,
-            self.state,
-            self.note,
-            self.marks,
-            self.provenance,
-            self.thought,
-            self.sources,
-            self.summary,
-        )
+        return MessageContent(**{name: getattr(self, name) for name in CONTENT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,37 +87,16 @@ def record_of(database: Database, chat: int) -> ChatRecord:
         rows = rows_of(connection, sorted(tree))
     settings, messages = settings_of(row), stored_of(rows, sorted(tree), tree)
     return ChatRecord(
-        row["title"],
-        bool(row["is_named"]),
-        row["folder"],
-        bool(row["is_pinned"]),
-        settings.system,
-        settings.sampling,
-        settings.json_answers,
-        row["created"],
-        row["updated"],
-        row["shown"],
+        row["title"], bool(row["is_named"]), row["folder"], bool(row["is_pinned"]), settings.system,
+        settings.sampling, settings.json_answers, row["created"], row["updated"], row["shown"],
         tuple(message_record(message, tree.parent(message.id)) for message in messages),
-    )
+    )  # fmt: skip
 
 
 def message_record(message: StoredMessage, parent: int) -> MessageRecord:
     """Returns a stored message as a record for the export."""
-    content = message.content
-    return MessageRecord(
-        message.role,
-        message.id,
-        parent,
-        content.text,
-        content.state,
-        content.note,
-        content.thought,
-        message.created,
-        content.marks,
-        content.provenance,
-        content.sources,
-        content.summary,
-    )
+    content = {name: getattr(message.content, name) for name in CONTENT}
+    return MessageRecord(message.role, message.id, parent, created=message.created, **content)
 
 
 def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) -> Iterator[str]:

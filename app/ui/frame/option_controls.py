@@ -38,24 +38,11 @@ EMPTY: Mapping[str, int] = MappingProxyType({"max_new_tokens": 0, "seed": NEW_SE
 
 def to_values(options: Options) -> OptionValues:
     """Return what the controls show for these options."""
-    sampling, decoding = options.sampling, options.decoding
-    return OptionValues(
-        lookahead=decoding.decoder != "plain",
-        temperature=sampling.temperature,
-        max_new_tokens=options.max_new_tokens or None,
-        seed=None if sampling.seed == NEW_SEED else sampling.seed,
-        top_k=sampling.top_k,
-        top_p=sampling.top_p,
-        min_p=sampling.min_p,
-        repetition_penalty=sampling.repetition_penalty,
-        # The decoder's box has no "plain", because that is the switch turned off.
-        decoder=decoding.decoder if decoding.decoder != "plain" else "auto",
-        rows=decoding.rows,
-        window=decoding.window,
-        ngram=decoding.ngram,
-        guesses=decoding.guesses,
-        same_text=decoding.same_text,
-    )
+    shown: dict[str, Any] = {name: getattr(_owner(options, name), name) for name in OptionValues._fields[1:]}
+    shown |= {name: None for name, value in EMPTY.items() if shown[name] == value}
+    is_on = shown["decoder"] != "plain"
+    # The decoder's box has no "plain", because that is the switch turned off.
+    return OptionValues(lookahead=is_on, **shown | ({} if is_on else {"decoder": "auto"}))
 
 
 def to_options(values: OptionValues, base: Options) -> Options:
@@ -85,10 +72,17 @@ def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, d
 
 
 def _with(options: Options, name: str, value: Any) -> Options:
-    part = next((part for part in ("sampling", "decoding") if hasattr(getattr(options, part), name)), "")
-    owner: Any = getattr(options, part) if part else options
+    owner = _owner(options, name)
     changed = replace(owner, **{name: _typed(name, value, getattr(owner, name))})
-    return replace(options, **{part: changed}) if part else changed
+    if owner is options.sampling:
+        return replace(options, sampling=changed)
+    return changed if owner is options else replace(options, decoding=changed)
+
+
+def _owner(options: Options, name: str) -> Any:
+    """Return the part of the options that has the option of this name."""
+    parts = (options.sampling, options.decoding, options)
+    return next(part for part in parts if hasattr(part, name))
 
 
 def _typed(name: str, value: Any, now: Any) -> Any:
