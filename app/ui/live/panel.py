@@ -88,11 +88,9 @@ def in_words(state: ReplyState, decoder: DecoderName) -> str:
     """Return the sentence that the panel shows in place of saved time; "" if time was saved."""
     statistics = state.statistics
     if not statistics.steps:
-        return (
-            "Without lookahead each step writes one token."
-            if decoder == "plain"
-            else "The reply has not begun."
-        )
+        if decoder == "plain":
+            return "Without lookahead each step writes one token."
+        return "There are no numbers about this reply." if state.is_done else "The reply has not begun."
     if decoder == "plain":
         return (
             "Written without lookahead: each step wrote one token. “Again with lookahead” in the reply's menu "

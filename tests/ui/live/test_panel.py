@@ -68,6 +68,11 @@ def test_a_number_that_is_no_gain_gives_way_to_one_sentence_why(numbers: Statist
     assert why in html and 'id="hit-rate"' in html
 
 
+def test_an_edited_reply_has_no_numbers_and_has_begun() -> None:
+    assert "There are no numbers about this reply." in drawn(Statistics(), phase="failed")
+    assert "The reply has not begun." in drawn(Statistics(), phase="waiting")
+
+
 def test_a_reply_of_few_steps_claims_nothing() -> None:
     html = drawn(replace(NUMBERS, tokens=16, steps=1, hits=1, covered=1, cost=1.05, split=Split(16)), "auto")
     assert "speed-up" not in html and " instead of " not in html
