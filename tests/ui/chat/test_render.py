@@ -273,7 +273,7 @@ def test_the_meter_counts_the_passages_of_a_reply(
     person.state.settings = ChatSettings(collections=(1,))
     person.actions.type(person.state, "When?")
     assert "of 1,024 tokens, plus documents" in person.look().meter
-    write_slowly(engine)
+    hold(engine)
     person.ask("Ferry leaves when?")
     until(lambda: "documents included" in person.look().meter)
     stop(person)
@@ -281,12 +281,12 @@ def test_the_meter_counts_the_passages_of_a_reply(
 
 
 def test_the_context_is_not_counted_at_every_key(person: Visitor) -> None:
-    renderer = ChatRenderer(person.services, person.state, count_seconds=0.2)
+    soon, late = (ChatRenderer(person.services, person.state, count_seconds=each) for each in (0.05, 3600))
     person.actions.type(person.state, "one")
-    assert "3 of" in Screen(renderer.render()).meter
+    assert all("3 of" in Screen(each.render()).meter for each in (soon, late))
     person.actions.type(person.state, "one two")
-    assert "3 of" in Screen(renderer.render()).meter
-    until(lambda: "4 of" in Screen(renderer.render()).meter)
+    until(lambda: "4 of" in Screen(soon.render()).meter)
+    assert "3 of" in Screen(late.render()).meter
 
 
 def test_a_very_long_chat_is_drawn_before_it_is_counted(person: Visitor) -> None:
