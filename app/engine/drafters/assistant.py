@@ -64,27 +64,25 @@ class Assistant:
 
 
 class AssistantReader:
-    """Reads sequences that continue the tokens that the target has committed."""
+    """Computes the draft logits after the tokens that the target has committed, and guesses after them."""
 
     def __init__(self, assistant: Assistant, target: HiddenStates, context: int, vocabulary: int) -> None:
         self.context, self.vocabulary = context, vocabulary
         self._assistant, self._target = assistant, target
-        self._read_at, self._states = (
-            0,
-            list[Tensor](),
-        )  # the outputs after the newest sequence's current token
+        self._length = 0  # the target's tokens that the newest call attended to
+        self._states: list[Tensor] = []  # the outputs after the token that followed them, and after guesses
 
     @torch.inference_mode()
     def read(self, tokens: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after a sequence whose first `known` tokens are those of the sequence read before.
+        """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call.
 
-        Returns an empty tensor for a sequence of a single token."""
+        Returns an empty tensor for a single token."""
         length = min(len(self._target), len(tokens) - 1)
         logits = torch.empty(0)
         if not length:
             return logits
-        del self._states[max(known - length, 0) if length == self._read_at else 0 :]
-        self._read_at = length
+        del self._states[max(known - length, 0) if length == self._length else 0 :]
+        self._length = length
         for token in tokens[length + len(self._states) :]:
             state = self._states[-1] if self._states else self._target.rows(length - 1, length)
             logits, state = self._assistant.output(token, state, self._target, length)
@@ -92,5 +90,5 @@ class AssistantReader:
         return logits
 
     def forget(self) -> None:
-        """Drop the newest sequence's outputs."""
+        """Drop the outputs of the newest call."""
         self._states.clear()
