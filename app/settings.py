@@ -10,8 +10,9 @@ from typing import Any, Literal
 from app.errors import SettingsNotRead, SettingsNotSaved
 from app.system.files import write_file
 from app.values.chat_format import Thinking
-from app.values.dataclass_json import parse_json, require_types
+from app.values.dataclass_json import parse_json, read, require_types
 from app.values.messages import Decoding, ModelChoice, Options, Sampling
+from app.values.tools import ToolServer
 from app.values.validation import require, require_one_of
 
 DEMO_MODEL = "demo"
@@ -75,6 +76,18 @@ class ChatDefaults:
 
 
 @dataclass(frozen=True, slots=True)
+class ToolSettings:
+    """The tool servers that the user added, and the names of the app's own tools that are turned on."""
+
+    servers: tuple[ToolServer, ...] = ()
+    bundled: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [one.name for one in self.servers]
+        require(len(set(names)) == len(names), "tool servers must have different names", names)
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """The user's choices. Until a temperature is chosen, it is the one that the loaded model recommends. With
     `has_api` other programs are served, too."""
@@ -93,6 +106,7 @@ class Settings:
     """How each model was loaded last; the latest load first."""
     thinking: Mapping[str, Thinking] = field(default_factory=dict, hash=False)
     """The choice for each model whose thinking was ever chosen; `options` has the current model's."""
+    tools: ToolSettings = field(default_factory=ToolSettings)
     version: int = 1
     """The version of the file; files of version 0 do not contain it."""
 
@@ -213,4 +227,5 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         has_api=saved.get("has_api", False) is True,
         api_origins=tuple(saved.get("api_origins", ())),
         thinking={name: Thinking(**one) for name, one in saved.get("thinking", {}).items()},
+        tools=read(ToolSettings, saved.get("tools", {})),
     )

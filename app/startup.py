@@ -18,7 +18,7 @@ from app.api.access import ApiSwitch
 from app.api.api_key import KeyFile
 from app.chats import Chats
 from app.commands.services import make_api_services, make_engine
-from app.conversation import ChatStores, Conversations
+from app.conversation import ChatStores, ChatTools, Conversations
 from app.conversation.engine_protocol import EngineEmbedder
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
@@ -37,6 +37,7 @@ from app.settings import Settings, SettingsFile
 from app.system.machine import machine_name
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.shutdown import SECONDS, end_within
+from app.tools import ToolServers
 from app.ui import AppContext, Deletions, Running, Services, discard_all, serve
 from app.values.messages import ModelFolder
 
@@ -91,6 +92,16 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
     discard_all(folder.path)
     network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # perhaps a mirror of the hub
 
+    services: Services  # made when everything that it holds is open
+
+    def chat_tools(tool_servers: ToolServers, documents: Documents) -> ChatTools:
+        return ChatTools(
+            tool_servers,
+            documents,
+            lambda: services.settings.tools,
+            lambda address, why: network_log.explain(urlsplit(address).hostname or "", why),
+        )
+
     def embedding_model() -> ModelFolder | None:
         return folder_here(settings.library.embedder, models.hub)  # it may be downloaded while the app runs
 
@@ -105,7 +116,10 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),
         nullcontext(EngineWithServers(engine, servers)) as engines,
-        closing(Conversations(engines, stores, documents)) as conversations,
+        closing(ToolServers(lambda: services.settings.tools.servers, folder.path)) as tool_servers,
+        closing(
+            Conversations(engines, stores, documents, chat_tools(tool_servers, documents))
+        ) as conversations,
     ):
         documents.give_way(lambda: conversations.is_busy)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)

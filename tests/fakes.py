@@ -8,8 +8,9 @@ from math import inf
 from time import sleep
 
 from app.chats import Chats
-from app.conversation import Reply
-from app.errors import DocumentNotFound, GrammarRefused, StoreFull
+from app.conversation import ChatTools, Reply
+from app.errors import DocumentNotFound, GrammarRefused, StoreFull, ToolFailed
+from app.settings import ToolSettings
 from app.values.chat import MessageContent
 from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.document import Citation, Collection, Passage, PassageHit
@@ -29,6 +30,7 @@ from app.values.messages import (
     Statistics,
     StopReason,
 )
+from app.values.tools import Tool, ToolServer
 
 DEMO = ModelInfo(
     name="demo",
@@ -55,8 +57,10 @@ class WordReader:
     def __init__(self, context: int = 1024) -> None:
         self.context = context
 
-    def count(self, prompt: Sequence[Message], _thinking: Thinking = DEFAULT_THINKING) -> int:
-        return sum(2 + len(message.content.split()) for message in prompt)
+    def count(
+        self, prompt: Sequence[Message], _thinking: Thinking = DEFAULT_THINKING, tools: str = ""
+    ) -> int:
+        return sum(2 + len(message.content.split()) for message in prompt) + len(tools.split())
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         return tuple(f"t{token}" for token in ids)
@@ -98,6 +102,38 @@ class FakeDocumentSearch:
             for number, text in self.texts.items()
             if 1 in collections
         )
+
+
+class FakeToolServers:
+    """Tools that a test puts here, by server, and what they answer; a call waits until `may_answer` is set."""
+
+    def __init__(self, *tools: Tool) -> None:
+        self.listed = tools
+        self.answer: str | ToolFailed = "It is 12 degrees."
+        self.calls: list[tuple[str, str]] = []
+        self.may_answer = threading.Event()
+        self.may_answer.set()
+
+    def tools(self, name: str) -> tuple[Tool, ...]:
+        return tuple(tool for tool in self.listed if tool.server == name)
+
+    known = tools
+
+    def call(self, tool: Tool, arguments: str, is_stopping: Callable[[], bool]) -> str:
+        self.calls.append((tool.name, arguments))
+        while not self.may_answer.wait(0.01):
+            if is_stopping():
+                raise ToolFailed("Stopped.")
+        if isinstance(self.answer, ToolFailed):
+            raise self.answer
+        return self.answer
+
+
+def chat_tools(*tools: Tool, bundled: tuple[str, ...] = ()) -> ChatTools:
+    """A chat's tools, from servers that are turned on."""
+    servers: dict[str, ToolServer] = {tool.server: ToolServer(tool.server, ("x",)) for tool in tools}
+    settings = ToolSettings(tuple(servers.values()), bundled)
+    return ChatTools(FakeToolServers(*tools), FakeDocumentSearch(), lambda: settings)  # type: ignore[arg-type]
 
 
 class ScriptedEngine:

@@ -69,8 +69,8 @@ def create_with(
 ) -> ChatVersion:
     """Creates a chat whose settings are columns as `columns_of` returns them."""
     added = connection.execute(
-        "INSERT INTO chat (folder, system, sampling, collections, json_answers, created, updated) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO chat (folder, system, sampling, collections, json_answers, tools, created, updated) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         (one_line(folder), *settings, now, next_use(connection, now)),
     )
     chat = int(added.lastrowid or 0)
@@ -275,7 +275,7 @@ def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettin
     """Replaces the chat's settings. Raises ChatNotFound."""
     require_chat(connection, chat)
     connection.execute(
-        "UPDATE chat SET system = ?, sampling = ?, collections = ?, json_answers = ? WHERE id = ?",
+        "UPDATE chat SET system = ?, sampling = ?, collections = ?, json_answers = ?, tools = ? WHERE id = ?",
         (*columns_of(settings), chat),
     )
 
@@ -292,14 +292,16 @@ def settings_of(row: sqlite3.Row) -> ChatSettings:
         value_from_json(Sampling, row["sampling"]),
         collections_from_json(row["collections"]),
         value_from_json(JsonAnswers, row["json_answers"]) or JsonAnswers(),
+        value_from_json(tuple[str, ...], row["tools"] or None) or (),
     )
 
 
 def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
-    """Returns settings as values of the columns system, sampling, collections and json_answers."""
+    """Returns settings as values of the columns system, sampling, collections, json_answers and tools."""
     collections = collections_to_json(settings.collections)
     json_answers = None if settings.json_answers == JsonAnswers() else value_to_json(settings.json_answers)
-    return storable(settings.system), value_to_json(settings.sampling), collections, json_answers
+    tools = storable(json.dumps(settings.tools)) if settings.tools else ""
+    return storable(settings.system), value_to_json(settings.sampling), collections, json_answers, tools
 
 
 def collections_to_json(collections: Sequence[int]) -> str:

@@ -91,8 +91,8 @@ def erase_some(connection: sqlite3.Connection) -> bool:
         connection.execute("DELETE FROM queued WHERE chat = ?", (chat,))
         connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
         connection.execute(
-            "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, json_answers = NULL, shown = 0,"
-            " deleted = -1 WHERE id = ?",
+            "UPDATE chat SET title = '', folder = '', system = '', sampling = NULL, json_answers = NULL,"
+            " tools = '', shown = 0, deleted = -1 WHERE id = ?",
             (chat,),
         )
     return True

@@ -33,6 +33,7 @@ from app.values.dataclass_json import read, to_dict
 from app.values.document import Sources
 from app.values.json_answers import JsonAnswers
 from app.values.messages import UNSTORED, Role, Sampling
+from app.values.tools import CalledTool, shown_text
 
 FORMAT, VERSION = "foresight-chats", 1
 CONTENT = tuple(one.name for one in fields(MessageContent))
@@ -55,6 +56,7 @@ class MessageRecord:
     provenance: Provenance | None = None
     sources: Sources | None = None
     summary: str = ""
+    calls: tuple[CalledTool, ...] = ()
 
     @property
     def content(self) -> MessageContent:
@@ -127,7 +129,7 @@ def markdown(thread: Thread) -> str:
     for message in thread.messages:
         provenance = message.content.provenance
         speaker = provenance.model.name if provenance else SPEAKERS.get(message.role, message.role)
-        parts += [f"## {speaker}", message.text.strip("\n")]
+        parts += [f"## {speaker}", shown_text(message.text, message.content.calls).strip("\n")]
         if message.content.note:
             parts.append(f"*{message.content.note}*")
         if message.content.summary:

@@ -238,7 +238,7 @@ class _ForkedChat(_NewChat):
 
     def _create(self, connection: sqlite3.Connection) -> ChatVersion:
         row = self._row
-        settings = (row["system"], row["sampling"], row["collections"], row["json_answers"])
+        settings = (row["system"], row["sampling"], row["collections"], row["json_answers"], row["tools"])
         title = unused_title(connection, row["title"])
         version = create_with(connection, self._now, settings, row["folder"], title)
         connection.execute("UPDATE chat SET forked_from = ? WHERE id = ?", (row["id"], version.chat))

@@ -21,6 +21,7 @@ from app.chats.chat_table import (
 from app.chats.message_table import (
     ROOT,
     MessageTree,
+    calls_from_json,
     chat_of,
     insert,
     parent,
@@ -44,7 +45,7 @@ from app.values.display_text import title_of
 from app.values.messages import Message, Role
 
 EDITED = "Edited by you."
-TEXTS = "SELECT id, role, text, state, summary FROM message WHERE chat = ?"
+TEXTS = "SELECT id, role, text, state, summary, calls FROM message WHERE chat = ?"
 
 
 def thread(connection: sqlite3.Connection, chat: int, newest: int = 50) -> Thread:
@@ -108,7 +109,10 @@ def _path(connection: sqlite3.Connection, chat: int, upto: int | None) -> list[s
 
 
 def _texts(path: list[sqlite3.Row]) -> tuple[Message, ...]:
-    return tuple(Message(row["role"], row["text"]) for row in _read_rows(path))
+    return tuple(
+        Message(row["role"], row["text"], called=calls_from_json(row.get("calls")))
+        for row in _read_rows(path)
+    )
 
 
 def _read_rows(path: list[sqlite3.Row]) -> Sequence[Mapping[str, Any]]:

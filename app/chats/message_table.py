@@ -17,6 +17,7 @@ from app.values.document import Sources
 from app.values.json_answers import JsonAnswers
 from app.values.messages import UNSTORED, Origin, Role, Sampling
 from app.values.text_normalisation import spaced, storable
+from app.values.tools import CalledTool
 
 ROOT = 0
 MOST_INDEXED = 500_000
@@ -92,7 +93,7 @@ def insert(
     """Adds a message below `parent` (0: as a first message), and indexes it. Returns its id."""
     added = connection.execute(
         "INSERT INTO message (chat, parent, role, text, state, note, marks, provenance, thought, sources, summary,"
-        " created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " calls, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (chat, parent or None, role, *_columns(content), created),
     )
     message = int(added.lastrowid or 0)
@@ -106,7 +107,7 @@ def write(connection: sqlite3.Connection, message: int, content: MessageContent)
     Content in state "writing" is dropped if the stored content is complete already."""
     updated = connection.execute(
         "UPDATE message SET text = ?, state = ?, note = ?, marks = ?, provenance = ?, thought = ?,"
-        " sources = ?, summary = ? WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
+        " sources = ?, summary = ?, calls = ? WHERE id = ? AND (state = 'writing' OR ? <> 'writing')",
         (*_columns(content), message, content.state),
     )
     if updated.rowcount:
@@ -200,7 +201,15 @@ def _message_of(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
     marks, provenance = marks_from_json(row["marks"]), value_from_json(Provenance, row["provenance"])
     sources = value_from_json(Sources, row["sources"])
     content = MessageContent(
-        row["text"], state, row["note"], marks, provenance, row["thought"], sources, row["summary"]
+        row["text"],
+        state,
+        row["note"],
+        marks,
+        provenance,
+        row["thought"],
+        sources,
+        row["summary"],
+        calls_from_json(row["calls"]),
     )
     return StoredMessage(row["id"], row["role"], content, row["created"], versions)
 
@@ -215,6 +224,9 @@ def _columns(content: MessageContent) -> tuple[object, ...]:
         content.thought,
         value_to_json(content.sources),
         storable(content.summary),
+        storable(json.dumps([to_dict(one) for one in content.calls], ensure_ascii=False))
+        if content.calls
+        else None,
     )
 
 
@@ -267,6 +279,11 @@ def value_from_json(kind: type[T], text: str | None) -> T | None:
         return None if text is None else read(kind, parse_json(text))
     except ValueError:
         return None
+
+
+def calls_from_json(text: str | None) -> tuple[CalledTool, ...]:
+    """Reads a reply's calls of tools; returns () for None and for an invalid string."""
+    return value_from_json(tuple[CalledTool, ...], text) or ()
 
 
 def _differences(numbers: list[int]) -> list[int]:

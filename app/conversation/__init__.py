@@ -1,6 +1,7 @@
 """Replies from end to end: building the prompt, decoding, recording, and event logs with any number of readers."""
 
 from app.chats import ChatStores, is_private
+from app.conversation.chat_tools import BUNDLED, ChatTools, Permission
 from app.conversation.conversations import Conversations, StartedReply
 from app.conversation.engine_protocol import ModelEngine, ReplyEngine
 from app.conversation.message_queue import StillWriting
@@ -18,7 +19,8 @@ from app.conversation.turn import (
 from app.engine.text.reader import CachedTokenReader
 
 __all__ = [
-    "CachedTokenReader", "ChatStores", "ChatTooLong", "ContextFit", "Continuation", "Conversations", "ModelEngine",
-    "NewChat", "NewQuestion", "Overflow", "Regeneration", "Reply", "ReplyEngine", "ReplySettings", "ReplySoFar",
-    "ReplyState", "StartedReply", "StillWriting", "Turn", "is_private",
+    "BUNDLED", "CachedTokenReader", "ChatStores", "ChatTooLong", "ChatTools", "ContextFit", "Continuation",
+    "Conversations", "ModelEngine", "NewChat", "NewQuestion", "Overflow", "Permission", "Regeneration", "Reply",
+    "ReplyEngine", "ReplySettings", "ReplySoFar", "ReplyState", "StartedReply", "StillWriting", "Turn",
+    "is_private",
 ]  # fmt: skip

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from app.chats import ChatStores
+from app.conversation.chat_tools import ChatTools
 from app.conversation.citation_check import checked
 from app.conversation.drafts import Drafts
 from app.conversation.engine_protocol import ModelEngine
@@ -22,10 +23,13 @@ from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.conversation.summaries import SummaryWriter
 from app.conversation.thinking import without_thoughts
 from app.conversation.titles import ChatTitles
+from app.conversation.tool_rounds import ToolRounds
+from app.conversation.tool_use import ToolUse, with_rounds
 from app.conversation.turn import ReplySettings, Turn, TurnContext, context_of
 from app.documents import Documents
 from app.errors import AppError, StoreError
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
+from app.values.chat_format import UNKNOWN_FORMAT
 from app.values.logits import LogitsSettings
 from app.values.messages import Failed, Message, ModelInfo, Options, Request
 
@@ -60,14 +64,18 @@ class UnsavedReply:
 class Conversations:
     """Starts and stops replies. Safe to use from any thread; each chat has at most one reply at a time."""
 
-    def __init__(self, engine: ModelEngine, stores: ChatStores, documents: Documents) -> None:
+    def __init__(
+        self, engine: ModelEngine, stores: ChatStores, documents: Documents, tools: ChatTools
+    ) -> None:
         self.stores = stores
         self.drafts = Drafts(stores)
         self.queue = MessageQueue(stores, self.start, self.is_writing)
         self._titles = ChatTitles(engine, stores, lambda: self.is_busy)
         self._engine = engine
         self._documents = documents
+        self.tools = tools
         self._prompts = PromptBuilder(engine.reader, documents)
+        self._tool_rounds = ToolRounds(engine, tools, self._prompts)
         self._summaries = SummaryWriter(engine, self._prompts)
         self._started: Mapping[int, StartedReply] = {}
         self._recorders: dict[int, ReplyRecorder] = {}
@@ -84,6 +92,7 @@ class Conversations:
         with self._lock:
             self._require_ready(turn.version.chat)
         context = _as_sent(turn.context(self.stores), turn.settings)
+        context = replace(context, tools=self._tools_of(context.chat_settings))
         # The lock is not held here, because checking a schema may take seconds, and a search may wait for the
         # question's embedding.
         if grammar := context.chat_settings.json_answers.grammar:
@@ -101,7 +110,7 @@ class Conversations:
                 given = version.chat, message, prepared, context, retrieved, reply
                 threading.Thread(target=self._summarise, args=given, name="summary", daemon=True).start()
             elif not prepared.answer:
-                self._submit(prepared, context, reply)
+                self._submit(prepared, context, retrieved, version.chat, reply)
             return version
 
     def stop(self, chat: int) -> None:
@@ -189,7 +198,7 @@ class Conversations:
     ) -> ContextFit | None:
         """Returns how a prompt of these messages fits the context; None if no model is loaded."""
         sent = messages if keeps_thoughts else without_thoughts(messages)
-        return self._prompts.fit(chat_settings, sent, options)
+        return self._prompts.fit(chat_settings, sent, options, self._tools_of(chat_settings))
 
     def prompt_of(self, chat: int, message: int) -> tuple[Message, ...]:
         """Returns the prompt of this answer, sources included. Raises DocumentNotFound, ChatNotFound, BadOption."""
@@ -224,6 +233,12 @@ class Conversations:
         )
         return reply
 
+    def _tools_of(self, chat_settings: ChatSettings) -> ToolUse:
+        """Returns the chat's tools, as far as their servers have listed them."""
+        model = self._engine.status().model
+        known = self.tools.offered(chat_settings.tools) if chat_settings.tools else {}
+        return self.tools.use(known, model.chat_format if model else UNKNOWN_FORMAT)
+
     def _summarise(
         self, chat: int, message: int, prepared: PreparedReply, context: TurnContext, retrieved: RetrievedContext,
         reply: Reply,
@@ -237,7 +252,8 @@ class Conversations:
             store.summarise(store.path_ids(chat, message)[count - 1], summary)
             history = _as_sent(context_of(self.stores, chat, message), settings).history
             context = replace(context, history=history)
-            self._submit(self._prompts.prepare(context, retrieved, settings), context, reply)
+            prepared = self._prompts.prepare(context, retrieved, settings)
+            self._submit(prepared, context, retrieved, chat, reply)
             problem = ""
         except AppError as error:
             problem = str(error)
@@ -245,13 +261,26 @@ class Conversations:
             if problem:
                 reply.append(Failed(problem))
 
-    def _submit(self, prepared: PreparedReply, context: TurnContext, reply: Reply) -> None:
-        """Hands the prompt to the engine."""
+    def _submit(
+        self,
+        prepared: PreparedReply,
+        context: TurnContext,
+        retrieved: RetrievedContext,
+        chat: int,
+        reply: Reply,
+    ) -> None:
+        """Hands the prompt to the engine. A reply that may call tools is written in rounds, on a thread."""
         settings = prepared.settings
+        if context.chat_settings.tools or (context.written and context.written.calls):
+            given = chat, prepared, context, retrieved, reply
+            threading.Thread(
+                target=self._tool_rounds.write, args=given, name="tool rounds", daemon=True
+            ).start()
+            return
         logits = LogitsSettings(grammar=prepared.grammar)
         # A comparison is cold: what the pool has learned from the first reply would be an advantage.
         request = Request(
-            settings.model, prepared.prompt, settings.options, prepared.documents,
+            settings.model, with_rounds(prepared.prompt, context.tools.calls), settings.options, prepared.documents,
             is_cold=context.compared is not None, logits=logits,
         )  # fmt: skip
         self._engine.submit(request, reply)

@@ -7,13 +7,12 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from typing import Protocol
 
-from app.conversation.reply import Reply
 from app.documents.embedding import Vectors
 from app.engine import Engine
 from app.engine.text.reader import CachedTokenReader
 from app.errors import ModelNotFound
 from app.values.logits import Grammar
-from app.values.messages import EngineStatus, ModelChoice, ModelFolder, Request
+from app.values.messages import EngineStatus, EventSink, ModelChoice, ModelFolder, Request
 
 FindEmbedder = Callable[[], ModelFolder | None]
 """Returns the folder of the embedding model, or None if it is not on this machine. Never downloads it."""
@@ -22,7 +21,7 @@ FindEmbedder = Callable[[], ModelFolder | None]
 class ReplyEngine(Protocol):
     """An engine that writes replies."""
 
-    def submit(self, request: Request, reply: Reply) -> None:
+    def submit(self, request: Request, reply: EventSink) -> None:
         """Queues the request; its events are appended to `reply` on the engine's thread."""
 
     def reader(self) -> CachedTokenReader:

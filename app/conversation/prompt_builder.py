@@ -21,6 +21,7 @@ from app.conversation.prompt_sources import (
     reload,
     retrieve,
 )
+from app.conversation.tool_use import NO_TOOLS, ToolUse, with_rounds
 from app.conversation.turn import Messages, ReplySettings, TurnContext
 from app.documents import Documents
 from app.documents.search.questions import is_conversational, self_contained
@@ -133,7 +134,7 @@ class PromptBuilder:
                 if sources
                 else RetrievedContext(context.question)
             )
-        room = self._room(options)
+        room = self._room(options, context.tools)
         if room.has_none_for(context.question) or not (collections := self._searched(context)):
             return RetrievedContext(context.question)
         earlier = [message.content for message in context.history if message.role == "user"]
@@ -151,7 +152,8 @@ class PromptBuilder:
 
     def messages(self, context: TurnContext, retrieved: RetrievedContext) -> Messages:
         """Returns all messages that the model reads before its reply."""
-        messages = with_system(context.chat_settings, (*context.history, retrieved.message))
+        question = (*context.history, retrieved.message)
+        messages = with_system(context.chat_settings, question, context.tools.prompt)
         return guarded(messages) if retrieved.passages else messages
 
     def prepare(
@@ -159,31 +161,34 @@ class PromptBuilder:
     ) -> PreparedReply:
         """Returns what to send to the engine. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
         grammar = context.chat_settings.json_answers.grammar
-        begun = context.written.text if context.written else ""
-        if context.written and context.written.provenance:  # it continues with the same thinking
-            thinking = context.written.provenance.options.thinking
+        written = context.written or MessageContent()
+        begun = written.text
+        if written.provenance:  # it continues with the same thinking
+            thinking = written.provenance.options.thinking
             settings = replace(settings, options=replace(settings.options, thinking=thinking))
         if retrieved.is_empty and not begun:
             return PreparedReply((), settings, sources=retrieved.sources, answer=_app_answer(retrieved))
         prompt = self.messages(context, retrieved)
         if begun:
-            prompt = (*prompt, Message("assistant", begun))
-        prepared = self._fitted(prompt, settings)
+            prompt = (*prompt, Message("assistant", begun, called=written.calls))
+        prepared = self._fitted(prompt, settings, context.tools)
         return replace(prepared, sources=retrieved.sources, documents=retrieved.texts, grammar=grammar)
 
-    def fit(self, chat_settings: ChatSettings, messages: Messages, options: Options) -> ContextFit | None:
+    def fit(
+        self, chat_settings: ChatSettings, messages: Messages, options: Options, tools: ToolUse = NO_TOOLS
+    ) -> ContextFit | None:
         """Returns how a prompt of these messages fits into the context; None if no model is loaded."""
-        return self._fit(with_system(chat_settings, messages), options)
+        return self._fit(with_system(chat_settings, messages, tools.prompt), options, tools)
 
-    def _fit(self, prompt: Messages, options: Options) -> ContextFit | None:
+    def _fit(self, prompt: Messages, options: Options, tools: ToolUse) -> ContextFit | None:
         reader = self._reader()
         if not reader.context:
             return None
         reserve = reply_reserve(options.max_new_tokens, reader.context)
-        return fit_context(prompt, _counter(reader, options), reader.context, reserve)
+        return fit_context(prompt, _counter(reader, options, tools), reader.context, reserve)
 
-    def _fitted(self, prompt: Messages, settings: ReplySettings) -> PreparedReply:
-        fit = self._fit(prompt, settings.options)
+    def _fitted(self, prompt: Messages, settings: ReplySettings, tools: ToolUse) -> PreparedReply:
+        fit = self._fit(prompt, settings.options, tools)
         if fit is None or fit.fits:
             return PreparedReply(prompt, settings)
         if settings.overflow == "oldest" and fit.fits_without_oldest:
@@ -192,33 +197,36 @@ class PromptBuilder:
             return PreparedReply(kept, settings, fit.left_out)
         if settings.overflow == "shorter" and fit.can_be_shorter:
             return PreparedReply(prompt, settings)
-        fit = self._with_summarised(fit, prompt, settings.options)
+        fit = self._with_summarised(fit, prompt, settings.options, tools)
         if settings.overflow == "summarise" and fit.summarised:
             return PreparedReply(prompt, settings, summarised=fit.summarised)
         raise ChatTooLong(fit)
 
-    def _with_summarised(self, fit: ContextFit, prompt: Messages, options: Options) -> ContextFit:
+    def _with_summarised(
+        self, fit: ContextFit, prompt: Messages, options: Options, tools: ToolUse
+    ) -> ContextFit:
         """Returns the fit with the number of messages whose summary leaves enough room."""
         room = summary_tokens(fit.context) + self._reader().count((Message("user", SUMMARY_REQUEST),))
-        shorter = fit_context(prompt, _counter(self._reader(), options), fit.context, fit.reserve + room)
+        count = _counter(self._reader(), options, tools)
+        shorter = fit_context(prompt, count, fit.context, fit.reserve + room)
         return replace(fit, summarised=shorter.left_out if shorter.fits_without_oldest else 0)
 
-    def _room(self, options: Options) -> PromptRoom:
+    def _room(self, options: Options, tools: ToolUse) -> PromptRoom:
         reader = self._reader()
         context = reader.context or DEFAULT_CONTEXT
         reserve = reply_reserve(options.max_new_tokens, context)
         if not reader.context:
             return PromptRoom(context, reserve, _estimated_tokens, is_estimated=True)
-        return PromptRoom(context, reserve, _counter(reader, options))
+        return PromptRoom(context, reserve, _counter(reader, options, tools))
 
 
-def _counter(reader: CachedTokenReader, options: Options) -> Count:
-    return lambda messages: reader.count(messages, options.thinking)
+def _counter(reader: CachedTokenReader, options: Options, tools: ToolUse) -> Count:
+    return lambda messages: reader.count(with_rounds(messages, tools.calls), options.thinking, tools.native)
 
 
-def with_system(chat_settings: ChatSettings, messages: Messages) -> Messages:
-    """Returns the messages with the chat's system prompt before them, if the chat has one."""
-    system = chat_settings.system.strip()
+def with_system(chat_settings: ChatSettings, messages: Messages, more: str = "") -> Messages:
+    """Returns the messages with the chat's system prompt, and `more` of it, before them if there is any."""
+    system = "\n\n".join(filter(None, (chat_settings.system.strip(), more)))
     return (Message("system", system), *messages) if system else messages
 
 

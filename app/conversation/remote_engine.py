@@ -8,11 +8,10 @@ from collections.abc import Callable
 from functools import partial
 
 from app.conversation.engine_protocol import ModelEngine
-from app.conversation.reply import Reply
 from app.engine.text.reader import CachedTokenReader
 from app.remote import Servers
 from app.values.logits import Grammar
-from app.values.messages import EngineStatus, ModelChoice, Request
+from app.values.messages import EngineStatus, EventSink, ModelChoice, Request
 from app.values.server import remote_info
 
 OnLoaded = Callable[[bool], None]
@@ -35,7 +34,7 @@ class EngineWithServers:
         """The server's model that was chosen last; None once a local model is loaded."""
         self._note = ""
 
-    def submit(self, request: Request, reply: Reply) -> None:
+    def submit(self, request: Request, reply: EventSink) -> None:
         """Pass the request to the servers or to the local engine, wherever its model runs."""
         (self._servers if request.model.server else self._local).submit(request, reply)
 

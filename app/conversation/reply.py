@@ -25,10 +25,21 @@ from typing import Literal
 from app.conversation.thinking import ThoughtClock
 from app.values.chat import MessageContent, TokenMark
 from app.values.logits import TokenLogprobs
-from app.values.messages import Event, Failed, Finished, Loading, Origin, Piece, Prefilling, Statistics
+from app.values.messages import (
+    Called,
+    Event,
+    Failed,
+    Finished,
+    Loading,
+    Origin,
+    Piece,
+    Prefilling,
+    Statistics,
+)
+from app.values.tools import CalledTool
 from app.values.trace import NO_TRACE, TRACED_STEPS
 
-Phase = Literal["waiting", "loading", "prefilling", "decoding", "finished", "failed"]
+Phase = Literal["waiting", "loading", "prefilling", "decoding", "calling", "finished", "failed"]
 
 
 class Reply:
@@ -109,6 +120,7 @@ class ReplyState:
     progress: tuple[int, int] = (0, 0)
     note: str = ""
     finished: Finished | None = None
+    calls: tuple[CalledTool, ...] = ()
 
     @property
     def is_done(self) -> bool:
@@ -134,6 +146,7 @@ class ReplySoFar:
         self.curve: list[tuple[float, int]] = []
         self.sources: Counter[Origin] = Counter()
         self.drafted = 0
+        self.calls = before.calls
         self.logprobs: list[TokenLogprobs] = []
         self.prompt_logprobs: list[TokenLogprobs] = []
         self._texts = [before.text]
@@ -153,6 +166,8 @@ class ReplySoFar:
                 case Piece():
                     self.phase, self.note = "decoding", ""
                     self._add(event)
+                case Called(calls):
+                    self.phase, self.note, self.calls = "calling", "", calls
                 case Finished():
                     self.phase, self.finished, self.statistics = "finished", event, event.statistics
                 case Failed(sentence):
@@ -186,7 +201,9 @@ class ReplySoFar:
     @property
     def state(self) -> ReplyState:
         """A snapshot of this reply for other threads."""
-        return ReplyState(self.phase, self.text, self.statistics, self.progress, self.note, self.finished)
+        return ReplyState(
+            self.phase, self.text, self.statistics, self.progress, self.note, self.finished, self.calls
+        )
 
     def _add(self, piece: Piece) -> None:
         count = len(piece.token_ids)

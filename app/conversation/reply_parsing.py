@@ -112,7 +112,7 @@ class ReplyParser:
 
     def __init__(self, answer: "ToolCallParser | TextParser") -> None:
         self._fold, self._answer = ThoughtFold(), answer
-        self._openings = answer.openings if isinstance(answer, ToolCallParser) else ()
+        self.openings = answer.openings if isinstance(answer, ToolCallParser) else ()
         self._held = ""  # the end of a thought, from where a call may begin
 
     @property
@@ -141,7 +141,7 @@ class ReplyParser:
         """Return a part of the thought. Until the thought is closed, what may be a call is held back."""
         text, kept = self._held + text, len(self._held + text)
         if not is_closed:
-            kept = first_marker(text, self._openings)[0]
+            kept = first_marker(text, self.openings)[0]
         shown, self._held = text[:kept], text[kept:]
         return [ThoughtDelta(shown)] if shown else []
 

@@ -117,6 +117,7 @@ class ReplyDraft:
             provenance,
             reply.thought,
             self._before.sources,
+            calls=reply.calls,
         )
         if self._compared and state == "done":
             return replace(content, note=comparison_in_words(self._compared, content))

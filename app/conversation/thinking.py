@@ -114,13 +114,18 @@ def split_thought(text: str) -> SplitReply:
 
 
 def without_thoughts(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Removes the thoughts from the assistant's messages. A message that is nothing but thought stays as it is."""
-    return tuple(
-        replace(message, content=split_thought(message.content).answer or message.content)
-        if message.role == "assistant"
-        else message
-        for message in messages
-    )
+    """Removes the thoughts from the assistant's messages. A message that is nothing but thought stays as it is.
+
+    Of a reply that calls tools, what comes after the last call loses its thought."""
+    return tuple(map(_without_thought, messages))
+
+
+def _without_thought(message: Message) -> Message:
+    if message.role != "assistant":
+        return message
+    end = message.called[-1].end if message.called else 0
+    kept, text = message.content[:end], message.content[end:]
+    return replace(message, content=kept + (split_thought(text).answer or text))
 
 
 class ThoughtClock:

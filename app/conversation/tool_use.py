@@ -11,11 +11,13 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.conversation.call_patterns import call_patterns
 from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
+from app.conversation.thinking import split_thought
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import parse_json
 from app.values.json_answers import for_grammar
 from app.values.logits import Grammar, lark_text
-from app.values.messages import Message
+from app.values.messages import Message, ToolCall
+from app.values.tools import Tool, rounds_of
 
 EXPLAINED = """# Tools
 
@@ -33,6 +35,7 @@ tags:
 </tool_call>"""
 OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True}}
 NOTHING = {"type": "object", "properties": {}}
+NOT_MADE = "The call was not made."
 MOST_CALLS = 8
 """Maximum number of calls that a grammar allows in a reply."""
 
@@ -123,6 +126,9 @@ class ToolUse:
         return Grammar("lark", f"start: (form | calls)\nform: {rule}\n{calls}")
 
 
+NO_TOOLS = ToolUse()
+
+
 def calls_of(chat_format: ChatFormat) -> CallFormat:
     """Return the format in which a model writes calls; HERMES if its template shows no tools."""
     calls = chat_format.reply.calls
@@ -190,6 +196,40 @@ def json_rule(schema: Any) -> str:
     schema, _ = for_grammar(schema)
     typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
     return "%json " + json.dumps({**typed, **OPTIONS})
+
+
+def function_of(name: str, tool: Tool) -> FunctionFields:
+    """Return a tool under the name by which the model calls it. A schema that is not an object's is left out."""
+    schema = parse_json(tool.schema)
+    is_object = isinstance(schema, dict) and schema.get("type", "object") == "object"
+    return FunctionFields(name=name, description=tool.description, parameters=schema if is_object else None)
+
+
+def with_rounds(messages: Sequence[Message], form: CallFormat) -> tuple[Message, ...]:
+    """Return a chat's messages with the rounds of replies that called tools as messages of their own."""
+    if not any(message.called for message in messages):
+        return tuple(messages)
+    found = [part for message in messages for part in _rounds(message, form)]
+    return tuple(as_the_template_takes(found, form))
+
+
+def _rounds(message: Message, form: CallFormat) -> Iterable[Message]:
+    if not message.called:
+        yield message
+        return
+    for each in rounds_of(message.content, message.called):
+        if not each.calls:  # what is written after the last result, and may be continued
+            yield from [Message("assistant", each.text)] if each.text else []
+            continue
+        said = split_thought(each.text)
+        ids = [short_id(call.id) for call in each.calls]
+        calls = (
+            ToolCall(id, call.name, call.arguments, form.takes_text)
+            for id, call in zip(ids, each.calls, strict=True)
+        )
+        yield Message("assistant", said.answer.strip(), tuple(calls), thought=said.thought)
+        for id, call in zip(ids, each.calls, strict=True):
+            yield Message("tool", call.result or NOT_MADE, call_id=id, name=call.name)
 
 
 def as_the_template_takes(messages: Sequence[Message], form: CallFormat) -> list[Message]:

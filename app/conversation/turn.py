@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from app.chats import ChatStores
+from app.conversation.tool_use import NO_TOOLS, ToolUse
 from app.errors import BadOption
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import Message, ModelChoice, Options
@@ -40,7 +41,7 @@ class TurnContext:
 
     For a continuation, `written` is the text to continue. `is_search_skipped` is true if the user asked for this
     reply without a search of the documents. For a comparison, `compared` is the answer that the reply is compared
-    with."""
+    with. `tools` are those that the model may call."""
 
     chat_settings: ChatSettings
     history: Messages
@@ -48,6 +49,7 @@ class TurnContext:
     written: MessageContent | None = None
     is_search_skipped: bool = False
     compared: MessageContent | None = None
+    tools: ToolUse = NO_TOOLS
 
 
 @dataclass(frozen=True, slots=True)

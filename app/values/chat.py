@@ -21,6 +21,7 @@ from app.values.messages import (
     Statistics,
     StopReason,
 )
+from app.values.tools import CalledTool
 from app.values.validation import require, require_one_of
 
 SUMMARY_REQUEST = (
@@ -42,15 +43,17 @@ class ChatVersion:
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """A chat's system prompt, the document collections that are searched for it, and whether its answers are JSON.
+    """A chat's system prompt, the document collections that are searched for it, whether its answers are JSON, and
+    the names of the servers whose `tools` the model may call.
 
     A preset may hold values for the page's sampling controls (`sampling`), but neither collections nor JSON
-    answers."""
+    answers nor tools."""
 
     system: str = ""
     sampling: Sampling | None = None
     collections: tuple[int, ...] = ()
     json_answers: JsonAnswers = field(default_factory=JsonAnswers)
+    tools: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,8 @@ class Provenance:
 class MessageContent:
     """A message as far as it is written. `thought` is the time of its <think> block in seconds; `sources` are the
     passages in its prompt, or None if no documents were searched. `note` explains a failure. If there is a
-    `summary`, later prompts contain it in place of this message and all messages before it."""
+    `summary`, later prompts contain it in place of this message and all messages before it. `calls` are the calls
+    of tools in the text."""
 
     text: str = ""
     state: WritingState = "writing"
@@ -131,6 +135,7 @@ class MessageContent:
     thought: float = 0.0
     sources: Sources | None = None
     summary: str = ""
+    calls: tuple[CalledTool, ...] = ()
 
     def __post_init__(self) -> None:
         require_one_of(WritingState, "state", self.state)

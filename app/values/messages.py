@@ -3,6 +3,8 @@
 A `Request` goes in; a reply is a series of events that ends with exactly one `Finished` or `Failed`:
 
     Loading*  Prefilling*  Piece*  (Finished | Failed)
+
+A chat's reply that calls tools is written by several requests: its log has Called events, and one end.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,6 +16,7 @@ from typing import Literal, Protocol, get_args
 from app.values.chat_format import ChatFormat, Thinking
 from app.values.logits import LogitsSettings, TokenLogprobs
 from app.values.quantisation import Quantisation, QuantisationChoice, kept_words
+from app.values.tools import CalledTool
 from app.values.trace import NO_TRACE, StepTrace
 from app.values.trace import Origin as Origin
 from app.values.trace import Split as Split
@@ -73,7 +76,8 @@ class ToolCall:
 @dataclass(frozen=True, slots=True)
 class Message:
     """One message of a chat. `calls` are the assistant's calls of tools, and `thought` is what came before its
-    answer, for templates that show it. A tool's message answers the call with its `call_id` and `name`."""
+    answer, for templates that show it. A tool's message answers the call with its `call_id` and `name`. A stored
+    reply has its calls in `called`, with their results, until the prompt is made of it."""
 
     role: PromptRole
     content: str
@@ -81,6 +85,7 @@ class Message:
     call_id: str = ""
     name: str = ""
     thought: str = ""
+    called: tuple[CalledTool, ...] = ()
 
     def __post_init__(self) -> None:
         require(self.role in get_args(PromptRole), "role must be system, user, assistant or tool", self.role)
@@ -361,6 +366,13 @@ class Piece:
 
 
 @dataclass(frozen=True, slots=True)
+class Called:
+    """All calls of tools in the reply so far, one of which has changed."""
+
+    calls: tuple[CalledTool, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Finished:
     """The last event of a complete reply, whose text is the joined texts of its pieces."""
 
@@ -383,7 +395,7 @@ class Failed:
     refused: RefusedPart = ""
 
 
-Event = Loading | Prefilling | Piece | Finished | Failed
+Event = Loading | Prefilling | Piece | Called | Finished | Failed
 
 
 class EventSink(Protocol):

@@ -1,13 +1,14 @@
 """Values of tools that a model may call: the servers that offer them, the tools, and the calls in a reply."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Literal
 
 from app.values.validation import require, require_one_of
 
-CallState = Literal["asked", "running", "done", "failed", "refused"]
-"""The state of a call: it waits for the user, runs, gave a result, failed, or was refused by the user."""
+CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
+"""The state of a call: the model writes it, it waits for the user, runs, gave a result, failed, or was refused."""
 NO_ARGUMENTS = '{"type": "object", "properties": {}}'
 """The JSON Schema of a tool without arguments."""
 
@@ -50,10 +51,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class CalledTool:
-    """A call of a tool in a reply, whose text[start:end] is the call as the model wrote it.
+    """A call of a tool in a reply; text[start:end] is what the model wrote to make this call and those beside it.
 
-    `arguments` is JSON. `result` is what the model reads: the tool's answer, or why there is none. `tokens` is the
-    number of tokens of the result."""
+    While the model writes it, `end` is 0. `arguments` is JSON. `result` is what the model reads: the tool's answer,
+    or why there is none. `tokens` is the number of tokens of the result."""
 
     id: str
     server: str
@@ -68,3 +69,31 @@ class CalledTool:
 
     def __post_init__(self) -> None:
         require_one_of(CallState, "state of a call", self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A part of a reply: the text that the model wrote, and the calls that it made after it."""
+
+    text: str
+    calls: tuple[CalledTool, ...] = ()
+
+
+def rounds_of(text: str, calls: Sequence[CalledTool]) -> Iterator[Round]:
+    """Yield the rounds of a reply; the last one, which may be empty, has no calls unless one is being written."""
+    begin = 0
+    for (start, end), together in groupby(calls, lambda call: (call.start, call.end)):
+        yield Round(text[begin:start], tuple(together))
+        begin = end or len(text)
+    yield Round(text[begin:])
+
+
+def shown_text(text: str, calls: Sequence[CalledTool]) -> str:
+    """Return a reply as Markdown, with each call and its result as a quotation."""
+    parts = list[str]()
+    for each in rounds_of(text, calls):
+        parts.append(each.text.strip("\n"))
+        for call in each.calls:
+            said = f"**{call.name}** `{call.arguments}`\n\n{call.result or call.state}"
+            parts.append("\n".join(f"> {line}".rstrip() for line in said.splitlines()))
+    return "\n\n".join(filter(None, parts))

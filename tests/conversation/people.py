@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from app.conversation import Conversations, NewChat, NewQuestion, Reply, ReplySettings
 from app.values.chat import ChatVersion, StoredMessage
 from app.values.logits import Grammar
-from app.values.messages import Finished, ModelChoice, Options, Piece, Request, Statistics
+from app.values.messages import EngineStatus, Finished, ModelChoice, Options, Piece, Request, Statistics
 from tests.fakes import DEMO, WordReader
 from tests.support.waiting import until
 
@@ -26,6 +26,9 @@ class PatientEngine:
 
     def reader(self) -> WordReader:
         return self.words
+
+    def status(self) -> EngineStatus:
+        return EngineStatus("ready", model=DEMO)
 
     def check_grammar(self, grammar: Grammar) -> None:
         """Every grammar is good."""

@@ -28,14 +28,16 @@ from app.values.chat import ChatSettings, ChatVersion
 from app.values.chat_format import Thinking
 from app.values.messages import Failed, Finished, Message, ModelChoice, Options, Sampling, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
-from tests.fakes import DEMO, FakeDocumentSearch, NarrowChats
+from tests.fakes import DEMO, FakeDocumentSearch, NarrowChats, chat_tools
 from tests.support.waiting import until
 
 
 @pytest.fixture
 def chats(engine: PatientEngine, database: Database) -> Iterator[Conversations]:
     with closing(Database(MEMORY)) as memory:
-        yield Conversations(engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch())
+        yield Conversations(
+            engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch(), chat_tools()
+        )
 
 
 @pytest.fixture
@@ -295,7 +297,10 @@ def narrow(database: Database) -> NarrowChats:
 def squeezed(engine: PatientEngine, narrow: NarrowChats) -> Iterator[Person]:
     """A person whose answers do not get onto the disk."""
     with closing(Database(MEMORY)) as memory:
-        yield Person(Conversations(engine, ChatStores(narrow, Chats(memory)), FakeDocumentSearch()), engine)
+        yield Person(
+            Conversations(engine, ChatStores(narrow, Chats(memory)), FakeDocumentSearch(), chat_tools()),
+            engine,
+        )
 
 
 def test_a_reply_that_could_not_be_stored_is_told_and_stored_before_the_chat_goes_on(

@@ -31,7 +31,7 @@ from app.values.document import MARGINS, Sources
 from app.values.messages import Message
 from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.engine.tiny import DEMO
-from tests.fakes import FakeDocumentSearch, WordReader
+from tests.fakes import FakeDocumentSearch, WordReader, chat_tools
 
 SETTINGS = ChatSettings(collections=(1,))
 LONG = "word " * 60
@@ -45,7 +45,7 @@ def ask_documents(engine: PatientEngine, database: Database) -> Iterator[Ask]:
     with closing(Database(MEMORY)) as memory:
 
         def ask(library: FakeDocumentSearch, question: str, answer: str = "") -> Person:
-            chats = Conversations(engine, ChatStores(Chats(database), Chats(memory)), library)
+            chats = Conversations(engine, ChatStores(Chats(database), Chats(memory)), library, chat_tools())
             person = Person(chats, engine)
             person.place = chats.start(NewChat(ChatVersion(), ASKED, question, SETTINGS))
             if answer:

@@ -14,7 +14,7 @@ from app.database import MEMORY, Database
 from app.values.chat import SUMMARY_REQUEST
 from app.values.messages import Failed, Finished, Loading, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
-from tests.fakes import DEMO, FakeDocumentSearch
+from tests.fakes import DEMO, FakeDocumentSearch, chat_tools
 
 SUMMARISED = replace(ASKED, overflow="summarise")
 QUESTION = "c " * 90
@@ -24,7 +24,9 @@ QUESTION = "c " * 90
 def chats(engine: PatientEngine, database: Database) -> Iterator[Conversations]:
     engine.words.context = 200
     with closing(Database(MEMORY)) as memory:
-        yield Conversations(engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch())
+        yield Conversations(
+            engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch(), chat_tools()
+        )
 
 
 @pytest.fixture

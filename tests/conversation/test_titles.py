@@ -13,7 +13,7 @@ from app.conversation.turn import ReplySettings
 from app.database import MEMORY, Database
 from app.values.chat import ChatVersion
 from app.values.messages import ModelChoice, Options
-from tests.fakes import FakeDocumentSearch, ScriptedEngine
+from tests.fakes import FakeDocumentSearch, ScriptedEngine, chat_tools
 from tests.support.waiting import until
 
 ASKED = ReplySettings(ModelChoice("demo"), Options(), titles_chats=True)
@@ -28,7 +28,7 @@ def stores() -> Iterator[ChatStores]:
 @pytest.fixture
 def conversations(stores: ChatStores) -> Iterator[Conversations]:
     engine = ScriptedEngine()
-    with closing(Conversations(engine, stores, FakeDocumentSearch())) as opened:
+    with closing(Conversations(engine, stores, FakeDocumentSearch(), chat_tools())) as opened:
         opened._titles = ChatTitles(engine, stores, lambda: opened.is_busy, seconds=0.0)
         engine.text = "Tables for two"
         yield opened

@@ -22,7 +22,7 @@ from app.system.network_log import NetworkLog
 from app.ui import AppContext, Running, Services, prepare_environment, serve
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
-from tests.fakes import ScriptedEngine
+from tests.fakes import ScriptedEngine, chat_tools
 from tests.page_driver import PageDriver, watched
 from tests.support.waiting import PATIENCE, until
 
@@ -57,7 +57,7 @@ def open_services(
         closing(Database(data_dir / "foresight.db")) as database,
         closing(Database(MEMORY)) as memory,
         closing(
-            Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
+            Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents, chat_tools())
         ) as conversations,
     ):
         file, servers = SettingsFile(data_dir), Servers(data_dir)

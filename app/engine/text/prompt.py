@@ -145,9 +145,9 @@ class RequestTokenizer:
         controls, context = self._controls.anew(), self._context
         count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
 
-        def tokens(chat: tuple[Message, ...], thinking: Thinking) -> int:
+        def tokens(chat: tuple[Message, ...], thinking: Thinking, tools: str) -> int:
             with panics_as_errors():
-                texts = self._texts(controls, chat, TemplateValues(thinking=thinking))
+                texts = self._texts(controls, chat, TemplateValues(tools, thinking))
                 least = sum(self._fewest.of(controls.shown(text)) for text in texts)
                 return least if least > FAR * context else sum(map(count, texts))
 

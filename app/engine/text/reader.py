@@ -39,7 +39,7 @@ class CachedTokenReader:
     def __init__(
         self,
         context: int = 0,
-        count: Callable[[Chat, Thinking], int] = lambda _chat, _thinking: 0,
+        count: Callable[[Chat, Thinking, str], int] = lambda _chat, _thinking, _tools: 0,
         spell: Callable[[int], bytes] = lambda _token: b"",
     ) -> None:
         """Wrap the functions `count` and `spell`, which are called by one thread at a time."""
@@ -48,14 +48,16 @@ class CachedTokenReader:
         self._count = lru_cache(REMEMBERED)(count)
         self._spell = lru_cache(None)(spell)  # never more than the vocabulary
 
-    def count(self, chat: Chat, thinking: Thinking = DEFAULT_THINKING) -> int:
+    def count(self, chat: Chat, thinking: Thinking = DEFAULT_THINKING, tools: str = "") -> int:
         """Count the tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
+
+        `tools` is JSON of tools for the chat template.
 
         For a chat with more than FAR times the context's tokens, return the fewest that it can have.
 
         Raises BadOption when the model's template refuses the chat."""
         with self._lock:
-            return self._count(chat, thinking) if chat else 0
+            return self._count(chat, thinking, tools) if chat else 0
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
         """Return the text of each token by itself: a special token's name, U+FFFD for a half character."""

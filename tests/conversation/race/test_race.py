@@ -19,7 +19,7 @@ from app.values.messages import Decoding, ModelChoice, Request
 from app.values.race import LONGEST_PROMPT, Difference, lane_name
 from app.values.trace import Margin
 from tests.conversation.people import ASKED
-from tests.fakes import DEMO, FakeDocumentSearch
+from tests.fakes import DEMO, FakeDocumentSearch, chat_tools
 from tests.racing import (
     AUTO,
     HALF,
@@ -45,7 +45,9 @@ def engine() -> SlowEngine:
 @pytest.fixture
 def chats(engine: SlowEngine, database: Database) -> Iterator[Conversations]:
     with closing(Database(MEMORY)) as memory:
-        yield Conversations(engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch())
+        yield Conversations(
+            engine, ChatStores(Chats(database), Chats(memory)), FakeDocumentSearch(), chat_tools()
+        )
 
 
 def heats(engine: LaneEngine) -> list[tuple[str, bool]]:

@@ -86,7 +86,7 @@ def test_the_space_before_a_word_is_shown_where_tokenizers_leave_it_out() -> Non
 
 def test_a_chat_is_counted_once() -> None:
     counted: list[tuple[Message, ...]] = []
-    reader = CachedTokenReader(8, lambda prompt, _: counted.append(prompt) or 5)  # type: ignore[func-returns-value]
+    reader = CachedTokenReader(8, lambda prompt, *_: counted.append(prompt) or 5)  # type: ignore[func-returns-value]
     assert [reader.count(CHAT), reader.count(tuple(CHAT))] == [5, 5]
     assert counted == [CHAT]
 

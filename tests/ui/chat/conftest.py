@@ -8,7 +8,7 @@ import pytest
 
 from app.settings import SettingsFile
 from app.ui import Services
-from tests.fakes import FakeDocumentSearch, ScriptedEngine
+from tests.fakes import FakeDocumentSearch, ScriptedEngine, chat_tools
 from tests.page_driver import PageDriver
 from tests.ui.chat.people import UnsteadyConversations, Visitor
 from tests.ui.conftest import services_like
@@ -33,5 +33,5 @@ def other(services: Services) -> Visitor:
 def unsteady(services: Services, engine: ScriptedEngine, tmp_path: Path) -> Iterator[Services]:
     """The same chats in services that cannot read them for a while."""
     stores = services.conversations.stores
-    with closing(UnsteadyConversations(engine, stores, FakeDocumentSearch())) as conversations:
+    with closing(UnsteadyConversations(engine, stores, FakeDocumentSearch(), chat_tools())) as conversations:
         yield services_like(services, conversations, SettingsFile(tmp_path))

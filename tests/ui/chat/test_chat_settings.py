@@ -19,7 +19,7 @@ from app.ui.sidebar.view import SidebarActions
 from app.values.chat import ChatPreset, ChatSettings
 from app.values.logits import Grammar
 from app.values.messages import Options, Sampling
-from tests.fakes import FakeDocumentSearch, ScriptedEngine
+from tests.fakes import FakeDocumentSearch, ScriptedEngine, chat_tools
 from tests.ui.chat.people import SKIPPED, Visitor, pressed
 from tests.ui.conftest import services_like
 
@@ -231,7 +231,7 @@ def test_presets_that_cannot_be_read_are_told_and_leave_the_page_as_it_is(
     heard: list[str] = []
     with closing(Database(tmp_path / "busy.sqlite")) as busy, closing(Database(MEMORY)) as memory:
         book = ChatStores(UnreadableChats(busy), Chats(memory))
-        talks = Conversations(engine, book, FakeDocumentSearch())
+        talks = Conversations(engine, book, FakeDocumentSearch(), chat_tools())
         held = services_like(services, talks, SettingsFile(tmp_path))
         presets, person = ChatSettingsActions(held, heard.append), Visitor(held)
         assert presets.list_presets() == presets.delete_preset("Editor") == SKIPPED

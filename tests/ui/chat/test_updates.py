@@ -20,7 +20,7 @@ from app.ui.frame.page_stream import Parts, PolledRenderer
 from app.values.chat import ChatSettings
 from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import Message
-from tests.fakes import FakeDocumentSearch, NarrowChats, ScriptedEngine, WordReader
+from tests.fakes import FakeDocumentSearch, NarrowChats, ScriptedEngine, WordReader, chat_tools
 from tests.ui.chat.people import SKIPPED, UnsteadyConversations, Visitor
 from tests.ui.conftest import services_like
 from tests.ui.streaming import frames, frames_until
@@ -57,7 +57,7 @@ def squeezed(
     with (
         closing(Database(MEMORY)) as memory,
         closing(
-            Conversations(engine, ChatStores(store, Chats(memory)), FakeDocumentSearch())
+            Conversations(engine, ChatStores(store, Chats(memory)), FakeDocumentSearch(), chat_tools())
         ) as conversations,
     ):
         file = SettingsFile(tmp_path)

@@ -1,0 +1,139 @@
+"""The tools that a chat may use: those of the user's MCP servers, and the two that come with the app."""
+
+import re
+from collections.abc import Callable, Sequence
+from threading import Condition
+from typing import Any, Literal
+
+from app.conversation.tool_use import ToolUse, function_of
+from app.documents import Documents
+from app.errors import ToolFailed
+from app.settings import ToolSettings
+from app.tools import ToolServers, read_page
+from app.values.chat import ChatSettings
+from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
+from app.values.dataclass_json import parse_json
+from app.values.tools import CalledTool, Tool
+
+PAGES, DOCUMENTS = "Web pages", "My documents"
+BUNDLED = {
+    PAGES: Tool(
+        PAGES,
+        "read_web_page",
+        "Read the main text of a web page.",
+        '{"type": "object", "properties": {"address": {"type": "string", "description": "The page\'s URL."}},'
+        ' "required": ["address"]}',
+        is_read_only=True,
+        asks_always=True,
+    ),
+    DOCUMENTS: Tool(
+        DOCUMENTS,
+        "search_documents",
+        "Search the user's documents. Returns the passages that are closest to the question.",
+        '{"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]}',
+        is_read_only=True,
+    ),
+}
+"""The app's own tools, by the names under which they are turned on."""
+NOTHING_FOUND = "Nothing was found in the documents."
+Permission = Literal["once", "chat", "refuse"]
+"""The user's answer to a call: allow it, allow this tool in this chat until the app ends, or refuse the call."""
+
+
+class ToolPermissions:
+    """The user's answers to calls. They are never stored. Safe to use from any thread."""
+
+    def __init__(self) -> None:
+        self._allowed: set[tuple[int, str, str]] = set()
+        self._answers: dict[str, Permission] = {}
+        self._changed = Condition()
+
+    def answer(self, chat: int, call: CalledTool, permission: Permission) -> None:
+        """Record the answer to a call. A tool that always asks is allowed once at most."""
+        with self._changed:
+            self._answers[call.id] = permission
+            if permission == "chat" and not call.asks_always:
+                self._allowed.add((chat, call.server, call.name))
+            self._changed.notify_all()
+
+    def is_allowed(self, chat: int, call: CalledTool) -> bool:
+        """Return whether the call needs no answer, because the user allowed its tool in this chat."""
+        return not call.asks_always and (chat, call.server, call.name) in self._allowed
+
+    def wait(self, call: CalledTool, seconds: float) -> Permission | None:
+        """Return the answer to a call; None if there was none within this time."""
+        with self._changed:
+            self._changed.wait_for(lambda: call.id in self._answers, seconds)
+            return self._answers.pop(call.id, None)
+
+
+class ChatTools:
+    """Lists and calls the tools of a chat. Safe to use from any thread."""
+
+    def __init__(
+        self,
+        servers: ToolServers,
+        documents: Documents,
+        settings: Callable[[], ToolSettings],
+        contacted: Callable[[str, str], None] = lambda _address, _why: None,
+    ) -> None:
+        """Use these servers. `contacted` is told the address and the reason of each page that is read."""
+        self.servers = servers
+        self.permissions = ToolPermissions()
+        self._documents = documents
+        self._settings = settings
+        self._contacted = contacted
+
+    def names(self) -> tuple[str, ...]:
+        """Return the names of what is turned on: the app's own tools, then the servers."""
+        settings = self._settings()
+        own = [name for name in BUNDLED if name in settings.bundled]
+        return (*own, *(one.name for one in settings.servers if one.is_on))
+
+    def offered(self, chosen: Sequence[str], starts: bool = False) -> dict[str, Tool]:
+        """Return the chosen tools by the names under which the model calls them.
+
+        Servers that have not listed their tools yet are left out, unless it `starts` them, which may take a while
+        and raises ToolFailed."""
+        found = dict[str, Tool]()
+        for server in self.names():
+            if server not in chosen:
+                continue
+            for tool in self._of(server, starts):
+                name = tool.name if tool.name not in found else f"{server}_{tool.name}"
+                found[re.sub(r"[^\w./-]+", "_", name)] = tool
+        return found
+
+    def use(self, tools: dict[str, Tool], chat_format: ChatFormat = UNKNOWN_FORMAT) -> ToolUse:
+        """Return how the model is told of these tools."""
+        return ToolUse(tuple(function_of(*one) for one in tools.items()), chat_format=chat_format)
+
+    def call(self, tool: Tool, arguments: str, chat: ChatSettings, is_stopping: Callable[[], bool]) -> str:
+        """Call a tool with arguments in JSON, and return its result. Raises ToolFailed, or AppError."""
+        if tool.server not in BUNDLED:
+            return self.servers.call(tool, arguments, is_stopping)
+        if tool.server == PAGES:
+            address = _argument(arguments, "address")
+            self._contacted(address, "a page that the model asked to read")
+            return read_page(address, is_stopping)
+        return self._search(_argument(arguments, "question"), chat)
+
+    def _of(self, server: str, starts: bool) -> Sequence[Tool]:
+        if server in BUNDLED:
+            return [BUNDLED[server]]
+        return self.servers.tools(server) if starts else self.servers.known(server)
+
+    def _search(self, question: str, chat: ChatSettings) -> str:
+        """Search the chat's collections; all that are not another chat's attachments if it has none."""
+        known = self._documents.collections()
+        searched = [one.id for one in known if one.id in chat.collections]
+        hits = self._documents.search(searched or [one.id for one in known if not one.is_attached], question)
+        found = (f"{hit.passage.title}:\n{hit.passage.text.strip()}" for hit in hits)
+        return "\n\n".join(found) or NOTHING_FOUND
+
+
+def _argument(arguments: str, name: str) -> str:
+    given: Any = parse_json(arguments)
+    if isinstance(given, dict) and isinstance(given.get(name), str) and given[name].strip():
+        return str(given[name])
+    raise ToolFailed(f"The tool needs the argument {name}, a text.")

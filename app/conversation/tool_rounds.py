@@ -1,0 +1,305 @@
+"""A reply that calls tools is written in rounds. All rounds are one reply: one event log, one message, one stop.
+
+    round 1    "Let me look.<tool_call>…</tool_call>"    the user allows the call, and the tool answers
+    round 2    "It is 12 degrees in Rome."               no call, so the reply is complete
+
+No result of a tool can allow a call: only `ToolPermissions`, which the page calls, does.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from app.conversation.chat_tools import ChatTools
+from app.conversation.engine_protocol import ModelEngine
+from app.conversation.prompt_builder import PreparedReply, PromptBuilder, reply_reserve
+from app.conversation.prompt_sources import RetrievedContext
+from app.conversation.reply import Reply
+from app.conversation.reply_parsing import Delta, ParsedReply, TextDelta
+from app.conversation.tool_use import ToolUse, with_rounds
+from app.conversation.turn import TurnContext
+from app.errors import AppError, ToolFailed
+from app.values.chat import MessageContent
+from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, first_marker
+from app.values.dataclass_json import parse_json
+from app.values.logits import LogitsSettings
+from app.values.messages import Called, Event, Failed, Finished, Loading, Message, Piece, Request
+from app.values.tools import CalledTool, CallState, Tool
+from app.values.trace import Statistics
+
+MOST_ROUNDS = 10
+"""Rounds with calls in a reply; after these no tools are offered."""
+LOOK_SECONDS = 0.2
+"""How often a wait looks whether the reply is to stop."""
+STARTING = "Starting the chat's tools"
+REFUSED = "The user refused this call. Do not repeat it."
+ENOUGH = "No further calls are possible in this reply. Answer with what is known."
+BUG = "The reply ended because of a bug in Foresight. Regenerate it, or turn the chat's tools off."
+CUT = "\n[The result was cut here, because the rest does not fit into the model's context.]"
+
+
+class _RoundLog:
+    """Receives the events of one round. All but its end go on to the reply, with the statistics of all rounds."""
+
+    def __init__(self, reply: Reply, use: ToolUse, before: MessageContent, statistics: Statistics) -> None:
+        self.text = ""
+        self.statistics = statistics
+        self._reply, self._before, self._earlier = reply, before, statistics
+        self._parser = use.parser()
+        self._parsed = ParsedReply()
+        self._said = ""  # the answer before the first call
+        self._is_announced = False
+        self._end: Finished | Failed | None = None
+        self._ended = threading.Event()
+
+    @property
+    def is_stopping(self) -> bool:
+        return self._reply.is_stopping
+
+    def append(self, event: Event) -> None:
+        match event:
+            case Piece():
+                self.text += event.text
+                self._take(self._parser.push(event.text))
+                self.statistics = joined(self._earlier, event.statistics)
+                self._announce()
+                self._reply.append(replace(event, statistics=self.statistics))
+            case Finished():
+                self._take(self._parser.flush(event.reason != "eos"))
+                self.statistics = joined(self._earlier, event.statistics)
+                self._close(replace(event, statistics=self.statistics))
+            case Failed():
+                self._close(event)
+            case _:
+                self._reply.append(event)
+
+    def wait(self) -> Finished | Failed:
+        """Wait for the end of the round, and return it."""
+        self._ended.wait()
+        assert self._end
+        return self._end
+
+    def calls(self, tools: dict[str, Tool]) -> list[CalledTool]:
+        """Return the calls of this round once it has ended."""
+        begin = len(self._before.text)
+        found = list[CalledTool]()
+        for call in self._parsed.calls:
+            tool = tools.get(call.name, Tool("", call.name))
+            found.append(
+                CalledTool(
+                    call.id, tool.server, call.name, call.arguments or "{}", begin + self._start(),
+                    begin + len(self.text), asks_always=tool.asks_always,
+                )
+            )  # fmt: skip
+        return found
+
+    def _close(self, end: Finished | Failed) -> None:
+        self._end = end
+        self._ended.set()
+
+    def _take(self, deltas: list[Delta]) -> None:
+        for delta in deltas:
+            if isinstance(delta, TextDelta) and not self._parsed.calls:
+                self._said += delta.text
+            self._parsed.add(delta)
+
+    def _announce(self) -> None:
+        """Report the beginning of a call, so that the page hides its text; once, or a mere mention ends it."""
+        if not self._is_announced:
+            has_tag = first_marker(self.text[self._parser.thought_end :], self._parser.openings)[1]
+            if has_tag or self._parsed.calls:
+                self._is_announced = True
+                begin = len(self._before.text) + self._start()
+                call = CalledTool("", "", "", "{}", begin, 0, "writing")
+                self._reply.append(Called((*self._before.calls, call)))
+
+    def _start(self) -> int:
+        """Return where the first call begins in the round's text: after what is said before it."""
+        at = self.text.find(self._said, self._parser.thought_end)
+        return at + len(self._said) if at >= 0 else self._parser.thought_end
+
+
+@dataclass(slots=True)
+class _Writing:
+    """A reply in rounds: what was written so far, and what the next round needs."""
+
+    chat: int
+    context: TurnContext
+    prepared: PreparedReply
+    reply: Reply
+    tools: dict[str, Tool]
+    content: MessageContent
+    statistics: Statistics
+    forced: str = ""
+    """The tool whose arguments were refused: the next round has to call it, as its schema allows."""
+
+    def change(self, call: CalledTool) -> None:
+        """Replace a call by its newer state, and report it."""
+        calls = tuple(call if one.id == call.id else one for one in self.content.calls)
+        self.content = replace(self.content, calls=calls)
+        self.reply.append(Called(calls))
+
+
+class ToolRounds:
+    """Writes the replies of chats that use tools."""
+
+    def __init__(self, engine: ModelEngine, tools: ChatTools, prompts: PromptBuilder) -> None:
+        self._engine = engine
+        self._tools = tools
+        self._prompts = prompts
+
+    def write(
+        self,
+        chat: int,
+        prepared: PreparedReply,
+        context: TurnContext,
+        retrieved: RetrievedContext,
+        reply: Reply,
+    ) -> None:
+        """Write a reply to its end. What goes wrong is the reply's end."""
+        problem = BUG
+        try:
+            tools = self._started(context, prepared, reply)
+            context = replace(context, tools=self._tools.use(tools, self._format()))
+            prepared = self._prompts.prepare(context, retrieved, prepared.settings)
+            content = context.written or MessageContent()
+            self._rounds(_Writing(chat, context, prepared, reply, tools, content, Statistics()))
+            problem = ""
+        except AppError as error:
+            problem = str(error)
+        finally:  # a reply without an end would be written forever
+            if problem and not reply.is_done:
+                reply.append(Failed(problem))
+
+    def _started(self, context: TurnContext, prepared: PreparedReply, reply: Reply) -> dict[str, Tool]:
+        """Load the model, whose template the prompt depends on, and start the chat's servers."""
+        if not self._engine.status().model and not prepared.settings.model.server:
+            self._await(lambda ended: self._engine.load(prepared.settings.model, lambda _: ended()), reply)
+        reply.append(Loading(STARTING))
+        return self._tools.offered(context.chat_settings.tools, starts=True)
+
+    def _await(self, begin: Callable[[Callable[[], None]], None], reply: Reply) -> None:
+        ended = threading.Event()
+        begin(ended.set)
+        while not ended.wait(LOOK_SECONDS) and not reply.is_stopping:
+            pass
+
+    def _rounds(self, writing: _Writing) -> None:
+        if not self._answered(writing):
+            return writing.reply.append(Failed("Stopped."))
+        for number in range(MOST_ROUNDS + 1):
+            use = replace(writing.context.tools, offered=()) if number == MOST_ROUNDS else self._use(writing)
+            log = _RoundLog(writing.reply, use, writing.content, writing.statistics)
+            self._engine.submit(self._request(writing, use), log)
+            end = log.wait()
+            calls = log.calls(writing.tools)
+            writing.statistics = log.statistics
+            writing.content = replace(
+                writing.content, text=writing.content.text + log.text, calls=(*writing.content.calls, *calls)
+            )
+            writing.reply.append(Called(writing.content.calls))
+            if isinstance(end, Failed) or not calls or end.reason in ("stopped", "context"):
+                return writing.reply.append(end)
+            if not self._answered(writing):
+                return writing.reply.append(replace(end, reason="stopped"))
+        return None
+
+    def _use(self, writing: _Writing) -> ToolUse:
+        use = writing.context.tools
+        return replace(use, forced=tuple(one for one in use.offered if one.name == writing.forced))
+
+    def _request(self, writing: _Writing, use: ToolUse) -> Request:
+        prepared, content = writing.prepared, writing.content
+        begun = (Message("assistant", content.text, called=content.calls),) if content.text else ()
+        asked = prepared.prompt[:-1] if prepared.prompt[-1].role == "assistant" else prepared.prompt
+        writing.forced = ""
+        return Request(
+            prepared.settings.model, with_rounds((*asked, *begun), use.calls), prepared.settings.options,
+            (*prepared.documents, *(call.result for call in content.calls)),
+            logits=LogitsSettings(grammar=replace(use, form=prepared.grammar).grammar),
+            tools=use.native, control=writing.context.tools.control,
+        )  # fmt: skip
+
+    def _answered(self, writing: _Writing) -> bool:
+        """Have all open calls allowed and made, one after the other. Returns False if the reply is to stop."""
+        for call in writing.content.calls:
+            if call.state in ("asked", "running"):
+                self._answer(writing, call)
+                if writing.reply.is_stopping:
+                    return False
+        return not writing.reply.is_stopping
+
+    def _answer(self, writing: _Writing, call: CalledTool) -> None:
+        """Check a call, wait for its permission, make it, and keep its result."""
+        try:
+            tool = writing.tools.get(call.name)
+            if tool is None:
+                raise ToolFailed(f"There is no tool {call.name}. The tools are: {', '.join(writing.tools)}.")
+            self._check_json(writing, call)
+            if not self._permitted(writing, call):
+                return
+            writing.change(replace(call, state="running"))
+            settings, reply = writing.context.chat_settings, writing.reply
+            result = self._tools.call(tool, call.arguments, settings, lambda: reply.is_stopping)
+            state: CallState = "done"
+        except AppError as error:
+            result, state = str(error), "failed"
+        result, tokens = self._fitted(writing, result)
+        writing.change(replace(call, state=state, result=result, tokens=tokens))
+
+    def _permitted(self, writing: _Writing, call: CalledTool) -> bool:
+        """Wait until the user allows the call. Returns False if it is refused, or if the reply is to stop."""
+        permissions, answer = self._tools.permissions, None
+        if permissions.is_allowed(writing.chat, call):
+            return True
+        writing.change(replace(call, state="asked"))
+        while answer is None and not writing.reply.is_stopping:
+            answer = permissions.wait(call, LOOK_SECONDS)
+        if answer == "refuse":
+            writing.change(replace(call, state="refused", result=REFUSED))
+        return answer in ("once", "chat")
+
+    def _check_json(self, writing: _Writing, call: CalledTool) -> None:
+        try:
+            is_object = isinstance(parse_json(call.arguments), dict)
+        except ValueError:
+            is_object = False
+        if not is_object:
+            writing.forced = call.name
+            raise ToolFailed("The arguments are not a JSON object. Repeat the call with valid arguments.")
+
+    def _fitted(self, writing: _Writing, result: str) -> tuple[str, int]:
+        """Cut a result so that a reply still fits after it. Returns it with its number of tokens."""
+        reader, settings = self._engine.reader(), writing.prepared.settings
+        if not reader.context:
+            return result, 0
+        use = writing.context.tools
+        chat = with_rounds((*writing.prepared.prompt, Message("assistant", writing.content.text)), use.calls)
+        taken = reader.count(chat, settings.options.thinking, use.native)
+        taken += sum(call.tokens for call in writing.content.calls)
+        room = reader.context - taken - reply_reserve(settings.options.max_new_tokens, reader.context)
+        alone = reader.count((Message("user", ""),))
+        kept, tokens = result, 0
+        while (tokens := reader.count((Message("user", kept),)) - alone) > room and kept != CUT:
+            share = max(0, room) / tokens * 0.9
+            kept = result[: int(len(kept.removesuffix(CUT)) * share)] + CUT
+        return kept, tokens
+
+    def _format(self) -> ChatFormat:
+        model = self._engine.status().model
+        return model.chat_format if model else UNKNOWN_FORMAT
+
+
+def joined(earlier: Statistics, later: Statistics) -> Statistics:
+    """Return the statistics of two rounds as those of one reply. Its prompt is the later one's."""
+    return replace(
+        later,
+        tokens=earlier.tokens + later.tokens,
+        steps=earlier.steps + later.steps,
+        hits=earlier.hits + later.hits,
+        covered=earlier.covered + later.covered,
+        rows=earlier.rows + later.rows,
+        seconds=earlier.seconds + later.seconds,
+        cost=earlier.cost + later.cost,
+        time_to_first_token=earlier.time_to_first_token or later.time_to_first_token,
+    )
