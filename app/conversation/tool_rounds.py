@@ -212,9 +212,12 @@ class ToolRounds:
         prepared, content = writing.prepared, writing.content
         begun = (Message("assistant", content.text, called=content.calls),) if content.text else ()
         asked = prepared.prompt[:-1] if prepared.prompt[-1].role == "assistant" else prepared.prompt
+        prompt = with_rounds((*asked, *begun), use.calls)
+        if writing.tools and not use.offered:
+            prompt = (*prompt[:-1], replace(prompt[-1], content=f"{prompt[-1].content}\n\n{ENOUGH}"))
         writing.forced = ""
         return Request(
-            prepared.settings.model, with_rounds((*asked, *begun), use.calls), prepared.settings.options,
+            prepared.settings.model, prompt, prepared.settings.options,
             (*prepared.documents, *(call.result for call in content.calls)),
             logits=LogitsSettings(grammar=replace(use, form=prepared.grammar).grammar),
             tools=use.native, control=writing.context.tools.control,
