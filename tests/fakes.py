@@ -30,7 +30,7 @@ from app.values.messages import (
     Statistics,
     StopReason,
 )
-from app.values.tools import Tool, ToolServer
+from app.values.tools import ServerStatus, Tool, ToolServer
 
 DEMO = ModelInfo(
     name="demo",
@@ -114,10 +114,13 @@ class FakeToolServers:
         self.may_answer = threading.Event()
         self.may_answer.set()
 
-    def tools(self, name: str) -> tuple[Tool, ...]:
+    def tools(self, name: str, _is_stopping: Callable[[], bool] = lambda: False) -> tuple[Tool, ...]:
         return tuple(tool for tool in self.listed if tool.server == name)
 
     known = tools
+
+    def status(self, name: str) -> ServerStatus:
+        return ServerStatus("ready", tools=len(self.tools(name)))
 
     def call(self, tool: Tool, arguments: str, is_stopping: Callable[[], bool]) -> str:
         self.calls.append((tool.name, arguments))

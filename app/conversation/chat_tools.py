@@ -1,8 +1,9 @@
 """The tools that a chat may use: those of the user's MCP servers, and the two that come with the app."""
 
 import re
+import threading
 from collections.abc import Callable, Sequence
-from threading import Condition
+from contextlib import suppress
 from typing import Any, Literal
 
 from app.conversation.tool_use import ToolUse, function_of
@@ -13,6 +14,7 @@ from app.tools import ToolServers, read_page
 from app.values.chat import ChatSettings
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.dataclass_json import parse_json
+from app.values.display_text import counted
 from app.values.tools import CalledTool, Tool
 
 PAGES, DOCUMENTS = "Web pages", "My documents"
@@ -46,7 +48,7 @@ class ToolPermissions:
     def __init__(self) -> None:
         self._allowed: set[tuple[int, str, str]] = set()
         self._answers: dict[str, Permission] = {}
-        self._changed = Condition()
+        self._changed = threading.Condition()
 
     def answer(self, chat: int, call: CalledTool, permission: Permission) -> None:
         """Record the answer to a call. A tool that always asks is allowed once at most."""
@@ -90,7 +92,9 @@ class ChatTools:
         own = [name for name in BUNDLED if name in settings.bundled]
         return (*own, *(one.name for one in settings.servers if one.is_on))
 
-    def offered(self, chosen: Sequence[str], starts: bool = False) -> dict[str, Tool]:
+    def offered(
+        self, chosen: Sequence[str], starts: bool = False, is_stopping: Callable[[], bool] = lambda: False
+    ) -> dict[str, Tool]:
         """Return the chosen tools by the names under which the model calls them.
 
         Servers that have not listed their tools yet are left out, unless it `starts` them, which may take a while
@@ -99,10 +103,36 @@ class ChatTools:
         for server in self.names():
             if server not in chosen:
                 continue
-            for tool in self._of(server, starts):
+            for tool in self._of(server, starts, is_stopping):
                 name = tool.name if tool.name not in found else f"{server}_{tool.name}"
                 found[re.sub(r"[^\w./-]+", "_", name)] = tool
         return found
+
+    def start(self, chosen: Sequence[str]) -> None:
+        """Start the chosen servers on a thread, so that their tools are known when a message is sent."""
+
+        def start() -> None:
+            for name in chosen:
+                with suppress(ToolFailed):  # `note` tells it
+                    self.offered([name], starts=True)
+
+        threading.Thread(target=start, name="tool servers", daemon=True).start()
+
+    @property
+    def states(self) -> tuple[tuple[str, str], ...]:
+        """The names of what is turned on, each with its `note`."""
+        return tuple((name, self.note(name)) for name in self.names())
+
+    def note(self, name: str) -> str:
+        """Return how many tools a server has, or why it has none, in a few words."""
+        if name in BUNDLED:
+            return ""
+        if name not in self.names():
+            return "turned off"
+        status = self.servers.status(name)
+        if status.state == "ready":
+            return counted(status.tools, "tool")
+        return status.problem if status.state == "failed" else {"starting": "starting…"}.get(status.state, "")
 
     def use(self, tools: dict[str, Tool], chat_format: ChatFormat = UNKNOWN_FORMAT) -> ToolUse:
         """Return how the model is told of these tools."""
@@ -118,10 +148,10 @@ class ChatTools:
             return read_page(address, is_stopping)
         return self._search(_argument(arguments, "question"), chat)
 
-    def _of(self, server: str, starts: bool) -> Sequence[Tool]:
+    def _of(self, server: str, starts: bool, is_stopping: Callable[[], bool]) -> Sequence[Tool]:
         if server in BUNDLED:
             return [BUNDLED[server]]
-        return self.servers.tools(server) if starts else self.servers.known(server)
+        return self.servers.tools(server, is_stopping) if starts else self.servers.known(server)
 
     def _search(self, question: str, chat: ChatSettings) -> str:
         """Search the chat's collections; all that are not another chat's attachments if it has none."""

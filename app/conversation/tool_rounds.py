@@ -176,7 +176,7 @@ class ToolRounds:
         if not self._engine.status().model and not prepared.settings.model.server:
             self._await(lambda ended: self._engine.load(prepared.settings.model, lambda _: ended()), reply)
         reply.append(Loading(STARTING))
-        return self._tools.offered(context.chat_settings.tools, starts=True)
+        return self._tools.offered(context.chat_settings.tools, True, lambda: reply.is_stopping)
 
     def _await(self, begin: Callable[[Callable[[], None]], None], reply: Reply) -> None:
         ended = threading.Event()

@@ -9,6 +9,8 @@ from app.values.validation import require, require_one_of
 
 CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
 """The state of a call: the model writes it, it waits for the user, runs, gave a result, failed, or was refused."""
+ServerState = Literal["off", "starting", "ready", "failed"]
+"""The state of a tool server's process. A server that is "off" or "failed" is started at its next use."""
 NO_ARGUMENTS = '{"type": "object", "properties": {}}'
 """The JSON Schema of a tool without arguments."""
 
@@ -69,6 +71,36 @@ class CalledTool:
 
     def __post_init__(self) -> None:
         require_one_of(CallState, "state of a call", self.state)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerText:
+    """A text that a server offers: a resource, which has a `uri`, or a prompt, which may have `arguments`."""
+
+    server: str
+    name: str
+    description: str = ""
+    uri: str = ""
+    arguments: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ServerStatus:
+    """The state of a server. `problem` is the sentence of its last failure, `log` the newest lines it logged."""
+
+    state: ServerState = "off"
+    problem: str = ""
+    tools: int = 0
+    log: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class WebPage:
+    """A page of the web as it was sent, with the address at which it was found in the end."""
+
+    address: str
+    content_type: str
+    body: bytes
 
 
 @dataclass(frozen=True, slots=True)

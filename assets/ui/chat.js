@@ -172,12 +172,12 @@
   window.foresight.collectionPicker = (element) => {
     element.addEventListener("click", ({ target }) => {
       if (target.closest(".collection-picker > .open")) show(!isOpen());
-      focused = target.closest("[data-do=choose-collection]")?.dataset.name ?? "";
+      focused = target.closest("[data-do^=choose-]")?.dataset.name ?? "";
     });
     const drawn = () => {
       if (!button()) show(false);
       updateButton();
-      if (focused && document.activeElement === document.body) element.querySelector(`[data-name="${focused}"]`)?.focus();
+      if (focused && document.activeElement === document.body) element.querySelector(`[data-name="${CSS.escape(focused)}"]`)?.focus();
     };
     const options = { childList: true, subtree: true, attributes: true, attributeFilter: ["aria-expanded"] };
     new MutationObserver(drawn).observe(element, options);

@@ -144,7 +144,7 @@ def test_a_refused_call_is_not_made_and_the_model_reads_that(chat: Chat, engine:
 
 
 def test_a_tool_allowed_in_this_chat_asks_no_more_there_but_elsewhere(
-    chat: Chat, engine: RoundsEngine, database: Database
+    chat: Chat, engine: RoundsEngine
 ) -> None:
     engine.texts = [ASKING, "Fine.", ASKING, "Fine.", ASKING]
     chat.ask()

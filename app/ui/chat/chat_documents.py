@@ -23,33 +23,50 @@ from app.values.display_text import title_of
 from app.values.document import ATTACHED, Collection, Document
 
 PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
+ToolChoice = tuple[str, str, bool]
+"""What a chat may use: its name, a note on its state, and whether it is chosen."""
 GONE = "A deleted collection"
 
 
-def chosen_collections_html(documents: Documents, chosen: Sequence[int]) -> str:
-    """Return the picker for a chat that searches the collections in `chosen`.
+def chosen_collections_html(
+    documents: Documents, chosen: Sequence[int], tools: Sequence[ToolChoice] = (), note: str = ""
+) -> str:
+    """Return the picker for a chat that searches the collections in `chosen`, and may use these tools.
 
     It offers no other chat's attachments."""
     collections = [one for one in documents.collections() if one.id in chosen or not one.is_attached]
     attached = [each for one in collections if one.is_attached for each in documents.documents(one.id)]
-    return collection_picker_html(collections, chosen, attached)
+    return collection_picker_html(collections, chosen, attached, tools, note)
 
 
 def collection_picker_html(
-    collections: Sequence[Collection], chosen: Sequence[int], attached: Sequence[Document] = ()
+    collections: Sequence[Collection],
+    chosen: Sequence[int],
+    attached: Sequence[Document] = (),
+    tools: Sequence[ToolChoice] = (),
+    note: str = "",
 ) -> str:
-    """Return the button above the message box: the collections that the chat searches, and those to choose from.
+    """Return the button above the message box: the collections that the chat searches, the tools that it may use,
+    and those to choose from.
 
     Collections without documents are not offered. `attached` are the chat's attached documents, each with a button
     that removes it. assets/ui/chat.js opens the picker."""
     names = {one.id: _name(one, attached) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
-    if not names:
+    used = [name for name, _, is_used in tools if is_used]
+    labels = list[str]()
+    if names:
+        label = ", ".join(names[one] for one in chosen) or "off"
+        labels.append(label if label.startswith(ATTACHED) else f"Documents: {label}")
+    if tools:
+        labels.append(f"Tools: {', '.join(used) or 'off'}")
+    if not labels:
         return ""
     choices = [(one, name, one in chosen) for one, name in names.items()]
-    label = ", ".join(names[one] for one in chosen) or "off"
-    label = label if label.startswith(ATTACHED) else f"Documents: {label}"
-    return render("collection_picker.html", chosen=chosen, label=label, choices=choices, attached=attached)
+    return render(
+        "collection_picker.html", is_on=chosen or used, label=" · ".join(labels), choices=choices,
+        attached=attached, tools=tools, note=note,
+    )  # fmt: skip
 
 
 def _name(collection: Collection, attached: Sequence[Document]) -> str:

@@ -16,6 +16,7 @@ from app.ui.chat.reply_text import cited_html, reply_html, sources_html
 from app.ui.frame.templates import render
 from app.values.chat import MessageContent, StoredMessage, Thread
 from app.values.messages import Role
+from app.values.tools import shown_text
 
 MESSAGE_LIMIT = 50
 """How many messages a page shows at first, and how many more each time the user loads earlier messages."""
@@ -80,7 +81,9 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
     is_complete, is_coloured = written.state != "writing", is_answer and message.id in options.coloured
     text = typed_html(message.text)
     if is_answer:
-        text = cited_html(reply_html(written.text, written.thought), message.id, written.sources)
+        text = cited_html(
+            reply_html(written.text, written.thought, written.calls), message.id, written.sources
+        )
     return {
         "id": message.id,
         "kind": f"{message.role} last" if is_last else message.role,
@@ -93,7 +96,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
         "has_failed": written.state == "failed",
         "summary": Markup(reply_html(written.summary)) if written.summary else "",
         "sources": sources_html(message.id, written.sources) if is_answer else "",
-        "text": message.text,
+        "text": shown_text(message.text, written.calls) if written.calls else message.text,
         "has_footer": is_complete,
         "version": _version(message, options),
         "buttons": list(_buttons(message, options)),
@@ -131,7 +134,8 @@ def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
             yield Button("Colours", show="colours")
         elif written.marks:
             yield Button("Colours", do="colours", name=message.id)
-        yield Button("Edit", show="editor", is_disabled=options.is_busy)
+        if not written.calls:
+            yield Button("Edit", show="editor", is_disabled=options.is_busy)
     yield Button("Fork into a new chat", do="fork", name=message.id, is_disabled=options.is_busy)
     yield Button("Delete", do="delete", name=message.id, is_disabled=options.is_busy)
 
@@ -156,7 +160,7 @@ def can_compare(written: MessageContent) -> bool:
 
     A stopped or continued reply has no time that could be compared, and some models write only plainly."""
     made = written.provenance
-    if written.state != "done" or made is None or made.model.server or not written.marks:
+    if written.state != "done" or made is None or made.model.server or not written.marks or written.calls:
         return False
     is_whole = written.marks[-1].step <= made.statistics.steps
     return is_whole and (made.decoder == "plain") == (made.options.decoding.decoder == "plain")

@@ -17,6 +17,7 @@ from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
 from app.ui.chat.thinking_control import thinking_html
+from app.ui.chat.tools_control import tool_choices, tools_note
 from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
 from app.ui.frame.services import Services
 from app.ui.frame.templates import problem_html, render
@@ -79,7 +80,7 @@ class ChatRenderer:
             conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
             state.opened, state.message_limit, state.coloured, state.is_private, state.settings,
             self._services.documents.changes, self._thinking, state.box_changes,
-            conversations.queue.is_sending(chat),
+            conversations.queue.is_sending(chat), conversations.tools.states,
         )  # fmt: skip
 
     @property
@@ -104,7 +105,10 @@ class ChatRenderer:
         if before != (now := typed_in(self._thread.settings)):
             self._setting_changes += not self._state.sent_settings.has(now)
         chosen = self._thread.settings.collections
-        self._collections = chosen_collections_html(self._services.documents, chosen)
+        tools = self._thread.settings.tools
+        choices = tool_choices(self._services, tools)
+        note = tools_note(self._services, tools)
+        self._collections = chosen_collections_html(self._services.documents, chosen, choices, note)
         self._follow_reply(chat)
         self._read_typed(chat)
         self._key = key
@@ -247,6 +251,10 @@ def note_html(state: ReplyState) -> str:
             words = f"Reading the chat: {done:,} of {total:,} tokens"
         case "waiting":
             words = "Waiting for the model"
+        case "calling" if any(call.state == "asked" for call in state.calls):
+            words = "Waiting for your permission"
+        case "calling" if any(call.state == "running" for call in state.calls):
+            words = "Waiting for the tool"
         case _:
             words = "Writing…"
     has_progress = bool(total) and state.phase in ("loading", "prefilling")

@@ -20,7 +20,7 @@ class ReplyProgress(TracedReply):
         self._text = LiveReplyText()
         self._events_read = 0
         if writing.before.text:
-            self._text.update(self.state.text, self._so_far.thought)
+            self._text.update(self.state.text, self._so_far.thought, calls=self.state.calls)
 
     @property
     def blocks(self) -> tuple[str, ...]:
@@ -45,5 +45,5 @@ class ReplyProgress(TracedReply):
         self._so_far.take(events)
         self.state = self._so_far.state
         self.history = extend(self.history, events)
-        self._text.update(self.state.text, self._so_far.thought)
+        self._text.update(self.state.text, self._so_far.thought, calls=self.state.calls)
         return bool(events) or not self._text.is_behind

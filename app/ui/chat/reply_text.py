@@ -7,8 +7,9 @@ sentence (conversation/citation_check.py) has a question mark. Example:
     "x[1] is <code>x[1]</code> [9]"   with one source, the first [1] alone is a button
 """
 
+import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from html import escape
 from itertools import chain, count
@@ -20,8 +21,10 @@ from app.conversation.thinking import split_thought
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render as markdown_html
 from app.ui.frame.templates import render
+from app.values.dataclass_json import parse_json
 from app.values.display_text import counted
 from app.values.document import Sources, TokenBudget
+from app.values.tools import CalledTool, Round, rounds_of
 
 THOUGHT = '<details class="thought"'
 """The beginning of the HTML of a reply with a thought."""
@@ -30,8 +33,18 @@ _MARKER = re.compile(r"\[(\d{1,3})\]")
 _UNTOUCHED = ("code", "pre", "math", "a", "button", "summary")
 
 
-def reply_html(text: str, seconds: float = 0.0) -> str:
-    """Return a whole reply as HTML; `seconds` is how long its thought took."""
+def reply_html(text: str, seconds: float = 0.0, calls: Sequence[CalledTool] = ()) -> str:
+    """Return a whole reply as HTML; `seconds` is how long its thought took, and `calls` are its calls of tools."""
+    rounds = rounds_of(text, calls)
+    return "".join(round_html(each, 0 if number else seconds) for number, each in enumerate(rounds))
+
+
+def round_html(part: Round, seconds: float = 0.0, is_live: bool = False) -> str:
+    """Return a part of a reply as HTML, with the calls after it."""
+    return f"{_text_html(part.text, seconds)}{calls_html(part.calls, is_live)}"
+
+
+def _text_html(text: str, seconds: float) -> str:
     spoken = split_thought(text)
     thought = thought_html(markdown_html(spoken.thought), seconds) if spoken.has_thought else ""
     return thought + markdown_html(spoken.answer)
@@ -54,16 +67,53 @@ def thought_summary(seconds: float, is_thinking: bool) -> str:
     return f"Thought for {minutes} min {rest} s" if minutes else f"Thought for {seconds:.1f} s"
 
 
+def calls_html(calls: Sequence[CalledTool], is_live: bool = False) -> Markup:
+    """Return calls as folds with their arguments and results.
+
+    In a reply that `is_live`, a call that waits for the user has buttons."""
+    shown = [(call, _arguments(call), _result_note(call)) for call in calls]
+    return render("tool_calls.html", calls=shown, is_live=is_live) if shown else Markup()
+
+
+def _arguments(call: CalledTool) -> str:
+    try:
+        return json.dumps(parse_json(call.arguments), ensure_ascii=False, indent=2)
+    except ValueError:
+        return call.arguments
+
+
+def _result_note(call: CalledTool) -> str:
+    notes = {"running": "running…", "failed": "failed", "refused": "refused", "asked": "not answered"}
+    return notes.get(call.state) or (counted(call.tokens, "token") if call.tokens else "")
+
+
 class LiveReplyText:
     """The HTML of a reply that is being written. After `is_done` it is the same as that of `reply_html`."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
-        self._thought, self._answer = LiveMarkdown(clock), LiveMarkdown(clock)
+        self._clock = clock
+        self._rounds: tuple[Round, ...] = ()
+        self._before: tuple[str, ...] = ()
+        self._begin()
+
+    def _begin(self) -> None:
+        """Begin another round of the reply."""
+        self._thought, self._answer = LiveMarkdown(self._clock), LiveMarkdown(self._clock)
         self._thought_block: tuple[str, ...] = ()
 
-    def update(self, text: str, seconds: float = 0.0, is_done: bool = False) -> None:
+    def update(
+        self, text: str, seconds: float = 0.0, is_done: bool = False, calls: Sequence[CalledTool] = ()
+    ) -> None:
         """Render the text so far, which continues the former text; `seconds` is how long its thought has taken."""
-        spoken = split_thought(text)
+        *rounds, newest = rounds_of(text, calls)
+        if (before := tuple(rounds)) != self._rounds:
+            if len(before) != len(self._rounds):
+                self._begin()
+            self._rounds = before
+            live = (round_html(each, 0 if number else seconds, True) for number, each in enumerate(before))
+            self._before = tuple(live)
+        spoken = split_thought(newest.text)
+        seconds = 0 if before else seconds
         self._thought_block = ()
         if spoken.has_thought:
             is_thinking = spoken.is_thinking and not is_done
@@ -84,7 +134,7 @@ class LiveReplyText:
     @property
     def blocks(self) -> tuple[str, ...]:
         """The HTML in blocks. An update changes only the last blocks and appends new ones."""
-        return (*self._thought_block, *self._answer.blocks)
+        return (*self._before, *self._thought_block, *self._answer.blocks)
 
     @property
     def html(self) -> str:

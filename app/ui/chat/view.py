@@ -24,6 +24,7 @@ from app.ui.chat.context_meter import beginning_that_fits, overflow_html
 from app.ui.chat.messages import EVERYTHING, MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
 from app.ui.chat.thinking_control import ThinkingActions
+from app.ui.chat.tools_control import PERMISSIONS, ToolActions
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
 from app.ui.frame.gradio_internals import Press, pressed
 from app.ui.frame.option_controls import OptionValues, to_options
@@ -72,6 +73,7 @@ class ChatActions:
         self._notify = notify
         self.documents = ChatDocuments(services, notify)
         self.thinking = ThinkingActions(services, notify)
+        self.tools = ToolActions(services)
 
     def open_last(self, state: ChatState) -> None:
         """Show on a new page the chat that was open last."""
@@ -183,6 +185,19 @@ class ChatActions:
         # Not if the box may still have the former chat's text, nor for a private chat that has not begun.
         if state.filled == state.opened and not (state.is_private and not state.version.chat):
             self._services.conversations.drafts.keep(state.version.chat, message)
+
+    def choose_source(self, state: ChatState, event: gr.EventData) -> None:
+        """Add a collection or a server's tools to what the chat uses, or take it away."""
+        if pressed(event).do == "choose-tools":
+            succeeded(self._notify, lambda: self.tools.choose(state, pressed(event).name))
+        else:
+            self.documents.choose_collection(state, event)
+
+    def permit(self, state: ChatState, event: gr.EventData) -> None:
+        """Answer a call of a tool that waits for the user."""
+        do, call, _ = pressed(event)
+        if do in PERMISSIONS:
+            succeeded(self._notify, lambda: self.tools.answer(state, call, PERMISSIONS[do]))
 
     def stop(self, state: ChatState) -> None:
         """Stop the reply that is being written in this chat; the text written so far stays."""
@@ -354,8 +369,9 @@ class ChatView:
         for buttons in (self.thread, self.starters, self.queue, question):
             events.on(buttons.click, actions.act, inputs, question, **UNCHECKED)
         events.on(self.composer.click, actions.act, inputs, question, trigger_mode="multiple", **UNCHECKED)
+        events.on(self.live.click, actions.permit, state)
         events.on(self.stop.click, actions.stop, state)
-        events.on(self.collection_picker.click, actions.documents.choose_collection, state)
+        events.on(self.collection_picker.click, actions.choose_source, state)
         events.on(self.thinking.click, actions.thinking.choose, trigger_mode="multiple")
 
 

@@ -1,0 +1,74 @@
+"""What a chat's user decides about tools: which servers' tools the chat may use, and which calls are made."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from app.conversation import Permission
+from app.errors import AppError
+from app.ui.chat.chat_settings import save_settings, settings_of
+from app.ui.chat.state import ChatState
+from app.ui.frame.services import Services
+from app.values.chat_format import ChatFormat
+from app.values.display_text import counted
+from app.values.messages import Message
+
+PERMISSIONS: Mapping[str, Permission] = {"allow-once": "once", "allow-chat": "chat", "refuse-call": "refuse"}
+"""The buttons of a call that waits for the user, with the answer that each of them gives."""
+NO_PLACE = (
+    "This model's chat template has no place for tools. They are described in the system prompt instead, "
+    "which smaller models often do not follow."
+)
+GONE = "This call no longer waits for an answer."
+
+
+class ToolActions:
+    """The event handlers of calls and of the choice of tools."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._tools = services.conversations.tools
+
+    def answer(self, state: ChatState, call: str, permission: Permission) -> None:
+        """Allow or refuse a call that waits for the user. Raises AppError if it no longer waits."""
+        calls = state.reply.state.calls if state.reply else ()
+        waiting = next((one for one in calls if one.id == call and one.state == "asked"), None)
+        if waiting is None:
+            raise AppError(GONE)
+        self._tools.permissions.answer(state.version.chat, waiting, permission)
+
+    def choose(self, state: ChatState, server: str) -> None:
+        """Let the chat use a server's tools, or no longer. A server that is chosen is started."""
+        settings = settings_of(self._services, state)
+        others = tuple(one for one in settings.tools if one != server)
+        chosen = others if server in settings.tools else (*others, server)
+        save_settings(self._services, state, replace(settings, tools=chosen))
+        self._tools.start(chosen)
+
+
+def tool_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str, bool]]:
+    """Return what a chat may use: each name, a note on its state, and whether it is chosen.
+
+    A chosen server that is gone or turned off is listed, so that the choice can be undone."""
+    tools = services.conversations.tools
+    names = (*tools.names(), *(one for one in chosen if one not in tools.names()))
+    return [(name, tools.note(name) if name in chosen else "", name in chosen) for name in names]
+
+
+def tools_note(services: Services, chosen: Sequence[str]) -> str:
+    """Describe what the chosen tools cost in each prompt, and whether the model knows tools; "" without tools."""
+    tools, model = services.conversations.tools, services.engine.status().model
+    offered = tools.offered(chosen)
+    if not offered or model is None:
+        return ""
+    tokens = _tokens(services, tools.use(offered, model.chat_format).prompt, offered, model.chat_format)
+    cost = f"These tools take {counted(tokens, 'token')} of each prompt." if tokens else ""
+    return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else NO_PLACE}".strip()
+
+
+def _tokens(
+    services: Services, explained: str, offered: Mapping[str, object], chat_format: ChatFormat
+) -> int:
+    reader, question = services.engine.reader(), Message("user", "?")
+    use = services.conversations.tools.use(offered, chat_format)  # type: ignore[arg-type]
+    told = (Message("system", explained), question) if explained else (question,)
+    return reader.count(told, tools=use.native) - reader.count((question,))
