@@ -1,9 +1,9 @@
 """Imports point one way, and what must stay in one place does.
 
     run.py → app.main → app.startup → {app.ui, app.commands} → app.api → app.conversation →
-        {engine, models_registry, chats, documents, remote} → database → system → values → errors
+        {engine, models_registry, chats, documents, remote, tools} → database → system → values → errors
 
-The five domains in braces do not know each other. Commands may also use the engine and the registry, and the API
+The six domains in braces do not know each other. Commands may also use the engine and the registry, and the API
 the engine; the UI may not. The folders of the engine, of the registry and of the UI are layers as well.
 Imports inside functions count like the others: laziness is no way around the direction.
 """
@@ -26,14 +26,25 @@ SOURCES = sorted(
 ) + [Path(name) for name in ("run.py",) if (CHECKOUT / name).exists()]
 
 BASE = {"app", "errors", "settings", "values", "system", "database"}
-DOMAINS = {"engine", "models_registry", "chats", "documents", "remote"}
+DOMAINS = {"engine", "models_registry", "chats", "documents", "remote", "tools"}
 ALLOWED = {
     "run": {"main"},
     "main": {"ui", "startup", "commands", "desktop", "conversation", *DOMAINS, *BASE},
     "startup": {"ui", "commands", "api", "desktop", "conversation", *DOMAINS, *BASE},
     "desktop": {"desktop", *BASE},
     "commands": {"commands", "api", "web", "conversation", *DOMAINS, *BASE},
-    "ui": {"ui", "api", "web", "conversation", "chats", "documents", "models_registry", "remote", *BASE},
+    "ui": {
+        "ui",
+        "api",
+        "web",
+        "conversation",
+        "chats",
+        "documents",
+        "models_registry",
+        "remote",
+        "tools",
+        *BASE,
+    },
     "api": {"api", "web", "conversation", "engine", *BASE},
     "web": {"web", *BASE},
     "conversation": {"conversation", *DOMAINS, *BASE},
@@ -45,11 +56,13 @@ ALLOWED = {
     "errors": {"errors"},
     "app": set(),
     # These measure what the app runs, and train what it ships.
-    **{part: {part, "commands", "ui", "api", "conversation", *DOMAINS, *BASE} for part in ("tools", "labs")},
+    **{
+        part: {part, "commands", "ui", "api", "conversation", *DOMAINS, *BASE} for part in ("/tools", "/labs")
+    },
 }
 LIGHT = (
-    "ui", "api", "web", "desktop", "conversation", "models_registry", "chats", "documents", "remote", "commands",
-    "main", "startup", *BASE,
+    "ui", "api", "web", "desktop", "conversation", "models_registry", "chats", "documents", "remote", "tools",
+    "commands", "main", "startup", *BASE,
 )  # fmt: skip
 HEAVY = {"torch", "transformers"}
 LAYERS = {
@@ -83,8 +96,12 @@ def text_of(source: Path) -> str:
 
 
 def part_of(module: str) -> str:
-    """The part that a module belongs to: app.engine.lookahead.pool is of the engine, app itself of app."""
+    """The part that a module belongs to: app.engine.lookahead.pool is of the engine, app itself of app.
+
+    The folders beside app/ begin with a slash: /tools is not app/tools."""
     top, *below = module.split(".")
+    if top in ("tools", "labs"):
+        return f"/{top}"
     if top != "app" or not below or below[0].startswith("__"):
         return top
     return below[0]

@@ -10,6 +10,7 @@ that text which a library prints is not taken for a message.
 """
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -87,10 +88,14 @@ class ChildProcess:
         """Send the request, and yield the messages until the process ends.
 
         An incomplete last message, as of a killed process, is left out."""
-        with suppress(OSError):
-            self._input.write(self._request)
-            self._input.flush()
+        self.send(self._request)
         yield from filter(None, map(message_in, self._output))
+
+    def send(self, request: bytes) -> None:
+        """Send a further request. A process that has ended does not get it."""
+        with suppress(OSError):
+            self._input.write(request)
+            self._input.flush()
 
     def ask(self, request: bytes, seconds: float) -> bytes:
         """Send a request and return the answer; b"" if the process ended, or took too long and was killed."""
@@ -106,9 +111,20 @@ class ChildProcess:
         finally:
             timer.cancel()
 
+    def end(self, seconds: float) -> None:
+        """Close the input of the process, so that it ends by itself; after these seconds, kill it."""
+        with suppress(OSError):
+            self._input.close()
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(seconds)
+        self.kill()
+
     def kill(self) -> None:
-        """Kill the process and wait for its end. If that takes too long (a dead disk blocks it), abandon it."""
-        if self._process.poll() is None:
+        """Kill the process with those that it started, and wait for its end.
+
+        If that takes too long (a dead disk blocks it), abandon it."""
+        if self._process.returncode is None:  # so its id is not yet another process's
+            _kill_group(self._process.pid)
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
                 self._process.wait(SECONDS_TO_END)
@@ -171,6 +187,28 @@ def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
         say(work(requests.get()))
 
 
+def serve_until_closed(work: Callable[[BinaryIO, Say], None]) -> NoReturn:
+    """Run as the child: `work` reads requests until they end, which it has to notice. Then what it started ends."""
+    try:
+        work(sys.stdin.buffer, _messages_alone())
+    finally:
+        end_group()
+
+
+def end_group() -> NoReturn:
+    """End this process with all that it started; on Windows, this process alone."""
+    if hasattr(os, "getpgrp") and os.getpgrp() == os.getpid():
+        _kill_group(os.getpid())
+    os._exit(1)
+
+
+def _kill_group(process: int) -> None:
+    """Kill a process that leads a group, and the group, if the system has groups of processes."""
+    if hasattr(os, "killpg"):
+        with suppress(ProcessLookupError, PermissionError):  # macOS refuses if all of them have ended
+            os.killpg(process, signal.SIGKILL)
+
+
 def limit_memory(most: int) -> None:
     """Limit the address space of this process to `most` bytes, if the system supports it."""
     try:
@@ -192,7 +230,6 @@ def limit_processor_time(seconds: int) -> None:
     """Raise OutOfProcessorTime after this many seconds of processor time, if the system supports it."""
     try:
         import resource
-        import signal
     except ImportError:
         return
 

@@ -46,11 +46,11 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
     return {**environ, **lists, **paths, "PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
 
 
-def find_program(name: str) -> str | None:
-    """Return the path of a program; None if it is in none of the absolute folders on PATH."""
-    ending = ".exe" if sys.platform == "win32" else ""
-    folders = (Path(entry) for entry in os.get_exec_path())
-    files = (folder / f"{name}{ending}" for folder in folders if folder.is_absolute())
+def find_program(name: str, environ: Mapping[str, str] | None = None) -> str | None:
+    """Return the path of a program; None if it is in none of the absolute folders on PATH (that of `environ`)."""
+    endings = (".exe", ".cmd", ".bat") if sys.platform == "win32" else ("",)
+    folders = (Path(entry) for entry in os.get_exec_path(environ))
+    files = (folder / f"{name}{end}" for folder in folders if folder.is_absolute() for end in endings)
     return next((str(file) for file in files if file.is_file() and os.access(file, os.X_OK)), None)
 
 

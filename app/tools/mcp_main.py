@@ -1,0 +1,434 @@
+"""The process that talks to one tool server, by the client of the `mcp` package.
+
+Its first request describes the server; then each request is a job. It answers with the result, with the problem
+of a job, or with why the session is over. It leads the group of the server's processes, and ends them all when the
+app closes its input, or is killed.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from time import sleep
+from typing import Any, BinaryIO
+
+import anyio
+import httpx2
+from anyio.streams.buffered import BufferedByteReceiveStream
+from jsonschema.exceptions import best_match
+from jsonschema.validators import Draft202012Validator, validator_for
+from mcp import Client, MCPError, types
+from mcp.client.streamable_http import streamable_http_client
+from mcp.os.win32.utilities import create_windows_process
+from mcp.shared.message import SessionMessage
+from referencing import Registry
+
+from app import __version__
+from app.errors import AppError, ToolFailed, first_line
+from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
+from app.system.child_process import Say, end_group, limit_memory, serve_until_closed
+from app.system.environment import network_settings
+
+MEMORY = 2 * 2**30
+"""Bytes of address space that this process may use; the server's own memory is not limited."""
+LONGEST_MESSAGE = 32 * 2**20
+"""Maximum number of bytes of a server's message."""
+LONGEST_RESULT = 2**18
+"""Maximum number of characters of a result; the rest is cut."""
+MOST_TOOLS, MOST_PAGES = 128, 32
+LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
+"""Maximum length and depth of a tool's schema in JSON, and the maximum length of all schemas."""
+LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_REASON, LONGEST_URI, LONGEST_ERROR = 128, 8_000, 500, 2_000, 4_000
+MOST_LINES, LONGEST_LINE, LOG_SECONDS = 200, 500, 0.1
+"""The maximum lines of a server's log that are sent at once, their length, and the pause between two messages."""
+MOST_NOISE = 1_000
+"""How many lines that are not messages a server may write."""
+CHECK_SECONDS = 5.0
+SECONDS_TO_END, SECONDS_TO_KILL = 1.0, 2.0
+Streams = tuple[Any, Any]
+Job = dict[str, Any]
+Log = Callable[..., None]
+
+
+def serve(requests: BinaryIO, say: Say) -> None:
+    """Run the session until the requests end."""
+    asyncio.run(_Session(say).run(requests))
+
+
+class _Session:
+    """The session with one server."""
+
+    def __init__(self, say: Say) -> None:
+        self._say = say
+        self._jobs: asyncio.Queue[bytes] = asyncio.Queue()
+        self._name = ""
+
+    async def run(self, requests: BinaryIO) -> None:
+        loop, task = asyncio.get_running_loop(), asyncio.current_task()
+        assert task
+
+        def read_requests() -> None:
+            for line in requests:
+                loop.call_soon_threadsafe(self._jobs.put_nowait, line)
+            loop.call_soon_threadsafe(task.cancel)
+            sleep(SECONDS_TO_KILL)
+            end_group()
+
+        threading.Thread(target=read_requests, daemon=True).start()
+        server = json.loads(await self._jobs.get())
+        self._name = server["name"]
+        try:
+            await self._serve(server)
+        except Exception as error:  # whatever a server does, its session ends with a sentence
+            self.tell(over=_sentence(error, server))
+
+    async def _serve(self, server: Job) -> None:
+        transport = _connected(server) if server["address"] else _started(server, self)
+        information = types.Implementation(name="Foresight", version=__version__)
+        async with Client(transport, client_info=information, message_handler=self._hear) as client:
+            self.tell(result=await _tools(client, self.log))
+            while True:
+                job = json.loads(await self._jobs.get())
+                try:
+                    self.tell(result=await DOING[job.pop("do")](client, self.log, **job))
+                except ToolFailed as error:
+                    self.tell(problem=str(error))
+                except MCPError as error:
+                    self.tell(problem=_sentence(error, server))
+
+    def tell(self, **message: Any) -> None:
+        """Send a message to the app."""
+        self._say(json.dumps(message).encode() + b"\n")
+
+    def log(self, *lines: str) -> None:
+        """Add lines to the server's log."""
+        self.tell(log=[plain_words(line, LONGEST_LINE) for line in lines])
+
+    async def _hear(self, message: Any) -> None:
+        if isinstance(message, types.ToolListChangedNotification):
+            self.tell(changed=True)
+
+
+@asynccontextmanager
+async def _connected(server: Job) -> AsyncIterator[Streams]:
+    """Connect to the address of a server."""
+    limit_memory(MEMORY)
+    limit = AnswerLimit(LONGEST_MESSAGE)
+
+    async def refuse(response: httpx2.Response) -> None:
+        if response.status_code in (401, 403):
+            raise ToolFailed(
+                f"{server['name']} asks for a login ({response.status_code}): enter the header that it expects, "
+                "such as Authorization."
+            )
+
+    url = httpx2.URL(server["address"])
+    is_here = url.host in ("localhost", "::1") or url.host.startswith("127.")
+    with network_settings(uses_proxies=not is_here):
+        client = httpx2.AsyncClient(
+            headers={"User-Agent": f"Foresight/{__version__}", **UNCOMPRESSED, **server["headers"]},
+            timeout=httpx2.Timeout(30, read=300),
+            verify=certificates("httpx2"),
+            trust_env=not is_here,
+            event_hooks={"response": [refuse, limit.begin]},
+        )
+    async with (
+        client,
+        streamable_http_client(
+            server["address"], http_client=client, max_sse_event_size=LONGEST_MESSAGE
+        ) as streams,
+    ):
+        yield streams
+
+
+@asynccontextmanager
+async def _started(server: Job, session: _Session) -> AsyncIterator[Streams]:
+    """Start the program of a server, and exchange messages by its standard input and output."""
+    readable, writable = os.pipe()
+    with os.fdopen(writable, "w") as errors:
+        program, *arguments = server["command"]
+        process: Any
+        if sys.platform == "win32":  # with its job object, which ends what the server starts
+            process = await create_windows_process(
+                program, arguments, server["environment"], errors, server["folder"]
+            )
+        else:
+            process = await anyio.open_process(
+                [program, *arguments], env=server["environment"], stderr=errors, cwd=server["folder"]
+            )
+    limit_memory(MEMORY)  # after the start, because the server would inherit the limit
+    threading.Thread(target=_copy_log, args=(readable, session.log), daemon=True).start()
+    received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
+    async with anyio.create_task_group() as group:
+        group.start_soon(_receive, process, received, server["name"], session.log)
+        group.start_soon(_send, process, sent)
+        try:
+            yield incoming, outgoing
+        finally:
+            group.cancel_scope.cancel()
+            with (
+                anyio.move_on_after(SECONDS_TO_END, shield=True),
+                suppress(OSError, anyio.BrokenResourceError),
+            ):
+                await process.stdin.aclose()
+                await process.wait()
+            if process.returncode is None:
+                process.terminate()  # what is left after a moment is killed with this process's group
+                sleep(0.2)
+
+
+async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
+    """Read the server's messages. Raises ToolFailed at their end, or if they break the protocol."""
+    stream, noise = BufferedByteReceiveStream(process.stdout), 0
+    while True:
+        try:
+            line = await stream.receive_until(b"\n", LONGEST_MESSAGE)
+        except anyio.DelimiterNotFound as error:
+            raise ToolFailed(
+                f"{name} sent a message of more than {LONGEST_MESSAGE // 2**20} MB, so it was ended."
+            ) from error
+        except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, OSError) as error:
+            raise ToolFailed(await _ended(process, name)) from error
+        try:
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError as error:
+            noise += bool(line.strip())
+            if b'"jsonrpc"' in line[:200] or noise > MOST_NOISE:
+                raise ToolFailed(f"{name} writes messages that cannot be read, so it was ended.") from error
+            if line.strip() and noise <= MOST_LINES:
+                log(f"Not a message: {line[:LONGEST_LINE].decode(errors='replace')}")
+        else:
+            await received.send(SessionMessage(message))
+
+
+async def _ended(process: Any, name: str) -> str:
+    with anyio.move_on_after(SECONDS_TO_END):
+        await process.wait()
+    code = "" if process.returncode is None else f" (exit code {process.returncode})"
+    return f"{name} ended unexpectedly{code}. Look at its log, then restart it."
+
+
+async def _send(process: Any, sent: Any) -> None:
+    with suppress(
+        OSError, anyio.BrokenResourceError, anyio.ClosedResourceError
+    ):  # `_receive` tells that it ended
+        async for message in sent:
+            text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
+            await process.stdin.send(text.encode() + b"\n")
+
+
+def _copy_log(readable: int, log: Log) -> None:
+    """Send the newest lines of what a server writes to its standard error, again and again until it ends."""
+    with os.fdopen(readable, "rb", buffering=0) as stream:
+        while piece := stream.read(2**16):
+            lines = piece.decode(errors="replace").splitlines()
+            log(*filter(str.strip, lines[-MOST_LINES:]))
+            sleep(LOG_SECONDS)
+
+
+async def _tools(client: Client, log: Log) -> list[Job]:
+    """List the tools that can be used, and log why others are left out."""
+    kept: list[Job] = []
+    left = LONGEST_SCHEMAS
+    async for tool in _listed(client.session.list_tools, "tools"):
+        schema = json.dumps(tool.input_schema)
+        if problem := _problem(tool, schema, left):
+            log(f"The tool {tool.name[:LONGEST_NAME]} is left out: {problem}.")
+            continue
+        left -= len(schema)
+        is_read_only = bool(tool.annotations and tool.annotations.read_only_hint)
+        description = (tool.description or tool.title or "")[:LONGEST_DESCRIPTION]
+        kept.append(
+            {"name": tool.name, "description": description, "schema": schema, "is_read_only": is_read_only}
+        )
+    return kept
+
+
+def _problem(tool: types.Tool, schema: str, left: int) -> str:
+    """Return why a tool cannot be used; "" if it can be."""
+    name = tool.name
+    if not name or len(name) > LONGEST_NAME or not name.isprintable() or any(map(str.isspace, name)):
+        return "its name is empty, too long, or has spaces in it"
+    if len(schema) > LONGEST_SCHEMA:
+        return f"the schema of its arguments has more than {LONGEST_SCHEMA:,} characters"
+    if len(schema) > left:
+        return f"the schemas of all tools have more than {LONGEST_SCHEMAS:,} characters"
+    if _depth(tool.input_schema) > DEEPEST_SCHEMA:
+        return f"the schema of its arguments is nested more than {DEEPEST_SCHEMA} levels deep"
+    return ""
+
+
+def _depth(value: Any) -> int:
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return 1 + max(map(_depth, inner), default=0)
+
+
+async def _listed(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:
+    """Yield what a server lists, page by page; nothing if it does not know this kind of list."""
+    cursor, found = None, 0
+    for _ in range(MOST_PAGES):
+        try:
+            page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
+        except MCPError as error:
+            if error.code == types.METHOD_NOT_FOUND:
+                return
+            raise
+        for one in getattr(page, field)[: MOST_TOOLS - found]:
+            found += 1
+            yield one
+        cursor = page.next_cursor
+        if not cursor or found >= MOST_TOOLS:
+            return
+
+
+async def _resources(client: Client, _log: Log) -> list[Job]:
+    return [
+        {"name": one.name[:LONGEST_NAME], "description": _about(one), "uri": str(one.uri)[:LONGEST_URI]}
+        async for one in _listed(client.session.list_resources, "resources")
+    ]
+
+
+async def _prompts(client: Client, _log: Log) -> list[Job]:
+    return [
+        {
+            "name": one.name[:LONGEST_NAME],
+            "description": _about(one),
+            "arguments": [argument.name[:LONGEST_NAME] for argument in one.arguments or ()],
+        }
+        async for one in _listed(client.session.list_prompts, "prompts")
+    ]
+
+
+async def _resource(client: Client, _log: Log, uri: str) -> str:
+    found = await client.session.read_resource(uri)
+    return _cut("\n\n".join(map(_resource_text, found.contents)))
+
+
+async def _prompt(client: Client, _log: Log, name: str, arguments: dict[str, str]) -> str:
+    found = await client.session.get_prompt(name, arguments)
+    return _cut("\n\n".join(_text(message.content) for message in found.messages))
+
+
+async def _call(client: Client, _log: Log, name: str, schema: str, arguments: Job) -> str:
+    """Call a tool. What its `outputSchema` promises is not checked, because the model only reads the text."""
+    _check(json.loads(schema), arguments)
+    params = types.CallToolRequestParams(name=name, arguments=arguments)
+    result = await client.session.send_request(types.CallToolRequest(params=params), types.CallToolResult)
+    text = "\n\n".join(filter(None, map(_text, result.content)))
+    if not text and result.structured_content is not None:
+        text = json.dumps(result.structured_content, ensure_ascii=False)
+    if result.is_error:
+        raise ToolFailed(f"{name} failed: {_cut(text, LONGEST_ERROR) or 'the server gave no reason.'}")
+    return _cut(text)
+
+
+def _check(schema: Any, arguments: Job) -> None:
+    """Raise ToolFailed if the arguments do not match the schema, or if this cannot be found out in time."""
+    kind = validator_for(schema, default=Draft202012Validator)
+    try:
+        with _at_most(CHECK_SECONDS):
+            kind.check_schema(schema)
+            error = best_match(kind(schema, registry=Registry()).iter_errors(arguments))
+    except TimeoutError as late:
+        raise ToolFailed(
+            f"The arguments could not be checked within {CHECK_SECONDS:.0f} seconds: its schema is too complex."
+        ) from late
+    except Exception as wrong:  # a schema may be wrong in many ways, and recursive without end
+        raise ToolFailed(f"The tool's schema cannot be used ({_reason(wrong)}).") from wrong
+    if error:
+        place = error.json_path.removeprefix("$").lstrip(".")
+        raise ToolFailed(
+            f"The arguments do not match the tool's schema: {f'{place}: ' if place else ''}{_reason(error)}."
+        )
+
+
+@contextmanager
+def _at_most(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError after these seconds even in a regular expression, if the system has such a timer."""
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    if not hasattr(signal, "setitimer"):
+        yield
+        return
+    signal.signal(signal.SIGALRM, give_up)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
+def _text(block: Any) -> str:
+    """Return a part of a result as text; a sentence in brackets for what is not text."""
+    match block:
+        case types.TextContent():
+            return block.text
+        case types.EmbeddedResource():
+            return _resource_text(block.resource)
+        case types.ResourceLink():
+            return f"[A link: {plain_words(f'{block.name} {block.uri}', LONGEST_URI)}]"
+    size = len(block.data) * 3 // 4
+    kind = "An image" if block.type == "image" else "A sound"
+    return f"[{kind} ({plain_words(block.mime_type, LONGEST_NAME)}, {size:,} bytes), which is not text.]"
+
+
+def _resource_text(resource: Any) -> str:
+    if isinstance(resource, types.TextResourceContents):
+        return resource.text
+    return f"[{plain_words(str(resource.uri), LONGEST_URI)} ({resource.mime_type or 'a file'}), which is not text.]"
+
+
+def _cut(text: str, most: int = LONGEST_RESULT) -> str:
+    """Cut a text that is too long, and say so at its end."""
+    if len(text) <= most:
+        return text
+    return f"{text[:most]}\n\n[The text was cut here: it has {len(text):,} characters.]"
+
+
+def _about(offered: Any) -> str:
+    return plain_words(offered.description or offered.title or "", LONGEST_REASON)
+
+
+def _sentence(error: BaseException, server: Job) -> str:
+    """Return why a request failed, or why the session is over."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    name = server["name"]
+    match error:
+        case AppError():
+            return str(error)
+        case AnswerRefused():
+            return f"{name} {error}."
+        case MCPError():
+            return f"{name} answered with an error: {_reason(error)}."
+        case httpx2.TransportError():
+            return f"Can't reach {server['address']} ({_reason(error)}). Check the address."
+        case OSError():
+            return f"{name} could not be started ({error.strerror}). Check its command."
+        case MemoryError():
+            return f"{name} sent more than fits in {MEMORY // 2**30} GB of memory, so it was ended."
+    return f"{name} does not follow the protocol ({type(error).__name__}: {_reason(error)})."
+
+
+def _reason(error: BaseException) -> str:
+    return plain_words(getattr(error, "message", "") or first_line(error), LONGEST_REASON).rstrip(".:")
+
+
+DOING: dict[str, Callable[..., Awaitable[Any]]] = {
+    "tools": _tools,
+    "resources": _resources,
+    "prompts": _prompts,
+    "resource": _resource,
+    "prompt": _prompt,
+    "call": _call,
+}
+
+if __name__ == "__main__":
+    serve_until_closed(serve)

@@ -1,0 +1,302 @@
+"""The servers of tools. A process of the app talks to each of them. It is started when it is first needed.
+
+`mcp_main.py` is that process: it holds the client of the protocol and has the server as its child. This one only
+exchanges short messages with it, and kills both when the server takes too long or the user stops the call.
+"""
+
+import json
+import os
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+from app.errors import AppError, ToolFailed
+from app.system.child_process import ChildProcess
+from app.system.environment import without_secrets
+from app.system.programs import find_program, settled
+from app.values.dataclass_json import parse_json, read
+from app.values.display_text import counted
+from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolServer
+
+MODULE = "app.tools.mcp_main"
+LOG_LINES = 200
+LONGEST_ARGUMENTS = 1_000_000
+LOOK_SECONDS = 0.1
+"""Seconds between two checks whether a call should stop."""
+SECONDS_TO_END = 3.0
+"""How long a server may take to end by itself: longer than the limit that its process enforces."""
+RETRY_SECONDS = 10.0
+"""For how long a server that could not be started is not started again, unless the user restarts it."""
+Stopping = Callable[[], bool]
+Answer = dict[str, Any]
+
+
+def never() -> bool:
+    """Return False, so that a request is not stopped."""
+    return False
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How many seconds a server may take to start (some are downloaded first), and to answer."""
+
+    starting: float = 120.0
+    answering: float = 60.0
+
+
+DEFAULT_LIMITS = Limits()
+
+
+class ToolServers:
+    """The servers that `servers` returns at each use, started in `folder`. Safe to use from any thread."""
+
+    def __init__(
+        self, servers: Callable[[], Sequence[ToolServer]], folder: Path, limits: Limits = DEFAULT_LIMITS
+    ) -> None:
+        self._servers = servers
+        self._folder = folder
+        self._limits = limits
+        self._lock = threading.Lock()
+        self._connections: dict[str, _Connection] = {}
+        self._is_closed = False
+
+    def tools(self, name: str, is_stopping: Stopping = never) -> tuple[Tool, ...]:
+        """Return the tools of a server, which is started if necessary. Raises ToolFailed."""
+        return self._connection(name).listed(is_stopping)
+
+    def resources(self, name: str, is_stopping: Stopping = never) -> tuple[ServerText, ...]:
+        """Return the resources of a server, without their texts. Raises ToolFailed."""
+        return self._texts(name, {"do": "resources"}, is_stopping)
+
+    def prompts(self, name: str, is_stopping: Stopping = never) -> tuple[ServerText, ...]:
+        """Return the prompts of a server, without their texts. Raises ToolFailed."""
+        return self._texts(name, {"do": "prompts"}, is_stopping)
+
+    def text_of(
+        self, offered: ServerText, arguments: Mapping[str, str] | None = None, is_stopping: Stopping = never
+    ) -> str:
+        """Return the text of a resource, or of a prompt with these arguments. Raises ToolFailed."""
+        job = {"do": "resource", "uri": offered.uri} if offered.uri else {
+            "do": "prompt", "name": offered.name, "arguments": dict(arguments or {})
+        }  # fmt: skip
+        return str(self._connection(offered.server).ask(job, is_stopping))
+
+    def call(self, tool: Tool, arguments: str, is_stopping: Stopping) -> str:
+        """Return the text of a call's result. Raises ToolFailed, also if the server reports an error."""
+        job = {"do": "call", "name": tool.name, "schema": tool.schema, "arguments": _object(arguments)}
+        return str(self._connection(tool.server).ask(job, is_stopping))
+
+    def status(self, name: str) -> ServerStatus:
+        """Return how a server is, without waiting for it."""
+        with self._lock:
+            connection = self._connections.get(name)
+        return connection.status() if connection else ServerStatus()
+
+    def restart(self, name: str) -> None:
+        """End a server and forget its log; it is started again at its next use."""
+        with self._lock:
+            connection = self._connections.pop(name, None)
+        if connection:
+            connection.end()
+
+    def close(self) -> None:
+        """End all servers, with everything that they started."""
+        with self._lock:
+            self._is_closed = True
+            ending, self._connections = [*self._connections.values()], {}
+        threads = [threading.Thread(target=connection.end) for connection in ending]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    def _texts(self, name: str, job: Answer, is_stopping: Stopping) -> tuple[ServerText, ...]:
+        found = self._connection(name).ask(job, is_stopping)
+        return tuple(read(ServerText, {"server": name, **one}) for one in found)
+
+    def _connection(self, name: str) -> "_Connection":
+        """Return the connection to a server. Servers that were changed, removed or turned off are ended."""
+        known = {server.name: server for server in self._servers() if server.is_on}
+        with self._lock:
+            if self._is_closed:
+                raise ToolFailed("Foresight is closing.")
+            outdated = [one for one, there in self._connections.items() if known.get(one) != there.server]
+            ending = [self._connections.pop(one) for one in outdated]
+            if name in known and name not in self._connections:
+                self._connections[name] = _Connection(known[name], self._folder, self._limits)
+            connection = self._connections.get(name)
+        for one in ending:
+            threading.Thread(target=one.end, daemon=True).start()
+        if connection is None:
+            raise ToolFailed(
+                f"There is no tool server {name}, or it is off: turn it on under Settings → Tools."
+            )
+        return connection
+
+
+class _Connection:
+    """The process of one server, and what is known of the server. It answers one request at a time."""
+
+    def __init__(self, server: ToolServer, folder: Path, limits: Limits) -> None:
+        self.server = server
+        self._folder = folder
+        self._limits = limits
+        self._turn = threading.Lock()
+        self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self._state: ServerState = "off"
+        self._problem = ""
+        self._tools: tuple[Tool, ...] | None = None
+        self._child: ChildProcess | None = None
+        self._answers: SimpleQueue[Answer] = SimpleQueue()
+        self._retry_at = 0.0
+        self._is_ended = False
+
+    def status(self) -> ServerStatus:
+        """Return the state, the last problem and the log."""
+        return ServerStatus(self._state, self._problem, len(self._tools or ()), tuple(self._log))
+
+    def listed(self, is_stopping: Stopping) -> tuple[Tool, ...]:
+        """Return the server's tools, as listed since its start or since it announced a change."""
+        tools = self._tools
+        if self._state != "ready" or tools is None:
+            with self._in_turn(is_stopping):
+                if self._tools is None:
+                    self._list(self._asked({"do": "tools"}, self._limits.answering, is_stopping))
+                tools = self._tools or ()
+        return tools
+
+    def ask(self, job: Answer, is_stopping: Stopping) -> Any:
+        """Return the answer to a request."""
+        with self._in_turn(is_stopping):
+            return self._asked(job, self._limits.answering, is_stopping)
+
+    def end(self) -> None:
+        """End the server, and a request that waits for it."""
+        self._is_ended = True
+        if child := self._child:
+            child.end(SECONDS_TO_END)
+
+    @contextmanager
+    def _in_turn(self, is_stopping: Stopping) -> Iterator[None]:
+        """Wait until the server is free, then start it if necessary."""
+        while not self._turn.acquire(timeout=LOOK_SECONDS):
+            if is_stopping():
+                raise ToolFailed("The call was stopped.")
+        try:
+            if self._state != "ready":
+                self._start(is_stopping)
+            yield
+        finally:
+            self._turn.release()
+
+    def _start(self, is_stopping: Stopping) -> None:
+        if monotonic() < self._retry_at:
+            raise ToolFailed(self._problem)
+        self._state, self._problem, self._tools = "starting", "", None
+        self._retry_at = monotonic() + RETRY_SECONDS
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            request = _line(_described(self.server, self._folder))
+            child = self._child = ChildProcess(MODULE, request)
+        except (AppError, OSError) as error:
+            raise self._failed(str(error)) from error
+        self._answers = SimpleQueue()
+        threading.Thread(target=self._read, args=(child, self._answers), daemon=True).start()
+        self._list(self._answered(self._limits.starting, is_stopping))
+        self._state, self._retry_at = "ready", 0.0
+
+    def _list(self, listed: Any) -> None:
+        self._tools = tuple(read(Tool, {"server": self.server.name, **one}) for one in listed)
+
+    def _asked(self, job: Answer, seconds: float, is_stopping: Stopping) -> Any:
+        if self._child:
+            self._child.send(_line(job))
+        return self._answered(seconds, is_stopping)
+
+    def _answered(self, seconds: float, is_stopping: Stopping) -> Any:
+        """Wait for the answer. If it does not come, the server is killed. Raises ToolFailed."""
+        until = monotonic() + seconds
+        while monotonic() < until and not self._is_ended:
+            if is_stopping():
+                self._retry_at = 0.0
+                raise self._failed("The call was stopped.", "off")
+            try:
+                answer = self._answers.get(timeout=LOOK_SECONDS)
+            except Empty:
+                continue
+            if "result" in answer:
+                return answer["result"]
+            if "problem" in answer:  # of this request alone
+                raise ToolFailed(answer["problem"])
+            raise self._failed(answer["over"])
+        if self._is_ended:
+            raise self._failed(f"{self.server.name} was ended.", "off")
+        waited = counted(round(seconds), "second")
+        raise self._failed(f"{self.server.name} did not answer within {waited}, so it was ended.")
+
+    def _failed(self, problem: str, state: ServerState = "failed") -> ToolFailed:
+        self._state, self._problem = state, problem
+        if self._child:
+            self._child.kill()
+        return ToolFailed(problem)
+
+    def _read(self, child: ChildProcess, answers: SimpleQueue[Answer]) -> None:
+        """Runs on a thread of its own until the process ends."""
+        over = f"The process that talks to {self.server.name} ended unexpectedly. Try again."
+        for line in child.lines():
+            message = json.loads(line)
+            if "log" in message:
+                self._log.extend(message["log"])
+            elif "changed" in message:
+                self._tools = None
+            elif "over" in message:
+                over = message["over"]
+            else:
+                answers.put(message)
+        child.kill()
+        if self._child is child and self._state == "ready":
+            self._state, self._problem = "failed", over
+        answers.put({"over": over})
+
+
+def _line(message: Answer) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _object(arguments: str) -> Answer:
+    """Parse the arguments of a call. Raises ToolFailed if they are not a JSON object."""
+    if len(arguments) > LONGEST_ARGUMENTS:
+        raise ToolFailed(f"The arguments have more than {LONGEST_ARGUMENTS:,} characters: make them shorter.")
+    try:
+        found = parse_json(arguments.strip() or "{}")
+    except ValueError as error:
+        raise ToolFailed(f"The arguments are not valid JSON ({error}).") from error
+    if not isinstance(found, dict):
+        raise ToolFailed("The arguments are not a JSON object.")
+    return found
+
+
+def _described(server: ToolServer, folder: Path) -> Answer:
+    """Return what the process needs to know of its server. Raises ToolFailed if the program is missing."""
+    if server.address:
+        sys.audit("socket.getaddrinfo", urlsplit(server.address).hostname, None, 0, 0, 0)  # log of contacts
+        return asdict(server)
+    environment = {**settled(without_secrets(os.environ)), **server.environment}
+    if "PYTHONSAFEPATH" not in {**os.environ, **server.environment}:
+        del environment["PYTHONSAFEPATH"]  # a server may import the files beside it
+    program = Path(server.command[0]).expanduser()
+    found = str(program) if program.is_absolute() else find_program(server.command[0], environment)
+    if found is None or not Path(found).is_file():
+        raise ToolFailed(
+            f"The program {server.command[0]} of {server.name} was not found. Install it, or enter its whole path."
+        )
+    described = {**asdict(server), "command": (found, *server.command[1:])}
+    return {**described, "environment": environment, "folder": str(folder)}
