@@ -171,7 +171,9 @@ class SettingsFile:
         Raises SettingsNotRead for a file that cannot be opened."""
         try:
             saved = _with_new_defaults(parse_json(self.path.read_text(encoding="utf-8")))
-            return require_types(_from_json(saved), {"is_temperature_chosen": True, **saved})
+            tools = _tools(saved.pop("tools", None))
+            settings = require_types(_from_json(saved), {"is_temperature_chosen": True, **saved})
+            return replace(settings, tools=tools)
         except FileNotFoundError:
             return Settings()
         except OSError as error:
@@ -206,6 +208,16 @@ def _with_new_defaults(saved: Any) -> Any:
     return saved
 
 
+def _tools(saved: Any) -> ToolSettings:
+    """Read the settings of tools without what is wrong in them, so that all other settings are kept.
+
+    Of two servers with the same name, the first is kept."""
+    found = saved if isinstance(saved, dict) else {}
+    listed = found.get("servers") if isinstance(found.get("servers"), list) else ()
+    named = {str(one.get("name")): one for one in reversed(listed) if isinstance(one, dict)}
+    return read(ToolSettings, {**found, "servers": [*reversed(named.values())]})
+
+
 def _from_json(saved: dict[str, Any]) -> Settings:
     options = saved["options"]
     library = saved.get("library", {})  # files of version 0 have no library
@@ -227,5 +239,4 @@ def _from_json(saved: dict[str, Any]) -> Settings:
         has_api=saved.get("has_api", False) is True,
         api_origins=tuple(saved.get("api_origins", ())),
         thinking={name: Thinking(**one) for name, one in saved.get("thinking", {}).items()},
-        tools=read(ToolSettings, saved.get("tools", {})),
     )

@@ -1,7 +1,7 @@
 """Builds the app (log, database, engine, models, documents, conversations, page), and closes its parts in order."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -40,6 +40,7 @@ from app.system.shutdown import SECONDS, end_within
 from app.tools import ToolServers
 from app.ui import AppContext, Deletions, Running, Services, discard_all, serve
 from app.values.messages import ModelFolder
+from app.values.tools import ToolServer
 
 if TYPE_CHECKING:
     from app.models_registry import Hub
@@ -116,7 +117,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
         attached_with_chats(documents, stores),
         nullcontext(EngineWithServers(engine, servers)) as engines,
-        closing(ToolServers(lambda: services.settings.tools.servers, folder.path)) as tool_servers,
+        closing(ToolServers(lambda: explained_servers(services, network_log), folder.path)) as tool_servers,
         closing(
             Conversations(engines, stores, documents, chat_tools(tool_servers, documents))
         ) as conversations,
@@ -137,6 +138,15 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
             finally:
                 end_within(SECONDS, log)
                 _close(page, race, conversations, engine)
+
+
+def explained_servers(services: Services, network_log: NetworkLog) -> Sequence[ToolServer]:
+    """Return the tool servers of the settings, after adding their addresses to the reasons of the log."""
+    servers = services.settings.tools.servers
+    for one in servers:
+        if host := urlsplit(one.address).hostname:
+            network_log.explain(host, f"the tool server {one.name}")
+    return servers
 
 
 def _open(services: Services, app_context: AppContext, opening: Opening, folder: DataFolder) -> Running:

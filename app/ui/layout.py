@@ -63,6 +63,7 @@ from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, build_race_view
 from app.ui.settings.controls import DecoderControls
 from app.ui.settings.data import ImportRenderer
+from app.ui.settings.tools import ToolsRenderer, ToolsState
 from app.ui.settings.view import build_settings_view
 from app.ui.sidebar.render import ChatListRenderer, UndoRenderer
 from app.ui.sidebar.view import SidebarActions, build_sidebar
@@ -89,6 +90,7 @@ class Page:
     is_offline: gr.Checkbox
     documents: PageValue[DocumentsState]
     decoder: DecoderControls
+    tools: PageValue[ToolsState]
     xray: PageValue[XrayState]
 
     @property
@@ -129,7 +131,7 @@ def build_page(
         services.race, prompts, lambda: with_drawn_seed(services.settings.options), lambda: services.model
     )
     build_race_view(prompts[0].text, settings.options.decoding, race, events)
-    decoder = build_settings_view(
+    decoder, tools = build_settings_view(
         services, app_context, endpoint, notice.backup, options, top.to_settings, events
     )
     models.lists += [top.picker, decoder.model]
@@ -139,7 +141,7 @@ def build_page(
     build_document_panel(panel, openers, chat_state, events)
     return Page(
         chat_state, session, fill, top, chat, options, chat_settings, question, models, is_offline,
-        documents, decoder, xray,
+        documents, decoder, tools, xray,
     )  # fmt: skip
 
 
@@ -290,6 +292,7 @@ def views_of(
             PolledRenderer(models.render, seconds=ACTIVE_SECONDS),
             PolledRenderer(documents.render),
             PolledRenderer(WelcomeRenderer(services, inventory, getter).render),
+            PolledRenderer(ToolsRenderer(services, session.get(page.tools)).render, lambda: False),
             PolledRenderer(ImportRenderer(lambda: stored.import_progress).render, lambda: False),
             PolledRenderer(UndoRenderer(services.deletions, services.documents).render),
             PolledRenderer(

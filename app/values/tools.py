@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Literal
+from urllib.parse import urlsplit
 
 from app.values.validation import require, require_one_of
 
@@ -33,8 +34,16 @@ class ToolServer:
         require(bool(self.name.strip()), "a tool server must have a name", self.name)
         is_one = bool(self.command) != bool(self.address)
         require(is_one, "a tool server is either a command or an address", self.address or self.command)
-        is_web = not self.address or self.address.startswith(("http://", "https://"))
-        require(is_web, "the address of a tool server must begin with http:// or https://", self.address)
+        rule = "the address of a tool server must begin with http:// or https:// and name a host"
+        require(not self.address or _is_web(self.address), rule, self.address)
+
+
+def _is_web(address: str) -> bool:
+    try:
+        parts = urlsplit(address)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:  # of brackets, or of the port
+        return False
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@
   });
 
   // What the file choosers show first. Any other file can be chosen, too, and the app says what is wrong with it.
-  const ENDINGS = { "import-chats": ".json", "restore-backup": ".sqlite" };
+  const ENDINGS = { "import-chats": ".json", "restore-backup": ".sqlite", "import-tools": ".json" };
   document.addEventListener("click", ({ target }) => {
     const { id, previousElementSibling } = target.closest("button") ?? {};
     if (ENDINGS[id]) previousElementSibling.accept = ENDINGS[id];

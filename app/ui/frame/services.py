@@ -16,7 +16,7 @@ from app.database import Database
 from app.documents import Documents
 from app.errors import BadOption
 from app.remote import Servers
-from app.settings import ModelSettings, Settings, SettingsFile
+from app.settings import ModelSettings, Settings, SettingsFile, ToolSettings
 from app.system.network_log import NetworkLog
 from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
@@ -221,6 +221,10 @@ class Services:
     def choose_chat_defaults(self, **changes: str | bool) -> None:
         """Save settings that apply to all chats. If it raises SettingsNotSaved, they apply until the app ends."""
         self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
+
+    def choose_tools(self, change: Callable[[ToolSettings], ToolSettings]) -> None:
+        """Apply `change` to the settings of tools. If it raises SettingsNotSaved, they apply until the app ends."""
+        self._choose(lambda settings: replace(settings, tools=change(settings.tools)))
 
     def new_chat_settings(self) -> ChatSettings:
         return ChatSettings(self._settings.chats.system)

@@ -18,7 +18,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse
 from starlette.formparsers import MultiPartException
 from starlette.requests import ClientDisconnect
 
-from app.errors import NotUploaded
+from app.errors import ImportBroken, NotUploaded
 
 Used = TypeVar("Used")
 LARGEST_UPLOAD = 300 * 2**20
@@ -127,6 +127,15 @@ def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], Used]) -> Used
     finally:
         for upload in uploads:
             discard(upload)
+
+
+def text_of_upload(upload: Path) -> str:
+    """Read an upload as text. Raises ImportBroken if it cannot be read."""
+    try:
+        # Some editors begin the files that they save with a byte order mark.
+        return upload.read_text(encoding="utf-8-sig", errors="replace")
+    except OSError as error:
+        raise ImportBroken(f"The file can't be read ({error.strerror}). Choose it again.") from error
 
 
 def discard(upload: Path) -> None:

@@ -12,7 +12,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.database.restoring import StagedBackup, discard_copies, require_backup
-from app.errors import AppError, ImportBroken
+from app.errors import AppError
 from app.system.programs import OWN_FOLDER, find_program, settled
 from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, done_line, outcome_html, toast
 from app.ui.frame.file_export import BACKUP, CHATS
@@ -20,7 +20,7 @@ from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.frame.uploads import discard, discard_all, upload_at, use_uploads
+from app.ui.frame.uploads import discard, discard_all, text_of_upload, upload_at, use_uploads
 from app.values.chat import ImportResult
 from app.values.display_text import counted
 
@@ -152,12 +152,9 @@ class DataActions:
         return ""
 
     def _import(self, files: list[Path]) -> str:
-        try:
-            # Some editors begin the files that they save with a byte order mark.
-            text = files[0].read_text(encoding="utf-8-sig", errors="replace")
-        except OSError as error:
-            raise ImportBroken(f"The file can't be read ({error.strerror}). Choose it again.") from error
-        return import_summary(self._services.conversations.stores.stored.import_json(text))
+        return import_summary(
+            self._services.conversations.stores.stored.import_json(text_of_upload(files[0]))
+        )
 
     def _delete_chats(self) -> str:
         self._services.conversations.delete_all()

@@ -20,6 +20,7 @@ from app.ui.settings.about import AboutActions, build_about, build_privacy
 from app.ui.settings.connect import build_connect
 from app.ui.settings.controls import DecoderControls, build_chat_defaults, build_decoder_controls, cost_html
 from app.ui.settings.data import build_data
+from app.ui.settings.tools import ToolsState, build_tools
 from app.values.messages import PRESETS, Decoding, Options
 from app.values.model import Precision, RowPrice
 
@@ -28,6 +29,7 @@ SECTIONS = {
     "advanced": "Advanced",
     "data": "Data and privacy",
     "connect": "Connect",
+    "tools": "Tools",
     "about": "About",
 }
 """The titles of the sections, by the last part of their address, such as #/settings/connect."""
@@ -122,10 +124,11 @@ def build_settings_view(
     beside_chat: Sequence[gr.components.Component],
     opening: gr.Button,
     events: PageEvents,
-) -> DecoderControls:
+) -> tuple[DecoderControls, PageValue[ToolsState]]:
     """Build the view inside the current Blocks, and connect its events. The button `opening` leads to it.
 
-    Returns the decoder's controls; `beside_chat` has the other option controls."""
+    Returns the decoder's controls (`beside_chat` has the other option controls), and what each page shows of the
+    tools."""
     actions = SettingsActions(services, toast)
     about = AboutActions(services, app_context, endpoint)
     with gr.Row(elem_id="settings"):
@@ -148,6 +151,8 @@ def build_settings_view(
                 contacts = build_privacy(about, events)
             with _section("connect"):
                 build_connect(services, app_context.api, endpoint, opening, events)
+            with _section("tools"):
+                tools = build_tools(services, events)
             with _section("about"):
                 build_about(about, contacts, opening, events)
     controls = [*beside_chat, *decoder.controls]
@@ -155,7 +160,7 @@ def build_settings_view(
     before: PageValue[Any] = PageValue(lambda: None)  # the settings that Undo restores
     events.on(restore.click, actions.restore, outputs=[before, restored, *controls])
     events.on(restored.click, actions.undo, before, [before, restored, *controls])
-    return decoder
+    return decoder, tools
 
 
 def _section(name: str) -> gr.Column:
