@@ -37,7 +37,7 @@ from app.settings import Settings, SettingsFile
 from app.system.machine import machine_name
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.shutdown import SECONDS, end_within
-from app.tools import ToolServers
+from app.tools.servers import ToolServers
 from app.ui import AppContext, Deletions, Running, Services, discard_all, serve
 from app.values.messages import ModelFolder
 from app.values.tools import ToolServer

@@ -4,18 +4,24 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 from app.conversation.tool_use import ToolUse, function_of
 from app.documents import Documents
+from app.documents.reading.files import open_reader
+from app.documents.reading.process import TextPiece
 from app.errors import ToolFailed
 from app.settings import ToolSettings
-from app.tools import ToolServers, read_page
+from app.tools.servers import ToolServers
+from app.tools.web_page import read_page
 from app.values.chat import ChatSettings
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.dataclass_json import parse_json
 from app.values.display_text import counted
-from app.values.tools import CalledTool, Tool
+from app.values.document import MARGINS
+from app.values.tools import CalledTool, Tool, WebPage
 
 PAGES, DOCUMENTS = "Web pages", "My documents"
 BUNDLED = {
@@ -144,8 +150,8 @@ class ChatTools:
             return self.servers.call(tool, arguments, is_stopping)
         if tool.server == PAGES:
             address = _argument(arguments, "address")
-            self._contacted(address, "a page that the model asked to read")
-            return read_page(address, is_stopping)
+            self._contacted(address, "a page that you let the model read")
+            return page_text(read_page(address, is_stopping))
         return self._search(_argument(arguments, "question"), chat)
 
     def _of(self, server: str, starts: bool, is_stopping: Callable[[], bool]) -> Sequence[Tool]:
@@ -160,6 +166,20 @@ class ChatTools:
         hits = self._documents.search(searched or [one.id for one in known if not one.is_attached], question)
         found = (f"{hit.passage.title}:\n{hit.passage.text.strip()}" for hit in hits)
         return "\n\n".join(found) or NOTHING_FOUND
+
+
+def page_text(page: WebPage) -> str:
+    """Return the address and the main text of a page. Raises DocumentUnreadable, and ToolFailed if it has none."""
+    suffix = ".html" if "html" in page.content_type else ".txt"
+    with TemporaryDirectory() as folder:
+        path = Path(folder, f"page{suffix}")
+        path.write_bytes(page.body)
+        pieces = open_reader(path, page.address).messages()
+        text = "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
+    main, _, beside = text.partition(f"\n\n# {MARGINS}\n")
+    if not (text := main.strip() or beside.strip()):
+        raise ToolFailed(f"There is no text on the page {page.address}.")
+    return f"{page.address}\n\n{text}"
 
 
 def _argument(arguments: str, name: str) -> str:

@@ -72,6 +72,12 @@ class ToolServers:
         """Return the tools of a server, which is started if necessary. Raises ToolFailed."""
         return self._connection(name).listed(is_stopping)
 
+    def known(self, name: str) -> tuple[Tool, ...]:
+        """Return the tools that a server has listed before, without waiting for it."""
+        with self._lock:
+            connection = self._connections.get(name)
+        return connection.known() if connection else ()
+
     def resources(self, name: str, is_stopping: Stopping = never) -> tuple[ServerText, ...]:
         """Return the resources of a server, without their texts. Raises ToolFailed."""
         return self._texts(name, {"do": "resources"}, is_stopping)
@@ -162,6 +168,10 @@ class _Connection:
     def status(self) -> ServerStatus:
         """Return the state, the last problem and the log."""
         return ServerStatus(self._state, self._problem, len(self._tools or ()), tuple(self._log))
+
+    def known(self) -> tuple[Tool, ...]:
+        """Return the tools that were listed last."""
+        return self._tools or ()
 
     def listed(self, is_stopping: Stopping) -> tuple[Tool, ...]:
         """Return the server's tools, as listed since its start or since it announced a change."""

@@ -261,7 +261,7 @@ def test_a_call_is_announced_while_it_is_written(chat: Chat) -> None:
 def test_a_server_that_cannot_be_started_fails_the_reply_with_its_sentence(
     chat: Chat, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_name: str) -> tuple[Tool, ...]:
+    def refuse(_name: str, _is_stopping: object) -> tuple[Tool, ...]:
         raise ToolFailed("Weather could not be started.")
 
     monkeypatch.setattr(chat.servers, "tools", refuse)

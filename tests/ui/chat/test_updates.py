@@ -187,9 +187,9 @@ class NotingReader(WordReader):
         super().__init__()
         self.threads: list[int] = []
 
-    def count(self, prompt: Sequence[Message], thinking: Thinking = DEFAULT_THINKING) -> int:
+    def count(self, prompt: Sequence[Message], thinking: Thinking = DEFAULT_THINKING, tools: str = "") -> int:
         self.threads.append(threading.get_ident())
-        return super().count(prompt, thinking)
+        return super().count(prompt, thinking, tools)
 
 
 def test_what_is_typed_is_counted_beside_the_event_loop(person: Visitor, engine: ScriptedEngine) -> None:
