@@ -93,7 +93,7 @@ class ChildProcess:
 
     def send(self, request: bytes) -> None:
         """Send a further request. A process that has ended does not get it."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # its pipe is broken, or closed
             self._input.write(request)
             self._input.flush()
 

@@ -11,6 +11,7 @@ import os
 import signal
 import sys
 import threading
+from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from time import sleep
@@ -44,7 +45,7 @@ LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
 """Maximum length and depth of a tool's schema in JSON, and the maximum length of all schemas."""
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_REASON, LONGEST_URI, LONGEST_ERROR = 128, 8_000, 500, 2_000, 4_000
 MOST_LINES, LONGEST_LINE, LOG_SECONDS = 200, 500, 0.1
-"""The maximum lines of a server's log that are sent at once, their length, and the pause between two messages."""
+"""The maximum lines of a server's log that are sent at once, their length, and how often they are sent."""
 MOST_NOISE = 1_000
 """How many lines that are not messages a server may write."""
 CHECK_SECONDS = 5.0
@@ -65,7 +66,7 @@ class _Session:
     def __init__(self, say: Say) -> None:
         self._say = say
         self._jobs: asyncio.Queue[bytes] = asyncio.Queue()
-        self._name = ""
+        self._lines: deque[str] = deque(maxlen=MOST_LINES)
 
     async def run(self, requests: BinaryIO) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -79,8 +80,8 @@ class _Session:
             end_group()
 
         threading.Thread(target=read_requests, daemon=True).start()
+        threading.Thread(target=self._send_log, daemon=True).start()
         server = json.loads(await self._jobs.get())
-        self._name = server["name"]
         try:
             await self._serve(server)
         except Exception as error:  # whatever a server does, its session ends with a sentence
@@ -101,12 +102,23 @@ class _Session:
                     self.tell(problem=_sentence(error, server))
 
     def tell(self, **message: Any) -> None:
-        """Send a message to the app."""
+        """Send a message to the app, and before it what was logged."""
+        if "log" not in message:
+            self._tell_log()
         self._say(json.dumps(message).encode() + b"\n")
 
     def log(self, *lines: str) -> None:
-        """Add lines to the server's log."""
-        self.tell(log=[plain_words(line, LONGEST_LINE) for line in lines])
+        """Add lines to the server's log, which is sent a moment later: only its newest lines if there are many."""
+        self._lines.extend(plain_words(line, LONGEST_LINE) for line in lines)
+
+    def _send_log(self) -> None:
+        while True:
+            sleep(LOG_SECONDS)
+            self._tell_log()
+
+    def _tell_log(self) -> None:
+        if lines := [self._lines.popleft() for _ in range(len(self._lines))]:
+            self.tell(log=lines)
 
     async def _hear(self, message: Any) -> None:
         if isinstance(message, types.ToolListChangedNotification):
@@ -209,6 +221,7 @@ async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
 async def _ended(process: Any, name: str) -> str:
     with anyio.move_on_after(SECONDS_TO_END):
         await process.wait()
+    await anyio.sleep(2 * LOG_SECONDS)  # its last words are on their way
     code = "" if process.returncode is None else f" (exit code {process.returncode})"
     return f"{name} ended unexpectedly{code}. Look at its log, then restart it."
 
@@ -223,12 +236,11 @@ async def _send(process: Any, sent: Any) -> None:
 
 
 def _copy_log(readable: int, log: Log) -> None:
-    """Send the newest lines of what a server writes to its standard error, again and again until it ends."""
-    with os.fdopen(readable, "rb", buffering=0) as stream:
-        while piece := stream.read(2**16):
-            lines = piece.decode(errors="replace").splitlines()
-            log(*filter(str.strip, lines[-MOST_LINES:]))
-            sleep(LOG_SECONDS)
+    """Log what a server writes to its standard error. A longer line becomes several."""
+    with os.fdopen(readable, "rb") as stream:
+        while line := stream.readline(LONGEST_LINE):
+            if words := line.decode(errors="replace").strip():
+                log(words)
 
 
 async def _tools(client: Client, log: Log) -> list[Job]:

@@ -211,7 +211,6 @@ class _Connection:
         if monotonic() < self._retry_at:
             raise ToolFailed(self._problem)
         self._state, self._problem, self._tools = "starting", "", None
-        self._retry_at = monotonic() + RETRY_SECONDS
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
             request = _line(_described(self.server, self._folder))
@@ -221,7 +220,7 @@ class _Connection:
         self._answers = SimpleQueue()
         threading.Thread(target=self._read, args=(child, self._answers), daemon=True).start()
         self._list(self._answered(self._limits.starting, is_stopping))
-        self._state, self._retry_at = "ready", 0.0
+        self._state = "ready"
 
     def _list(self, listed: Any) -> None:
         self._tools = tuple(read(Tool, {"server": self.server.name, **one}) for one in listed)
@@ -236,7 +235,6 @@ class _Connection:
         until = monotonic() + seconds
         while monotonic() < until and not self._is_ended:
             if is_stopping():
-                self._retry_at = 0.0
                 raise self._failed("The call was stopped.", "off")
             try:
                 answer = self._answers.get(timeout=LOOK_SECONDS)
@@ -253,6 +251,8 @@ class _Connection:
         raise self._failed(f"{self.server.name} did not answer within {waited}, so it was ended.")
 
     def _failed(self, problem: str, state: ServerState = "failed") -> ToolFailed:
+        if (self._state, state) == ("starting", "failed"):
+            self._retry_at = monotonic() + RETRY_SECONDS
         self._state, self._problem = state, problem
         if self._child:
             self._child.kill()
@@ -271,7 +271,7 @@ class _Connection:
                 over = message["over"]
             else:
                 answers.put(message)
-        child.kill()
+        child.close()
         if self._child is child and self._state == "ready":
             self._state, self._problem = "failed", over
         answers.put({"over": over})

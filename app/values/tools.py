@@ -95,7 +95,7 @@ class ServerText:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The state of a server. `problem` is the sentence of its last failure, `log` the newest lines it logged."""
+    """The state of a tool server. `problem` tells its last failure, `log` has the newest lines that it logged."""
 
     state: ServerState = "off"
     problem: str = ""

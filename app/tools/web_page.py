@@ -1,0 +1,42 @@
+"""Reads a page of the web in a process of its own, which connects to public addresses only and has little time."""
+
+import json
+import sys
+from base64 import b64decode
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from app.errors import ToolFailed
+from app.system.child_process import ChildProcess, awaited
+from app.values.tools import WebPage
+
+SECONDS = 20.0
+
+
+def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SECONDS) -> WebPage:
+    """Return a page of HTML or text. Raises ToolFailed, which names the address, for any other."""
+    try:
+        host = urlsplit(address).hostname or ""
+    except ValueError:
+        host = ""
+    if not address.lower().startswith(("http://", "https://")) or not host:
+        raise ToolFailed(
+            f"{address[:200]} is not the address of a page: it must begin with https:// or http://."
+        )
+    sys.audit("socket.getaddrinfo", host, None, 0, 0, 0)  # the log of contacts does not see other processes
+    with ChildProcess("app.tools.web_page_main") as child:
+
+        def beat(_seconds: float) -> None:
+            if is_stopping():
+                raise ToolFailed("Reading the page was stopped.")
+
+        try:
+            line = awaited(lambda: child.ask(json.dumps(address).encode() + b"\n", seconds), beat)
+        finally:
+            child.kill()
+    if not line:
+        raise ToolFailed(f"{host} did not send the page within {seconds:.0f} seconds.")
+    answer = json.loads(line)
+    if "problem" in answer:
+        raise ToolFailed(answer["problem"])
+    return WebPage(answer["address"], answer["content_type"], b64decode(answer["body"]))

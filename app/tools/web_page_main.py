@@ -1,0 +1,131 @@
+"""The process that fetches one page. It cannot connect to private addresses, whatever names and redirects do.
+
+The check happens at the moment of each connection, in an audit hook, so a name cannot resolve to another address
+in between. A proxy that the environment names is the user's choice: connections to it are allowed.
+"""
+
+import ipaddress
+import json
+import socket
+import sys
+from base64 import b64encode
+from typing import Any
+
+import httpx2
+
+from app import __version__
+from app.errors import AppError, ToolFailed, first_line
+from app.system.child_process import Say, limit_memory, serve
+from app.system.environment import network_settings, proxy_for
+
+MEMORY = 2**30
+LARGEST = 5 * 2**20
+"""Maximum number of bytes of a page, after it is decompressed."""
+REDIRECTS = 5
+CONNECT_SECONDS = 10.0
+KNOWN_ENCODINGS = ("", "identity", "gzip", "deflate")
+READABLE = ("text/", "application/xhtml+xml", "application/xml", "application/json")
+HEADERS = {
+    "User-Agent": f"Foresight/{__version__}",
+    "Accept": "text/html,application/xhtml+xml,text/*;q=0.9",
+    "Accept-Encoding": "identity",
+}
+
+
+def fetch(line: bytes, say: Say) -> None:
+    """Send the page at the requested address, or why it cannot be read."""
+    limit_memory(MEMORY)
+    address = json.loads(line)
+    try:
+        answer: dict[str, Any] = _page(address)
+    except AppError as error:
+        answer = {"problem": str(error)}
+    except httpx2.TooManyRedirects:
+        answer = {"problem": f"{address} redirects more than {REDIRECTS} times."}
+    except Exception as error:  # a server may break HTTP, TLS and compression in many ways
+        reason = first_line(error)[:300].rstrip(".")
+        answer = {"problem": f"The page {address} cannot be read ({reason}). Check the address."}
+    say(json.dumps(answer).encode() + b"\n")
+
+
+def _page(address: str) -> dict[str, str]:
+    proxies: set[str] = set()
+
+    def refuse_private(event: str, arguments: tuple[Any, ...]) -> None:
+        if event == "socket.connect" and isinstance(arguments[1], tuple):
+            found = arguments[1][0]
+            if not is_public(found) and found not in proxies:
+                raise ToolFailed(
+                    f"{found} is an address of a private network, or of this machine: it is not read."
+                )
+
+    def check(request: httpx2.Request) -> None:
+        host, proxy = request.url.host, proxy_for(str(request.url))
+        if proxy:
+            proxies.update(_addresses(proxy.rpartition(":")[0] if ":" in proxy else proxy))
+        # A proxy looks the name up itself, and there may be no other way to do it.
+        if private := [found for found in _addresses(host) if not is_public(found)]:
+            raise ToolFailed(
+                f"{host} is in a private network, or on this machine ({private[0]}): it is not read."
+            )
+
+    sys.addaudithook(refuse_private)
+    with network_settings():
+        client = httpx2.Client(
+            headers=HEADERS,
+            follow_redirects=True,
+            max_redirects=REDIRECTS,
+            timeout=CONNECT_SECONDS,
+            event_hooks={"request": [check]},
+        )
+    with client, client.stream("GET", address) as response:
+        return _read(response)
+
+
+def _read(response: httpx2.Response) -> dict[str, str]:
+    """Read the body of an answer up to the limit. Raises ToolFailed."""
+    host, kind = response.url.host, response.headers.get("Content-Type", "text/html").lower()
+    if not response.is_success:
+        raise ToolFailed(
+            f"{host} answered {response.status_code} {response.reason_phrase}. Check the address."
+        )
+    if not kind.startswith(READABLE):
+        raise ToolFailed(f"{response.url} is not a page of text but {kind[:100]}, which is not read.")
+    if response.headers.get("Content-Encoding", "").strip().lower() not in KNOWN_ENCODINGS:
+        raise ToolFailed(f"{host} sent the page in a compression that it was not asked for.")
+    body = bytearray()
+    for piece in response.iter_bytes(2**16):
+        body += piece
+        if len(body) > LARGEST:
+            raise ToolFailed(f"{response.url} has more than {LARGEST // 2**20} MB, so it is not read.")
+    return {"address": str(response.url), "content_type": kind, "body": b64encode(body).decode()}
+
+
+def _addresses(host: str) -> set[str]:
+    """Return the addresses of a name; none if it cannot be looked up."""
+    try:
+        return {str(found[4][0]) for found in socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)}
+    except OSError:
+        return set()
+
+
+def is_public(address: str) -> bool:
+    """Return whether an address belongs to the internet: not private, local, multicast, reserved or unknown."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return False
+    if isinstance(found, ipaddress.IPv6Address):
+        inner = found.ipv4_mapped or found.sixtofour or (found.teredo or (None, None))[1] or _embedded(found)
+        found = inner or found
+    return found.is_global and not found.is_multicast and not found.is_reserved
+
+
+def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
+    """Return the IPv4 address that NAT64 reaches by this one."""
+    is_translated = address in ipaddress.ip_network("64:ff9b::/96")
+    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if is_translated else None
+
+
+if __name__ == "__main__":
+    serve(fetch)
