@@ -17,10 +17,12 @@ from app.settings import (
     ModelSettings,
     Settings,
     SettingsFile,
+    ToolSettings,
     assets_dir,
 )
 from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
+from app.values.tools import ToolServer
 
 UNUSUAL = Settings(
     model=ModelChoice("org/näme", dtype="bfloat16", device="cpu", quantisation="int4"),
@@ -36,6 +38,7 @@ UNUSUAL = Settings(
     chats=ChatDefaults(rolling_context=True, system="Be «brief»."),
     has_api=True,
     api_origins=("app://obsidian.md",),
+    tools=ToolSettings((ToolServer("time", ("uvx", "mcp-server-time")),), ("My documents",)),
 )
 CHECKOUT = Path(__file__).parent.parent
 
@@ -194,6 +197,41 @@ def test_settings_of_the_first_version_have_no_library_and_are_read(tmp_path: Pa
     del saved["library"]
     file.path.write_text(json.dumps(saved))
     assert file.load() == Settings()
+
+
+@pytest.mark.parametrize(
+    ("tools", "kept"),
+    [
+        (None, ()), (5, ()), ([], ()), ("x", ()), ({"servers": {}, "bundled": "Web pages"}, ()),
+        ({"servers": [None, 5, {}, {"name": " ", "command": ["x"]}, {"name": "a"}, {"name": ["a"]}]}, ()),
+        ({"servers": [{"name": "a", "address": "file:///etc"}, {"name": "b", "address": "http://["}]}, ()),
+        ({"servers": [{"name": "a", "address": "https://"}, {"name": "b", "address": "http://x:0x"}]}, ()),
+        ({"servers": [{"name": "a", "command": ["x"], "environment": 5, "is_on": "no", "later": [[]]}]}, ("x",)),
+        ({"servers": [{"name": "a", "command": ["x"]}, {"name": "a", "command": ["y"]}]}, ("x",)),
+    ],
+)  # fmt: skip
+def test_wrong_settings_of_tools_lose_no_other_setting(
+    tmp_path: Path, tools: object, kept: tuple[str, ...]
+) -> None:
+    file = SettingsFile(tmp_path)
+    file.save(UNUSUAL)
+    saved = {**json.loads(file.path.read_text(encoding="utf-8")), "tools": tools}
+    file.path.write_text(json.dumps(saved), encoding="utf-8")
+    loaded = file.load()
+    assert [one.command for one in loaded.tools.servers] == ([kept] if kept else [])
+    assert loaded.tools.bundled == () and replace(loaded, tools=UNUSUAL.tools) == UNUSUAL
+
+
+def test_tool_servers_are_kept_with_their_secrets_for_their_owner_alone(tmp_path: Path) -> None:
+    file = SettingsFile(tmp_path)
+    program = ToolServer("a", ("x", "-y"), environment={"KEY": "hidden"}, is_on=False)
+    settings = Settings(tools=ToolSettings((program, ToolServer("b", (), "https://b/mcp")), ("Web pages",)))
+    file.path.write_text("{}", encoding="utf-8")
+    file.path.chmod(0o644)
+    file.save(settings)
+    assert file.load() == settings
+    if sys.platform != "win32":
+        assert file.path.stat().st_mode & 0o777 == 0o600
 
 
 def test_a_library_of_an_earlier_release_finds_by_meaning_with_the_usual_model(tmp_path: Path) -> None:

@@ -129,11 +129,11 @@ def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], Used]) -> Used
             discard(upload)
 
 
-def text_of_upload(upload: Path) -> str:
-    """Read an upload as text. Raises ImportBroken if it cannot be read."""
+def text_of_upload(uploads: Sequence[Path]) -> str:
+    """Read the first of these uploads as text. Raises ImportBroken if it cannot be read."""
     try:
         # Some editors begin the files that they save with a byte order mark.
-        return upload.read_text(encoding="utf-8-sig", errors="replace")
+        return uploads[0].read_text(encoding="utf-8-sig", errors="replace")
     except OSError as error:
         raise ImportBroken(f"The file can't be read ({error.strerror}). Choose it again.") from error
 

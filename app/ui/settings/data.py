@@ -152,9 +152,7 @@ class DataActions:
         return ""
 
     def _import(self, files: list[Path]) -> str:
-        return import_summary(
-            self._services.conversations.stores.stored.import_json(text_of_upload(files[0]))
-        )
+        return import_summary(self._services.conversations.stores.stored.import_json(text_of_upload(files)))
 
     def _delete_chats(self) -> str:
         self._services.conversations.delete_all()
