@@ -213,8 +213,9 @@ def _tools(saved: Any) -> ToolSettings:
 
     Of two servers with the same name, the first is kept."""
     found = saved if isinstance(saved, dict) else {}
-    listed = found.get("servers") if isinstance(found.get("servers"), list) else ()
-    named = {str(one.get("name")): one for one in reversed(listed) if isinstance(one, dict)}
+    listed: Any = found.get("servers")
+    servers = listed if isinstance(listed, list) else []
+    named = {str(one.get("name")): one for one in reversed(servers) if isinstance(one, dict)}
     return read(ToolSettings, {**found, "servers": [*reversed(named.values())]})
 
 
