@@ -96,12 +96,8 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
     services: Services  # made when everything that it holds is open
 
     def chat_tools(tool_servers: ToolServers, documents: Documents) -> ChatTools:
-        return ChatTools(
-            tool_servers,
-            documents,
-            lambda: services.settings.tools,
-            lambda address, why: network_log.explain(urlsplit(address).hostname or "", why),
-        )
+        explain = partial(explain_address, network_log)
+        return ChatTools(tool_servers, documents, lambda: services.settings.tools, explain)
 
     def embedding_model() -> ModelFolder | None:
         return folder_here(settings.library.embedder, models.hub)  # it may be downloaded while the app runs
@@ -141,12 +137,18 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def explained_servers(services: Services, network_log: NetworkLog) -> Sequence[ToolServer]:
-    """Return the tool servers of the settings, after adding their addresses to the reasons of the log."""
+    """Return the tool servers of the settings, after explaining their addresses."""
     servers = services.settings.tools.servers
     for one in servers:
-        if host := urlsplit(one.address).hostname:
-            network_log.explain(host, f"the tool server {one.name}")
+        explain_address(network_log, one.address, f"the tool server {one.name}")
     return servers
+
+
+def explain_address(network_log: NetworkLog, address: str, why: str) -> None:
+    """Add the reason why the host of an address may be contacted; nothing for an address that names none."""
+    with suppress(ValueError):  # it may be a model's, which is refused when it is used
+        if host := urlsplit(address).hostname:
+            network_log.explain(host, why)
 
 
 def _open(services: Services, app_context: AppContext, opening: Opening, folder: DataFolder) -> Running:

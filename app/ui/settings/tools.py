@@ -104,7 +104,8 @@ class ToolsActions:
         if len(text) > LONGEST:
             raise ToolFailed(f"This has more than {LONGEST:,} characters: add only the mcpServers.")
         with impossible_values():
-            found = imported_servers(text) if text.lstrip().startswith("{") else (server_from(text),)
+            is_json = text.lstrip().startswith(("{", "[", '"mcpServers"'))
+            found = imported_servers(text) if is_json else (server_from(text),)
         added: list[str] = []
 
         def with_found(tools: ToolSettings) -> ToolSettings:

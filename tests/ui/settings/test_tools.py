@@ -10,8 +10,8 @@ import pytest
 from app.conversation.chat_tools import DOCUMENTS, PAGES
 from app.errors import ToolFailed
 from app.settings import ToolSettings
-from app.startup import explained_servers
-from app.system.network_log import Contact, NetworkLog
+from app.startup import explain_address, explained_servers
+from app.system.network_log import NetworkLog
 from app.ui import Services
 from app.ui.settings.tools import BOX, LONGEST, ToolsActions, ToolsRenderer, ToolsState, with_server
 from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolServer
@@ -183,7 +183,18 @@ def test_secrets_are_stored_for_their_owner_alone_and_never_shown(person: Person
 
 
 @pytest.mark.parametrize(
-    "wrong", ["", "python 'a", "{", '{"mcpServers": 5}', "http://[", "https://", "x" * (LONGEST + 1)]
+    "wrong",
+    [
+        "",
+        "python 'a",
+        "{",
+        '{"mcpServers": 5}',
+        '"mcpServers": {}',
+        "[]",
+        "http://[",
+        "https://",
+        "x" * (LONGEST + 1),
+    ],
 )
 def test_wrong_input_is_told_at_the_box_and_kept(person: Person, services: Services, wrong: str) -> None:
     text, faults = person.actions.add(wrong)
@@ -246,9 +257,13 @@ def test_the_log_of_contacts_names_the_servers_on_other_machines(person: Person,
     )
     log = NetworkLog({})
     assert explained_servers(services, log) == services.settings.tools.servers
-    for host in ("tools.example", "other.example"):
+    for address in ("http://[", "", "no address", "https://other.example/a"):
+        explain_address(log, address, "a page")
+    for host in ("tools.example", "other.example", "third.example"):
         log.audit("socket.getaddrinfo", (host, 443))
-    assert log.contacts() == (Contact("other.example"), Contact("tools.example", why="the tool server far"))
+    assert [(one.host, one.why) for one in log.contacts()] == [
+        ("other.example", "a page"), ("third.example", ""), ("tools.example", "the tool server far"),
+    ]  # fmt: skip
 
 
 @pytest.mark.browser
