@@ -46,6 +46,7 @@ class WatchedServers(FakeToolServers):
         self.ended: list[str] = []
         self.may_start = self.may_answer
         self.log = ("It has started.",)
+        self.why = ""
 
     def tools(self, name: str, _is_stopping: Callable[[], bool] = lambda: False) -> tuple[Tool, ...]:
         self.states[name] = "starting"
@@ -66,7 +67,7 @@ class WatchedServers(FakeToolServers):
 
     def status(self, name: str) -> ServerStatus:
         state = self.states.get(name, "off")
-        problem = f"{name} ended unexpectedly." if state == "failed" else ""
+        problem = f"{name} ended unexpectedly. {self.why}" if state == "failed" else ""
         return ServerStatus(state, problem, len(self.known(name)), self.log)
 
     def restart(self, name: str) -> None:
@@ -170,8 +171,13 @@ def test_a_server_that_fails_says_why_and_can_be_restarted(person: Person, serve
     assert "ended unexpectedly" not in person.shown and person.told == []
 
 
-def test_secrets_are_stored_for_their_owner_alone_and_never_shown(person: Person, tmp_path: Path) -> None:
+def test_secrets_are_stored_for_their_owner_alone_and_never_shown(
+    person: Person, servers: WatchedServers, tmp_path: Path
+) -> None:
+    servers.failing.add("far")
+    servers.why = "Can't reach http://me:hidden-2@127.0.0.1:9/mcp?key=hidden-3 (refused)."
     person.actions.add(JSON)
+    until(lambda: "(refused)" in person.shown)
     for fold in ("tools", "log"):
         person.press(fold, "far")
         assert "hidden" not in person.shown
