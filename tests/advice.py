@@ -25,6 +25,18 @@ SYSTEM = "no test: what only the person's system can put right (its memory, prog
 AGAIN = "no test: it is done once more, after what nobody can bring about on purpose"
 WORDS = "no advice: words for a model, a label, an example, or a hint that no error came before"
 KINDS = {
+    "tests/tools/test_importing.py": r"""
+        Paste it with their names
+        Paste the whole file
+        add only the mcpServers
+        Check its quotation marks
+    """,
+    "tests/tools/test_servers.py": r"""
+        The arguments have more than
+    """,
+    "tests/ui/settings/test_tools.py": r"""
+        turn it on under Settings → Tools
+    """,
     "test_a_damaged_database_is_rescued_or_restored_as_advised": r"""
         chats rescue
         chats restore
@@ -97,6 +109,7 @@ KINDS = {
         Run: chmod 700
     """,
     SYSTEM: r"""
+        The program \{\} of \{\} was not found
         check (its|the file's|its folder|the) ?(permissions|folder)
         Check the permissions
         check its folder
@@ -299,6 +312,9 @@ KINDS = {
         try again
     """,
     SERVER: r"""
+        ended unexpectedly\{\}\. Look at its log
+        Check its command
+        asks for a login
         the address
         that address
         Enter (the|that) (one|address)

@@ -1,5 +1,6 @@
 """The tools that a chat may use: those of the user's MCP servers, and the two that come with the app."""
 
+import json
 import re
 import threading
 from collections.abc import Callable, Sequence
@@ -24,13 +25,20 @@ from app.values.document import MARGINS
 from app.values.tools import CalledTool, Tool, WebPage
 
 PAGES, DOCUMENTS = "Web pages", "My documents"
+
+
+def _schema(name: str, description: str) -> str:
+    """Return the JSON Schema of a tool with one argument, a text."""
+    properties = {name: {"type": "string", "description": description}}
+    return json.dumps({"type": "object", "properties": properties, "required": list(properties)})
+
+
 BUNDLED = {
     PAGES: Tool(
         PAGES,
         "read_web_page",
         "Read the main text of a web page.",
-        '{"type": "object", "properties": {"address": {"type": "string", "description": "The page\'s URL."}},'
-        ' "required": ["address"]}',
+        _schema("address", "The URL of the page"),
         is_read_only=True,
         asks_always=True,
     ),
@@ -38,7 +46,7 @@ BUNDLED = {
         DOCUMENTS,
         "search_documents",
         "Search the user's documents. Returns the passages that are closest to the question.",
-        '{"type": "object", "properties": {"question": {"type": "string"}}, "required": ["question"]}',
+        _schema("question", "What the passages should answer"),
         is_read_only=True,
     ),
 }
@@ -85,7 +93,7 @@ class ChatTools:
         settings: Callable[[], ToolSettings],
         contacted: Callable[[str, str], None] = lambda _address, _why: None,
     ) -> None:
-        """Use these servers. `contacted` is told the address and the reason of each page that is read."""
+        """Use these servers. `contacted` receives the address of each page that is read, and the reason."""
         self.servers = servers
         self.permissions = ToolPermissions()
         self._documents = documents
@@ -141,7 +149,7 @@ class ChatTools:
         return status.problem if status.state == "failed" else {"starting": "starting…"}.get(status.state, "")
 
     def use(self, tools: dict[str, Tool], chat_format: ChatFormat = UNKNOWN_FORMAT) -> ToolUse:
-        """Return how the model is told of these tools."""
+        """Return these tools as the prompt describes them."""
         return ToolUse(tuple(function_of(*one) for one in tools.items()), chat_format=chat_format)
 
     def call(self, tool: Tool, arguments: str, chat: ChatSettings, is_stopping: Callable[[], bool]) -> str:

@@ -39,7 +39,7 @@ CUT = "\n[The result was cut here, because the rest does not fit into the model'
 
 
 class _RoundLog:
-    """Receives the events of one round. All but its end go on to the reply, with the statistics of all rounds."""
+    """Receives a round's events, and passes all but the end to the reply, with the statistics of all rounds."""
 
     def __init__(self, reply: Reply, use: ToolUse, before: MessageContent, statistics: Statistics) -> None:
         self.text = ""

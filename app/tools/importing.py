@@ -12,7 +12,7 @@ from app.errors import BadOption, impossible_values
 from app.values.dataclass_json import parse_json
 from app.values.tools import ToolServer
 
-EXAMPLE = 'such as {"mcpServers": {"time": {"command": "uvx", "args": ["mcp-server-time"]}}}'
+EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
 """Where programs keep their servers: most, VS Code, Zed; VS Code's settings and opencode."""
 ADDRESSES = ("url", "serverUrl", "httpUrl")

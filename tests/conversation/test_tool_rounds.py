@@ -34,10 +34,10 @@ ASKING = f"Let me look.{CALL}"
 
 
 class RoundsEngine(ScriptedEngine):
-    """Writes another text for each request, each on a thread of its own."""
+    """Writes another text for each request."""
 
     def __init__(self, *texts: str) -> None:
-        super().__init__(pause=0.001)
+        super().__init__()
         self.texts = list(texts)
 
     def submit(self, request: Request, reply: EventSink) -> None:

@@ -24,7 +24,7 @@ class RefusingReader(WordReader):
     """A tokenizer whose template takes no chat."""
 
     def count(  # type: ignore[override]
-        self, prompt: tuple[Message, ...], _thinking: Thinking = DEFAULT_THINKING
+        self, prompt: tuple[Message, ...], _thinking: Thinking = DEFAULT_THINKING, _tools: str = ""
     ) -> int:
         raise BadOption(f"The template refuses these {len(prompt)} messages.")
 
