@@ -181,6 +181,10 @@ class ToolFailed(AppError):
     """A tool or its server gave no result. The sentence is for the user, and for the model that called it."""
 
 
+class ArgumentsRefused(ToolFailed):
+    """The arguments of a call do not match the tool's schema."""
+
+
 class RaceRefused(AppError):
     """A race cannot start: the engine is busy, or the chosen model is not on this machine."""
 

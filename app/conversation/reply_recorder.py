@@ -117,7 +117,8 @@ class ReplyDraft:
             provenance,
             reply.thought,
             self._before.sources,
-            calls=reply.calls,
+            # A call that is still being written is text: when the reply is continued, it is read again.
+            calls=tuple(call for call in reply.calls if call.state != "writing"),
         )
         if self._compared and state == "done":
             return replace(content, note=comparison_in_words(self._compared, content))

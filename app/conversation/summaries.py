@@ -15,10 +15,11 @@ from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.prompt_builder import PromptBuilder, summary_tokens, with_system
 from app.conversation.reply import Reply, ReplySoFar
 from app.conversation.thinking import split_thought
+from app.conversation.tool_use import with_rounds
 from app.conversation.turn import Messages, ReplySettings
 from app.errors import AppError, ReplyFailed
 from app.values.chat import SUMMARY_REQUEST, ChatSettings
-from app.values.chat_format import Thinking
+from app.values.chat_format import HERMES, Thinking
 from app.values.messages import Loading, Message, Request, Sampling
 
 LOOK_SECONDS = 0.05
@@ -46,7 +47,7 @@ class SummaryWriter:
             settings.options, sampling=Sampling(), thinking=Thinking("off"), max_new_tokens=tokens
         )
         settings = replace(settings, options=replace(options, stop=()))
-        summary = ""
+        summary, oldest = "", with_rounds(oldest, HERMES)
         while oldest:
             before = (REQUEST, Message("assistant", summary)) if summary else ()
             ends = [at for at in range(1, len(oldest)) if oldest[at].role == "user"] + [len(oldest)]

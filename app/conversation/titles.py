@@ -15,9 +15,10 @@ from app.chats import ChatStores
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply, ReplySoFar
 from app.conversation.thinking import split_thought
+from app.conversation.tool_use import with_rounds
 from app.conversation.turn import ReplySettings
 from app.errors import AppError
-from app.values.chat_format import Thinking
+from app.values.chat_format import HERMES, Thinking
 from app.values.display_text import title_of
 from app.values.messages import Message, Request, Sampling
 
@@ -64,7 +65,9 @@ class ChatTitles:
         store, reply = self._stores.of(chat), Reply()
         options = replace(settings.options, sampling=Sampling(), thinking=Thinking("off"))
         options = replace(options, max_new_tokens=MOST_TOKENS, stop=("\n\n",))
-        self._engine.submit(Request(settings.model, (*store.path_texts(chat), ASK), options), reply)
+        self._engine.submit(
+            Request(settings.model, with_rounds((*store.path_texts(chat), ASK), HERMES), options), reply
+        )
         while not reply.is_done:
             if self._is_busy():
                 reply.stop()

@@ -18,7 +18,7 @@ from app.conversation.reply import Reply
 from app.conversation.reply_parsing import Delta, ParsedReply, TextDelta
 from app.conversation.tool_use import ToolUse, with_rounds
 from app.conversation.turn import TurnContext
-from app.errors import AppError, ToolFailed
+from app.errors import AppError, ArgumentsRefused, ToolFailed
 from app.values.chat import MessageContent
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, first_marker
 from app.values.dataclass_json import parse_json
@@ -42,7 +42,9 @@ class _RoundLog:
     """Receives a round's events, and passes all but the end to the reply, with the statistics of all rounds."""
 
     def __init__(self, reply: Reply, use: ToolUse, before: MessageContent, statistics: Statistics) -> None:
-        self.text = ""
+        """Continue this reply; what it has after its last call is the beginning of the round's text."""
+        self._begin = before.calls[-1].end if before.calls else 0
+        self.text = before.text[self._begin :]
         self.statistics = statistics
         self._reply, self._before, self._earlier = reply, before, statistics
         self._parser = use.parser()
@@ -51,6 +53,7 @@ class _RoundLog:
         self._is_announced = False
         self._end: Finished | Failed | None = None
         self._ended = threading.Event()
+        self._take(self._parser.push(self.text))
 
     @property
     def is_stopping(self) -> bool:
@@ -73,6 +76,11 @@ class _RoundLog:
             case _:
                 self._reply.append(event)
 
+    @property
+    def whole_text(self) -> str:
+        """The text of the reply from its first round on."""
+        return self._before.text[: self._begin] + self.text
+
     def wait(self) -> Finished | Failed:
         """Wait for the end of the round, and return it."""
         self._ended.wait()
@@ -81,14 +89,13 @@ class _RoundLog:
 
     def calls(self, tools: dict[str, Tool]) -> list[CalledTool]:
         """Return the calls of this round once it has ended."""
-        begin = len(self._before.text)
         found = list[CalledTool]()
         for call in self._parsed.calls:
             tool = tools.get(call.name, Tool("", call.name))
             found.append(
                 CalledTool(
-                    call.id, tool.server, call.name, call.arguments or "{}", begin + self._start(),
-                    begin + len(self.text), asks_always=tool.asks_always,
+                    call.id, tool.server, call.name, call.arguments or "{}", self._begin + self._start(),
+                    self._begin + len(self.text), asks_always=tool.asks_always,
                 )
             )  # fmt: skip
         return found
@@ -109,8 +116,7 @@ class _RoundLog:
             has_tag = first_marker(self.text[self._parser.thought_end :], self._parser.openings)[1]
             if has_tag or self._parsed.calls:
                 self._is_announced = True
-                begin = len(self._before.text) + self._start()
-                call = CalledTool("", "", "", "{}", begin, 0, "writing")
+                call = CalledTool("", "", "", "{}", self._begin + self._start(), 0, "writing")
                 self._reply.append(Called((*self._before.calls, call)))
 
     def _start(self) -> int:
@@ -195,7 +201,7 @@ class ToolRounds:
             calls = log.calls(writing.tools)
             writing.statistics = log.statistics
             writing.content = replace(
-                writing.content, text=writing.content.text + log.text, calls=(*writing.content.calls, *calls)
+                writing.content, text=log.whole_text, calls=(*writing.content.calls, *calls)
             )
             writing.reply.append(Called(writing.content.calls))
             if isinstance(end, Failed) or not calls or end.reason in ("stopped", "context"):
@@ -238,7 +244,7 @@ class ToolRounds:
             tool = writing.tools.get(call.name)
             if tool is None:
                 raise ToolFailed(f"There is no tool {call.name}. The tools are: {', '.join(writing.tools)}.")
-            self._check_json(writing, call)
+            _require_object(call)
             if not self._permitted(writing, call):
                 return
             writing.change(replace(call, state="running"))
@@ -247,6 +253,7 @@ class ToolRounds:
             state: CallState = "done"
         except AppError as error:
             result, state = str(error), "failed"
+            writing.forced = call.name if isinstance(error, ArgumentsRefused) else ""
         result, tokens = self._fitted(writing, result)
         writing.change(replace(call, state=state, result=result, tokens=tokens))
 
@@ -261,15 +268,6 @@ class ToolRounds:
         if answer == "refuse":
             writing.change(replace(call, state="refused", result=REFUSED))
         return answer in ("once", "chat")
-
-    def _check_json(self, writing: _Writing, call: CalledTool) -> None:
-        try:
-            is_object = isinstance(parse_json(call.arguments), dict)
-        except ValueError:
-            is_object = False
-        if not is_object:
-            writing.forced = call.name
-            raise ToolFailed("The arguments are not a JSON object. Repeat the call with valid arguments.")
 
     def _fitted(self, writing: _Writing, result: str) -> tuple[str, int]:
         """Cut a result so that a reply still fits after it. Returns it with its number of tokens."""
@@ -291,6 +289,16 @@ class ToolRounds:
     def _format(self) -> ChatFormat:
         model = self._engine.status().model
         return model.chat_format if model else UNKNOWN_FORMAT
+
+
+def _require_object(call: CalledTool) -> None:
+    """Raise ArgumentsRefused unless the arguments are a JSON object."""
+    try:
+        is_object = isinstance(parse_json(call.arguments), dict)
+    except ValueError:
+        is_object = False
+    if not is_object:
+        raise ArgumentsRefused("The arguments are not a JSON object. Repeat the call with valid arguments.")
 
 
 def joined(earlier: Statistics, later: Statistics) -> Statistics:

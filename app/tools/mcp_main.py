@@ -29,7 +29,7 @@ from mcp.shared.message import SessionMessage
 from referencing import Registry
 
 from app import __version__
-from app.errors import AppError, ToolFailed, first_line
+from app.errors import AppError, ArgumentsRefused, ToolFailed, first_line
 from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
 from app.system.child_process import Say, end_group, limit_memory, serve_until_closed
 from app.system.environment import network_settings
@@ -97,7 +97,7 @@ class _Session:
                 try:
                     self.tell(result=await DOING[job.pop("do")](client, self.log, **job))
                 except ToolFailed as error:
-                    self.tell(problem=str(error))
+                    self.tell(problem=str(error), is_refused=isinstance(error, ArgumentsRefused))
                 except MCPError as error:
                     self.tell(problem=_sentence(error, server))
 
@@ -340,7 +340,7 @@ async def _call(client: Client, _log: Log, name: str, schema: str, arguments: Jo
 
 
 def _check(schema: Any, arguments: Job) -> None:
-    """Raise ToolFailed if the arguments do not match the schema, or if this cannot be found out in time."""
+    """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if that cannot be found out."""
     kind = validator_for(schema, default=Draft202012Validator)
     try:
         with _at_most(CHECK_SECONDS):
@@ -354,7 +354,7 @@ def _check(schema: Any, arguments: Job) -> None:
         raise ToolFailed(f"The tool's schema cannot be used ({_reason(wrong)}).") from wrong
     if error:
         place = error.json_path.removeprefix("$").lstrip(".")
-        raise ToolFailed(
+        raise ArgumentsRefused(
             f"The arguments do not match the tool's schema: {f'{place}: ' if place else ''}{_reason(error)}."
         )
 
@@ -421,7 +421,7 @@ def _sentence(error: BaseException, server: Job) -> str:
         case MCPError():
             return f"{name} answered with an error: {_reason(error)}."
         case httpx2.TransportError():
-            return f"Can't reach {server['address']} ({_reason(error)}). Check the address."
+            return f"Can't reach {name} ({_reason(error)}). Check the address."
         case OSError():
             return f"{name} could not be started ({error.strerror}). Check its command."
         case MemoryError():

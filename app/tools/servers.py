@@ -18,7 +18,7 @@ from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
-from app.errors import AppError, ToolFailed
+from app.errors import AppError, ArgumentsRefused, ToolFailed
 from app.system.child_process import ChildProcess
 from app.system.environment import without_secrets
 from app.system.programs import find_program, settled
@@ -243,7 +243,7 @@ class _Connection:
             if "result" in answer:
                 return answer["result"]
             if "problem" in answer:  # of this request alone
-                raise ToolFailed(answer["problem"])
+                raise (ArgumentsRefused if answer.get("is_refused") else ToolFailed)(answer["problem"])
             raise self._failed(answer["over"])
         if self._is_ended:
             raise self._failed(f"{self.server.name} was ended.", "off")

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
@@ -18,7 +19,7 @@ from app.conversation import (
 from app.conversation.chat_tools import DOCUMENTS
 from app.conversation.tool_rounds import ENOUGH, MOST_ROUNDS, REFUSED
 from app.database import MEMORY, Database
-from app.errors import ToolFailed
+from app.errors import ArgumentsRefused, ToolFailed
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import EventSink, Message, Request, ToolCall
 from app.values.tools import CalledTool, Tool
@@ -192,6 +193,37 @@ def test_arguments_that_are_no_object_force_a_valid_call(chat: Chat, engine: Rou
     assert grammar and "weather" in grammar.source and engine.requests[2].logits.grammar is None
 
 
+def test_arguments_that_the_server_refuses_force_a_valid_call(chat: Chat, engine: RoundsEngine) -> None:
+    engine.texts = [ASKING, "Fine."]
+    chat.servers.answer = ArgumentsRefused("The arguments do not match the tool's schema: city is missing.")
+    chat.ask()
+    chat.answer("once")
+    chat.end()
+    assert engine.requests[1].logits.grammar and "weather" in engine.requests[1].logits.grammar.source
+
+
+def test_a_call_that_a_crash_has_cut_is_read_when_it_is_continued(chat: Chat, engine: RoundsEngine) -> None:
+    engine.texts = ["Yes.", ASKING[40:], "Fine."]
+    chat.ask()
+    chat.end()
+    thread = chat.conversations.thread(chat.version.chat, 50)
+    store = chat.conversations.stores.stored
+    store.write(thread.messages[-1].id, MessageContent(ASKING[:40], "interrupted"))
+    chat.go_on()
+    chat.answer("once")
+    written = chat.end()
+    assert written.text == ASKING + "Fine." and [call.state for call in written.calls] == ["done"]
+    assert written.text[written.calls[0].start : written.calls[0].end] == CALL
+
+
+def test_summaries_and_titles_read_results_as_texts(chat: Chat, engine: RoundsEngine) -> None:
+    chat.ask(settings=replace(ASKED, titles_chats=True))
+    chat.answer("once")
+    chat.end()
+    until(lambda: len(engine.requests) == 3)
+    assert any("It is 12 degrees." in message.content for message in engine.requests[2].prompt)
+
+
 def test_a_result_that_looks_like_a_call_or_a_permission_allows_nothing(
     chat: Chat, engine: RoundsEngine
 ) -> None:
@@ -305,8 +337,6 @@ def test_later_turns_read_the_calls_and_their_results(chat: Chat, engine: Rounds
 def test_a_template_that_knows_tools_gets_calls_and_results_as_they_are(
     chat: Chat, engine: RoundsEngine
 ) -> None:
-    from dataclasses import replace
-
     from app.values.chat_format import HERMES, ChatFormat, ReplyFormat
 
     native = ChatFormat(ReplyFormat(calls=replace(HERMES, shows_tools=True)))
