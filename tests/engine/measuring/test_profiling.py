@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.selector import CARD_LIMIT, SDPA, Attention
+from app.engine.attention.selector import GPU_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
 from app.engine.measuring import profiling
 from app.engine.measuring.profiling import (
@@ -165,7 +165,7 @@ def test_a_card_without_our_kernels_keeps_the_same_text_where_it_costs_little_in
     times: float, is_on: bool
 ) -> None:
     watch = Stopwatch()
-    profile = profile_steps(with_costly_attention(watch, times, CARD_LIMIT), unwatched, watch)
+    profile = profile_steps(with_costly_attention(watch, times, GPU_LIMIT), unwatched, watch)
     assert bool(profile.bucket_sets) == is_on
     assert bool(choose_buckets(profile)) == is_on
     assert ("takes 4.0 times as long after 2,048 tokens" in profile.note) != is_on
