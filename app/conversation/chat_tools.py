@@ -7,19 +7,18 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Literal
+from typing import Literal
 
 from app.conversation.tool_use import ToolUse, function_of
 from app.documents import Documents
 from app.documents.reading.files import open_reader
 from app.documents.reading.process import TextPiece
-from app.errors import ToolFailed
+from app.errors import ArgumentsRefused, ToolFailed
 from app.settings import ToolSettings
-from app.tools.servers import ToolServers
+from app.tools.servers import ToolServers, arguments_object
 from app.tools.web_page import read_page
 from app.values.chat import ChatSettings
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
-from app.values.dataclass_json import parse_json
 from app.values.display_text import counted
 from app.values.document import MARGINS
 from app.values.tools import CalledTool, Tool, WebPage
@@ -191,7 +190,7 @@ def page_text(page: WebPage) -> str:
 
 
 def _argument(arguments: str, name: str) -> str:
-    given: Any = parse_json(arguments)
-    if isinstance(given, dict) and isinstance(given.get(name), str) and given[name].strip():
-        return str(given[name])
-    raise ToolFailed(f"The tool needs the argument {name}, a text.")
+    given = arguments_object(arguments).get(name)
+    if isinstance(given, str) and given.strip():
+        return given
+    raise ArgumentsRefused(f"The tool needs the argument {name}, a text.")

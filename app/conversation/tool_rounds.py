@@ -7,7 +7,6 @@ No result of a tool can allow a call: only `ToolPermissions`, which the page cal
 """
 
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from app.conversation.chat_tools import ChatTools
@@ -19,9 +18,9 @@ from app.conversation.reply_parsing import Delta, ParsedReply, TextDelta
 from app.conversation.tool_use import ToolUse, with_rounds
 from app.conversation.turn import TurnContext
 from app.errors import AppError, ArgumentsRefused, ToolFailed
+from app.tools.servers import arguments_object
 from app.values.chat import MessageContent
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, first_marker
-from app.values.dataclass_json import parse_json
 from app.values.logits import LogitsSettings
 from app.values.messages import Called, Event, Failed, Finished, Loading, Message, Piece, Request
 from app.values.tools import CalledTool, CallState, Tool
@@ -111,7 +110,9 @@ class _RoundLog:
             self._parsed.add(delta)
 
     def _announce(self) -> None:
-        """Report the beginning of a call, so that the page hides its text; once, or a mere mention ends it."""
+        """Report the beginning of a call once, so that the page hides its text.
+
+        If it was a mere mention, the report at the end of the round shows the text again."""
         if not self._is_announced:
             has_tag = first_marker(self.text[self._parser.thought_end :], self._parser.openings)[1]
             if has_tag or self._parsed.calls:
@@ -138,6 +139,12 @@ class _Writing:
     statistics: Statistics
     forced: str = ""
     """The tool whose arguments were refused: the next round has to call it, as its schema allows."""
+
+    @property
+    def asked(self) -> tuple[Message, ...]:
+        """The prompt without the reply that is to be continued."""
+        prompt = self.prepared.prompt
+        return prompt[:-1] if prompt[-1].role == "assistant" else prompt
 
     def change(self, call: CalledTool) -> None:
         """Replace a call by its newer state, and report it."""
@@ -180,15 +187,12 @@ class ToolRounds:
     def _started(self, context: TurnContext, prepared: PreparedReply, reply: Reply) -> dict[str, Tool]:
         """Load the model, whose template the prompt depends on, and start the chat's servers."""
         if not self._engine.status().model and not prepared.settings.model.server:
-            self._await(lambda ended: self._engine.load(prepared.settings.model, lambda _: ended()), reply)
+            loaded = threading.Event()
+            self._engine.load(prepared.settings.model, lambda _is_loaded: loaded.set())
+            while not loaded.wait(LOOK_SECONDS) and not reply.is_stopping:
+                pass
         reply.append(Loading(STARTING))
         return self._tools.offered(context.chat_settings.tools, True, lambda: reply.is_stopping)
-
-    def _await(self, begin: Callable[[Callable[[], None]], None], reply: Reply) -> None:
-        ended = threading.Event()
-        begin(ended.set)
-        while not ended.wait(LOOK_SECONDS) and not reply.is_stopping:
-            pass
 
     def _rounds(self, writing: _Writing) -> None:
         if not self._answered(writing):
@@ -217,8 +221,7 @@ class ToolRounds:
     def _request(self, writing: _Writing, use: ToolUse) -> Request:
         prepared, content = writing.prepared, writing.content
         begun = (Message("assistant", content.text, called=content.calls),) if content.text else ()
-        asked = prepared.prompt[:-1] if prepared.prompt[-1].role == "assistant" else prepared.prompt
-        prompt = with_rounds((*asked, *begun), use.calls)
+        prompt = with_rounds((*writing.asked, *begun), use.calls)
         if writing.tools and not use.offered:
             prompt = (*prompt[:-1], replace(prompt[-1], content=f"{prompt[-1].content}\n\n{ENOUGH}"))
         writing.forced = ""
@@ -244,7 +247,7 @@ class ToolRounds:
             tool = writing.tools.get(call.name)
             if tool is None:
                 raise ToolFailed(f"There is no tool {call.name}. The tools are: {', '.join(writing.tools)}.")
-            _require_object(call)
+            arguments_object(call.arguments)  # before the user is asked
             if not self._permitted(writing, call):
                 return
             writing.change(replace(call, state="running"))
@@ -275,7 +278,7 @@ class ToolRounds:
         if not reader.context:
             return result, 0
         use = writing.context.tools
-        chat = with_rounds((*writing.prepared.prompt, Message("assistant", writing.content.text)), use.calls)
+        chat = with_rounds((*writing.asked, Message("assistant", writing.content.text)), use.calls)
         taken = reader.count(chat, settings.options.thinking, use.native)
         taken += sum(call.tokens for call in writing.content.calls)
         room = reader.context - taken - reply_reserve(settings.options.max_new_tokens, reader.context)
@@ -289,16 +292,6 @@ class ToolRounds:
     def _format(self) -> ChatFormat:
         model = self._engine.status().model
         return model.chat_format if model else UNKNOWN_FORMAT
-
-
-def _require_object(call: CalledTool) -> None:
-    """Raise ArgumentsRefused unless the arguments are a JSON object."""
-    try:
-        is_object = isinstance(parse_json(call.arguments), dict)
-    except ValueError:
-        is_object = False
-    if not is_object:
-        raise ArgumentsRefused("The arguments are not a JSON object. Repeat the call with valid arguments.")
 
 
 def joined(earlier: Statistics, later: Statistics) -> Statistics:

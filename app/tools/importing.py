@@ -17,23 +17,10 @@ KEYS = ("mcpServers", "servers", "context_servers", "mcp")
 """Where programs keep their servers: most, VS Code, Zed; VS Code's settings and opencode."""
 ADDRESSES = ("url", "serverUrl", "httpUrl")
 LONGEST = 1_000_000
-LAUNCHERS = frozenset(
-    (
-        "npx",
-        "bunx",
-        "pnpm",
-        "uvx",
-        "uv",
-        "pipx",
-        "python",
-        "python3",
-        "node",
-        "deno",
-        "docker",
-        "podman",
-        "env",
-    )
-)
+"""Maximum number of characters that are read."""
+LAUNCHERS = frozenset((
+    "npx", "bunx", "pnpm", "uvx", "uv", "pipx", "python", "python3", "node", "deno", "docker", "podman", "env",
+))  # fmt: skip
 """Programs that start the one that their arguments name."""
 VERBS = frozenset(("run", "tool", "exec", "dlx", "x"))
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")

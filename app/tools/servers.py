@@ -97,7 +97,12 @@ class ToolServers:
 
     def call(self, tool: Tool, arguments: str, is_stopping: Stopping) -> str:
         """Return the text of a call's result. Raises ToolFailed, also if the server reports an error."""
-        job = {"do": "call", "name": tool.name, "schema": tool.schema, "arguments": _object(arguments)}
+        job = {
+            "do": "call",
+            "name": tool.name,
+            "schema": tool.schema,
+            "arguments": arguments_object(arguments),
+        }
         return str(self._connection(tool.server).ask(job, is_stopping))
 
     def status(self, name: str) -> ServerStatus:
@@ -281,16 +286,18 @@ def _line(message: Answer) -> bytes:
     return json.dumps(message).encode() + b"\n"
 
 
-def _object(arguments: str) -> Answer:
-    """Parse the arguments of a call. Raises ToolFailed if they are not a JSON object."""
+def arguments_object(arguments: str) -> Answer:
+    """Parse the arguments of a call. Raises ArgumentsRefused if they are not a JSON object."""
     if len(arguments) > LONGEST_ARGUMENTS:
-        raise ToolFailed(f"The arguments have more than {LONGEST_ARGUMENTS:,} characters: make them shorter.")
+        raise ArgumentsRefused(
+            f"The arguments have more than {LONGEST_ARGUMENTS:,} characters: make them shorter."
+        )
     try:
         found = parse_json(arguments.strip() or "{}")
     except ValueError as error:
-        raise ToolFailed(f"The arguments are not valid JSON ({error}).") from error
+        raise ArgumentsRefused(f"The arguments are not valid JSON ({error}).") from error
     if not isinstance(found, dict):
-        raise ToolFailed("The arguments are not a JSON object.")
+        raise ArgumentsRefused("The arguments are not a JSON object.")
     return found
 
 

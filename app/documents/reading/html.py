@@ -108,7 +108,7 @@ class Page:
         self._parser.feed("<html>")  # an empty page would be an error
 
     def feed(self, piece: str, is_last: bool = False) -> None:
-        """Reads the next piece."""
+        """Reads the next piece of the page's markup; after the last one, all of its text is known."""
         self._parser.feed(piece)
         if is_last:
             self._parser.close()

@@ -51,7 +51,7 @@ class SequenceReader(Protocol):
         """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call."""
 
     def forget(self) -> None:
-        """Drop the cached tokens."""
+        """Forget the tokens of the previous call, so that the next call reads all of its tokens."""
 
 
 class RunnerSequenceReader:

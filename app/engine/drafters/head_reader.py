@@ -88,7 +88,7 @@ class HeadReader:
         return self._head.logits(output[:, -1])[0] if len(output) else output
 
     def forget(self) -> None:
-        """Drop the cached rows."""
+        """Forget the rows of the previous call, so that the next call computes all of its rows."""
         self._cache.rewind(0)
         self._true_rows = 1
 

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.conversation import Permission
+from app.conversation.tool_use import ToolUse
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
 from app.ui.frame.services import Services
-from app.values.chat_format import ChatFormat
 from app.values.display_text import counted
 from app.values.messages import Message
 
@@ -60,15 +60,13 @@ def tools_note(services: Services, chosen: Sequence[str]) -> str:
     offered = tools.offered(chosen)
     if not offered or model is None:
         return ""
-    tokens = _tokens(services, tools.use(offered, model.chat_format).prompt, offered, model.chat_format)
+    tokens = _tokens(services, tools.use(offered, model.chat_format))
     cost = f"These tools take {counted(tokens, 'token')} of each prompt." if tokens else ""
     return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else NO_PLACE}".strip()
 
 
-def _tokens(
-    services: Services, explained: str, offered: Mapping[str, object], chat_format: ChatFormat
-) -> int:
+def _tokens(services: Services, use: ToolUse) -> int:
+    """Return how many tokens a prompt has more because it describes these tools."""
     reader, question = services.engine.reader(), Message("user", "?")
-    use = services.conversations.tools.use(offered, chat_format)  # type: ignore[arg-type]
-    told = (Message("system", explained), question) if explained else (question,)
+    told = (Message("system", use.prompt), question) if use.prompt else (question,)
     return reader.count(told, tools=use.native) - reader.count((question,))

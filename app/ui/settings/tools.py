@@ -12,7 +12,7 @@ import gradio as gr
 from app.conversation.chat_tools import BUNDLED
 from app.errors import ToolFailed, impossible_values
 from app.settings import ToolSettings
-from app.tools.importing import imported_servers, server_from
+from app.tools.importing import LONGEST, imported_servers, server_from
 from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, toast, try_at_box, try_or_notify
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
@@ -24,8 +24,6 @@ from app.values.tools import ServerStatus, ServerText, Tool, ToolServer
 
 TEMPLATE = "tools.html"
 BOX = "tool-server"
-LONGEST = 1_000_000
-"""Maximum characters of what is added."""
 
 
 @dataclass(slots=True)
