@@ -89,7 +89,7 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
         model_type="",
         architecture="",
         layers=sizes["layers"],
-        attending=sizes["layers"],
+        keys_values=2 * sizes["layers"] * sizes["key_heads"] * sizes["head_size"],
         hidden=sizes["hidden"],
         intermediate=4 * sizes["hidden"],
         heads=max(sizes["key_heads"], sizes["hidden"] // sizes["head_size"]),

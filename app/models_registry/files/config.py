@@ -27,6 +27,7 @@ OTHER_NAMES = {
     "hidden_size": ("n_embd", "d_model"),
     "intermediate_size": ("n_inner", "ffn_dim"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "attention_heads"),
+    "num_key_value_heads": ("num_kv_heads", "n_head_kv"),
     "head_dim": ("attention_head_dim",),
     "max_position_embeddings": ("n_positions", "n_ctx", "max_seq_len", "seq_length"),
 }
@@ -36,9 +37,16 @@ COUNT_KEYS = re.compile(
 )
 """Keys, in any part of config.json, whose values count modules or list entries of a model, such as its layers."""
 MAX_COUNT = 20_000
+MAX_LOOPS = 100
 RECURRENT_KINDS = ("linear_attention", "mamba", "mamba2", "conv", "recurrent")
 WITHOUT_STATE = ("mlp", "moe")
 """Kinds of layers in a config's list that keep a recurrent state, and kinds that keep nothing. Others attend."""
+OTHER_HEADS = (
+    ("sliding", ("swa_num_key_value_heads", "swa_head_dim", "swa_head_dim")),
+    ("full", ("num_global_key_value_heads", "global_head_dim", "global_head_dim")),
+    ("", ("num_key_value_heads", "head_dim", "v_head_dim")),
+)
+"""Keys of the number of key heads, the size of a key and that of a value, in layers whose kind has this word."""
 STATE_SIZES = (
     ("linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"),
     ("mamba_n_heads", "mamba_d_head", "mamba_d_state"),
@@ -64,13 +72,13 @@ class ModelConfig:
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
     how many numbers of hidden states are kept for each token, for a draft head that reads them. `note` names the
-    parts of the model that are not read, if any. `form` is how its weights are quantised, if they are. `attending`
-    layers keep keys and values; the states of all recurrent layers have `state` numbers together."""
+    parts of the model that are not read, if any. `form` is how its weights are quantised, if they are. A token's
+    keys and values have `keys_values` numbers in all layers together, and all recurrent states have `state`."""
 
     model_type: str
     architecture: str
     layers: int
-    attending: int
+    keys_values: int
     hidden: int
     intermediate: int
     heads: int
@@ -93,7 +101,7 @@ class ModelConfig:
     @property
     def cached(self) -> int:
         """How many numbers the KV cache has for each token."""
-        return 2 * self.attending * self.key_heads * self.head_size + self.states
+        return self.keys_values + self.states
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
@@ -122,7 +130,10 @@ def check_config(config: bytes, name: str) -> dict[str, int]:
 
 
 def _sizes(values: Mapping[str, Any], name: str) -> dict[str, int]:
-    return {key: _size(values, key, name) for key in LARGEST_SIZES}
+    sizes = {key: _size(values, key, name) for key in LARGEST_SIZES}
+    if "n_recurrent_loops" in values and "mlp" in (values.get("layer_types") or ()):
+        sizes["num_hidden_layers"] //= 2  # Dory's attention and MLP are counted and listed as two layers
+    return sizes
 
 
 def parse_config(config: bytes, name: str) -> ModelConfig:
@@ -140,17 +151,25 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         )
     architectures = values.get("architectures")
     first = architectures[0] if isinstance(architectures, list) and architectures else ""
+    is_shared = values.get("multi_query") and not values.get(
+        "new_decoder_architecture"
+    )  # one key for all heads
+    sizes["num_key_value_heads"] = 1 if is_shared else sizes["num_key_value_heads"] or heads
+    sizes["head_dim"] = sizes["head_dim"] or max(1, hidden // heads)
     attending, recurrent = _layers_by_kind(values, sizes["num_hidden_layers"])
     return ModelConfig(
         model_type=str(values.get("model_type", "")),
         architecture=first[:80] if isinstance(first, str) else "",
         layers=sizes["num_hidden_layers"],
-        attending=attending,
+        keys_values=sum(
+            _keys_and_values(values, kind, {**sizes, **_own_sizes(values, place)})
+            for place, kind in enumerate(attending)
+        ),
         hidden=hidden,
         intermediate=sizes["intermediate_size"] or 4 * hidden,
         heads=heads,
-        key_heads=sizes["num_key_value_heads"] or heads,
-        head_size=sizes["head_dim"] or max(1, hidden // heads),
+        key_heads=sizes["num_key_value_heads"],
+        head_size=sizes["head_dim"],
         vocabulary=sizes["vocab_size"],
         context=sizes["max_position_embeddings"] or UNKNOWN_CONTEXT,
         is_tied=bool(values.get("tie_word_embeddings", False)),
@@ -170,18 +189,39 @@ def _states(values: Mapping[str, Any], hidden: int) -> int:
     return width if isinstance(width, int) else 0
 
 
-def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
-    """Count the layers that keep keys and values, and those that keep a recurrent state. Some keep both."""
+def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[str], int]:
+    """List the kinds of the layers that keep keys and values, "" if unknown, and count the layers that keep a
+    recurrent state. Some layers keep both; some attend to the keys and values of an earlier layer."""
     if STATES in values:
-        return 0, 0  # an assistant attends to its target's keys and values
+        return [], 0  # an assistant attends to its target's keys and values
     kinds = values.get("layer_types") or values.get("layers_block_type")
+    if isinstance(kinds, list):
+        recurrent = sum(kind in RECURRENT_KINDS for kind in kinds)
+        attending = [str(kind) for kind in kinds if kind not in RECURRENT_KINDS + WITHOUT_STATE]
+        attending = attending[: max(0, len(attending) - _count(values, "num_kv_shared_layers"))]
+        return attending + _repeated(values, attending, len(kinds) // layers), recurrent + kinds.count(
+            "hybrid"
+        )
+    attends, recurrent = _counted(values, layers)
+    return [""] * attends, recurrent
+
+
+def _repeated(values: Mapping[str, Any], attending: list[str], listed: int) -> list[str]:
+    """List the layers that keep further keys and values, because each token passes them several times (Dory).
+
+    `listed` is how often the config counts each layer."""
+    loops = _count(values, "n_recurrent_loops")
+    if loops < 2 or values.get("recurrent_kv_cache_mode") == "last_loop":
+        return []
+    first, last = (_count(values, key) // max(1, listed) for key in ("n_input_layers", "n_output_layers"))
+    return attending[first : len(attending) - last] * (min(loops, MAX_LOOPS) - 1)
+
+
+def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
+    """Count the layers that keep keys and values, and those that keep a recurrent state, if no list names them."""
     pattern, indices = values.get("hybrid_override_pattern"), values.get("attn_layer_indices")
     key_heads = values.get("num_key_value_heads")
     interval = values.get("full_attention_interval") or values.get("attn_layer_period")
-    if isinstance(kinds, list):
-        recurrent = sum(kind in RECURRENT_KINDS for kind in kinds)
-        without = sum(kind in WITHOUT_STATE for kind in kinds)
-        return len(kinds) - recurrent - without, recurrent + kinds.count("hybrid")
     if isinstance(pattern, str):
         return pattern.count("*"), pattern.count("M")
     if isinstance(indices, list):
@@ -191,9 +231,34 @@ def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
     if isinstance(interval, int) and interval > 1:
         return layers // interval, layers - layers // interval
     if not _state_size(values):
-        return layers, 0
+        return layers * (2 if values.get("model_type") == "longcat_flash" else 1), 0
     is_pure = not _first(values, "num_attention_heads") or "state_size" in values
     return (0 if is_pure else layers), layers
+
+
+def _keys_and_values(values: Mapping[str, Any], kind: str, sizes: Mapping[str, int]) -> int:
+    """Count the numbers of a token's keys and values in a layer of this kind. With compressed keys and values (MLA)
+    these are one latent vector, and the rotated part of a key."""
+    if latent := _count(values, "kv_lora_rank"):
+        return latent + _count(values, "qk_rope_head_dim")
+    named = next(keys for word, keys in OTHER_HEADS if word in kind)
+    usual = sizes["num_key_value_heads"], sizes["head_dim"], sizes["head_dim"]
+    heads, key, value = (_count(values, one) or size for one, size in zip(named, usual, strict=True))
+    return heads * (key + value)
+
+
+def _own_sizes(values: Mapping[str, Any], layer: int) -> dict[str, int]:
+    """Return the sizes that a config gives for this layer alone; transformers numbers layers as "05"."""
+    found = values.get("per_layer_config")
+    own = found.get(f"{layer:02}") if isinstance(found, dict) else None
+    keys = ("num_key_value_heads", "head_dim")
+    return {key: size for key in keys if isinstance(own, dict) and (size := _count(own, key))}
+
+
+def _count(values: Mapping[str, Any], key: str) -> int:
+    """Return the value of this key if it is a possible count or size, else 0."""
+    found = values.get(key)
+    return found if isinstance(found, int) and 0 < found <= MAX_COUNT else 0
 
 
 def _state_size(values: Mapping[str, Any]) -> int:

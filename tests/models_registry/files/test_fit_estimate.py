@@ -268,8 +268,39 @@ def test_recurrent_layers_have_a_state_and_no_keys(
     config: dict[str, object], attending: int, state: int
 ) -> None:
     shape = parse_config(json.dumps(LLAMA_8B | config).encode(), "org/hybrid")
-    assert (shape.attending, shape.state) == (attending, state)
+    assert shape.state == state
     assert shape.cached == 2 * attending * shape.key_heads * shape.head_size
+
+
+KINDS = ["sliding_attention"] * 5 + ["full_attention"]
+LATENT = {"kv_lora_rank": 512, "qk_rope_head_dim": 64}
+
+
+@pytest.mark.parametrize(
+    ("config", "numbers"),
+    [
+        ({"model_type": "deepseek_v3", "num_hidden_layers": 61, **LATENT}, 61 * 576),
+        ({"model_type": "longcat_flash", "num_hidden_layers": None, "num_layers": 28, **LATENT}, 56 * 576),
+        (  # published: attention and MLP are listed as two layers, and the middle of the model is passed twice
+            {"layer_types": ["full_attention", "mlp"] * 16, "num_hidden_layers": 32, "n_input_layers": 8,
+             "n_output_layers": 8, "head_dim": 128, "n_recurrent_layers": 16, "n_recurrent_loops": 2}, (4 + 2 * 8 + 4) * 2 * 8 * 128,
+        ),
+        ({"layer_types": KINDS * 5, "head_dim": 256, "num_kv_shared_layers": 10}, 20 * 2 * 8 * 256),
+        (
+            {"layer_types": KINDS * 5, "head_dim": 256, "global_head_dim": 512, "num_global_key_value_heads": 2},
+            25 * 2 * 8 * 256 + 5 * 2 * 2 * 512,
+        ),
+        (
+            {"layer_types": KINDS * 5, "head_dim": 64, "per_layer_config": {"05": {"head_dim": 512}}},
+            29 * 2 * 8 * 64 + 2 * 8 * 512,
+        ),
+        ({"head_dim": 192, "v_head_dim": 128}, 32 * 8 * (192 + 128)),
+        ({"multi_query": True, "num_key_value_heads": None}, 32 * 2 * 128),
+        ({"num_kv_shared_layers": -1, "kv_lora_rank": "x", "per_layer_config": {"00": 7}}, 32 * 2 * 8 * 128),
+    ],
+)  # fmt: skip
+def test_the_cache_counts_what_each_layer_keeps(config: dict[str, object], numbers: int) -> None:
+    assert parse_config(json.dumps(LLAMA_8B | config).encode(), "org/x").cached == numbers
 
 
 @pytest.mark.parametrize(
