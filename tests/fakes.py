@@ -30,7 +30,7 @@ from app.values.messages import (
     Statistics,
     StopReason,
 )
-from app.values.tools import ServerStatus, Tool, ToolServer
+from app.values.tools import ServerStatus, ServerText, Tool, ToolServer
 
 DEMO = ModelInfo(
     name="demo",
@@ -109,6 +109,7 @@ class FakeToolServers:
 
     def __init__(self, *tools: Tool) -> None:
         self.listed = tools
+        self.texts: tuple[ServerText, ...] = ()
         self.answer: str | ToolFailed = "It is 12 degrees."
         self.calls: list[tuple[str, str]] = []
         self.may_answer = threading.Event()
@@ -117,10 +118,15 @@ class FakeToolServers:
     def tools(self, name: str, _is_stopping: Callable[[], bool] = lambda: False) -> tuple[Tool, ...]:
         return tuple(tool for tool in self.listed if tool.server == name)
 
-    known = tools
-
     def status(self, name: str) -> ServerStatus:
-        return ServerStatus("ready", tools=len(self.tools(name)))
+        return ServerStatus(
+            "ready", "", tuple(tool for tool in self.listed if tool.server == name), self.texts
+        )
+
+    def text_of(self, offered: ServerText) -> str:
+        if isinstance(self.answer, ToolFailed):
+            raise self.answer
+        return f"The text of {offered.name}."
 
     def call(self, tool: Tool, arguments: str, is_stopping: Callable[[], bool]) -> str:
         self.calls.append((tool.name, arguments))

@@ -38,7 +38,6 @@ BUNDLED = {
         "read_web_page",
         "Read the main text of a web page.",
         _schema("address", "The URL of the page"),
-        is_read_only=True,
         asks_always=True,
     ),
     DOCUMENTS: Tool(
@@ -46,7 +45,6 @@ BUNDLED = {
         "search_documents",
         "Search the user's documents. Returns the passages that are closest to the question.",
         _schema("question", "What the passages should answer"),
-        is_read_only=True,
     ),
 }
 """The app's own tools, by the names under which they are turned on."""
@@ -144,7 +142,7 @@ class ChatTools:
             return "turned off"
         status = self.servers.status(name)
         if status.state == "ready":
-            return counted(status.tools, "tool")
+            return counted(len(status.tools), "tool")
         return status.problem if status.state == "failed" else {"starting": "starting…"}.get(status.state, "")
 
     def use(self, tools: dict[str, Tool], chat_format: ChatFormat = UNKNOWN_FORMAT) -> ToolUse:
@@ -164,7 +162,7 @@ class ChatTools:
     def _of(self, server: str, starts: bool, is_stopping: Callable[[], bool]) -> Sequence[Tool]:
         if server in BUNDLED:
             return [BUNDLED[server]]
-        return self.servers.tools(server, is_stopping) if starts else self.servers.known(server)
+        return self.servers.tools(server, is_stopping) if starts else self.servers.status(server).tools
 
     def _search(self, question: str, chat: ChatSettings) -> str:
         """Search the chat's collections; all that are not another chat's attachments if it has none."""

@@ -8,6 +8,7 @@ No result of a tool can allow a call: only `ToolPermissions`, which the page cal
 
 import threading
 from dataclasses import dataclass, replace
+from queue import SimpleQueue
 
 from app.conversation.chat_tools import ChatTools
 from app.conversation.engine_protocol import ModelEngine
@@ -28,6 +29,7 @@ from app.values.trace import Statistics
 
 MOST_ROUNDS = 10
 """Rounds with calls in a reply; after these no tools are offered."""
+SUMMED = ("tokens", "steps", "hits", "covered", "rows", "seconds", "cost")
 LOOK_SECONDS = 0.2
 """How often a wait looks whether the reply is to stop."""
 STARTING = "Starting the chat's tools"
@@ -50,8 +52,7 @@ class _RoundLog:
         self._parsed = ParsedReply()
         self._said = ""  # the answer before the first call
         self._is_announced = False
-        self._end: Finished | Failed | None = None
-        self._ended = threading.Event()
+        self.ends: SimpleQueue[Finished | Failed] = SimpleQueue()
         self._take(self._parser.push(self.text))
 
     @property
@@ -69,9 +70,9 @@ class _RoundLog:
             case Finished():
                 self._take(self._parser.flush(event.reason != "eos"))
                 self.statistics = joined(self._earlier, event.statistics)
-                self._close(replace(event, statistics=self.statistics))
+                self.ends.put(replace(event, statistics=self.statistics))
             case Failed():
-                self._close(event)
+                self.ends.put(event)
             case _:
                 self._reply.append(event)
 
@@ -79,12 +80,6 @@ class _RoundLog:
     def whole_text(self) -> str:
         """The text of the reply from its first round on."""
         return self._before.text[: self._begin] + self.text
-
-    def wait(self) -> Finished | Failed:
-        """Wait for the end of the round, and return it."""
-        self._ended.wait()
-        assert self._end
-        return self._end
 
     def calls(self, tools: dict[str, Tool]) -> list[CalledTool]:
         """Return the calls of this round once it has ended."""
@@ -98,10 +93,6 @@ class _RoundLog:
                 )
             )  # fmt: skip
         return found
-
-    def _close(self, end: Finished | Failed) -> None:
-        self._end = end
-        self._ended.set()
 
     def _take(self, deltas: list[Delta]) -> None:
         for delta in deltas:
@@ -201,7 +192,7 @@ class ToolRounds:
             use = replace(writing.context.tools, offered=()) if number == MOST_ROUNDS else self._use(writing)
             log = _RoundLog(writing.reply, use, writing.content, writing.statistics)
             self._engine.submit(self._request(writing, use), log)
-            end = log.wait()
+            end = log.ends.get()
             calls = log.calls(writing.tools)
             writing.statistics = log.statistics
             writing.content = replace(
@@ -226,8 +217,7 @@ class ToolRounds:
             prompt = (*prompt[:-1], replace(prompt[-1], content=f"{prompt[-1].content}\n\n{ENOUGH}"))
         writing.forced = ""
         return Request(
-            prepared.settings.model, prompt, prepared.settings.options,
-            (*prepared.documents, *(call.result for call in content.calls)),
+            prepared.settings.model, prompt, prepared.settings.options, prepared.documents,
             logits=LogitsSettings(grammar=replace(use, form=prepared.grammar).grammar),
             tools=use.native, control=writing.context.tools.control,
         )  # fmt: skip
@@ -296,14 +286,6 @@ class ToolRounds:
 
 def joined(earlier: Statistics, later: Statistics) -> Statistics:
     """Return the statistics of two rounds as those of one reply. Its prompt is the later one's."""
-    return replace(
-        later,
-        tokens=earlier.tokens + later.tokens,
-        steps=earlier.steps + later.steps,
-        hits=earlier.hits + later.hits,
-        covered=earlier.covered + later.covered,
-        rows=earlier.rows + later.rows,
-        seconds=earlier.seconds + later.seconds,
-        cost=earlier.cost + later.cost,
-        time_to_first_token=earlier.time_to_first_token or later.time_to_first_token,
-    )
+    sums = {name: getattr(earlier, name) + getattr(later, name) for name in SUMMED}
+    first = earlier.time_to_first_token or later.time_to_first_token
+    return replace(later, **sums, time_to_first_token=first)

@@ -1,12 +1,16 @@
 """Reads servers of tools from what a person types, and from the JSON files of other programs."""
 
+import json
 import re
 import shlex
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
+from itertools import dropwhile
 from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
-from urllib.parse import urlsplit
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from app.errors import BadOption, impossible_values
 from app.values.dataclass_json import parse_json
@@ -15,7 +19,6 @@ from app.values.tools import ToolServer
 EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
 """Where programs keep their servers: most, VS Code, Zed; VS Code's settings and opencode."""
-ADDRESSES = ("url", "serverUrl", "httpUrl")
 LONGEST = 1_000_000
 """Maximum number of characters that are read."""
 LAUNCHERS = frozenset((
@@ -32,20 +35,19 @@ def server_from(text: str) -> ToolServer:
     Variables may stand before the command: `TOKEN=abc npx -y a-server`."""
     typed = text.strip()
     if typed.lower().startswith(("http://", "https://")):
-        return _server(_host(typed), {"url": typed})
+        server = _server(typed, {"url": typed})
+        return replace(server, name=server.host)
     try:
         words = shlex.split(typed, posix=sys.platform != "win32")
     except ValueError as error:
         raise BadOption(f"The command cannot be read ({error}). Check its quotation marks.") from error
     if sys.platform == "win32":
         words = [word.strip('"') for word in words]
-    environment = {}
-    while words and VARIABLE.match(words[0]):
-        name, _, value = words.pop(0).partition("=")
-        environment[name] = value
-    if not words:
+    command = list(dropwhile(VARIABLE.match, words))
+    if not command:
         raise BadOption("Enter the address of a server, or the command that starts it.")
-    return _server(_name(words), {"command": words, "env": environment})
+    variables = (word.partition("=") for word in words[: -len(command)])
+    return _server(_name(command), {"command": command, "env": {name: value for name, _, value in variables}})
 
 
 def imported_servers(text: str) -> tuple[ToolServer, ...]:
@@ -63,51 +65,41 @@ def imported_servers(text: str) -> tuple[ToolServer, ...]:
 
 
 def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
-    address = next((described[key] for key in ADDRESSES if described.get(key)), "")
-    command, arguments = described.get("command", ""), described.get("args") or []
-    if isinstance(command, dict):  # as Zed has it
-        command, arguments = command.get("path", ""), command.get("args") or []
-    whole = [*(command if isinstance(command, list) else [command] if command else []), *_list(arguments)]
-    environment = described.get("env") or described.get("environment") or {}
-    headers = described.get("headers") or {}
-    texts = [address, *whole, *_values(environment), *_values(headers)]
-    if not all(isinstance(one, str | int | float) for one in texts):
-        raise BadOption(f"The server {name} is not described by texts. Correct it, {EXAMPLE}.")
-    if variable := next(filter(None, (re.search(r"\$\{[^}]*\}", str(one)) for one in texts)), None):
+    if found := re.search(r"\$\{[^}]*\}", json.dumps(described)):
         raise BadOption(
-            f"The server {name} has {variable[0]} in it: write its value there, then import it again."
+            f"The server {name} has {found[0]} in it: write its value there, then import it again."
         )
-    if address:
-        _host(str(address))
+    command = described.get("command")
+    if isinstance(command, dict):  # as Zed has it
+        described = {**described, "command": command.get("path"), "args": command.get("args")}
+    try:
+        fields = _Fields.model_validate({key: one for key, one in described.items() if one not in (None, "")})
+    except ValueError as error:
+        raise BadOption(f"The server {name} is not described by texts. Correct it, {EXAMPLE}.") from error
+    whole = (*([fields.command] if isinstance(fields.command, str) else fields.command), *fields.args)
     with impossible_values():
         return ToolServer(
             name.strip(),
-            () if address else tuple(map(str, whole)),
-            str(address),
-            {str(key): str(value) for key, value in environment.items()},
-            {str(key): str(value) for key, value in headers.items()},
-            not described.get("disabled") and described.get("enabled") is not False,
+            () if fields.url else tuple(filter(None, whole)),
+            fields.url,
+            fields.env,
+            fields.headers,
+            fields.enabled and not fields.disabled,
         )
 
 
-def _list(found: Any) -> list[Any]:
-    return found if isinstance(found, list) else [None]  # None is refused as a word
+class _Fields(BaseModel):
+    """What programs write about a server, under the names that they use."""
 
+    model_config = ConfigDict(coerce_numbers_to_str=True)
 
-def _values(found: Any) -> list[Any]:
-    return [*found.values()] if isinstance(found, dict) else [None]
-
-
-def _host(address: str) -> str:
-    """Return the host of an address, without a port. Raises BadOption."""
-    try:
-        parts = urlsplit(address)
-        host, _ = parts.hostname if parts.scheme in ("http", "https") else "", parts.port
-    except ValueError:
-        host = ""
-    if not host or any(map(str.isspace, address)):
-        raise BadOption(f"{address} is not an address. Enter one like https://example.org/mcp.")
-    return host
+    command: str | list[str] = ""
+    args: list[str] = []
+    url: str = Field("", validation_alias=AliasChoices("url", "serverUrl", "httpUrl"))
+    env: dict[str, str] = Field({}, validation_alias=AliasChoices("env", "environment"))
+    headers: dict[str, str] = {}
+    disabled: bool = False
+    enabled: bool = True
 
 
 def _name(words: list[str]) -> str:

@@ -12,8 +12,9 @@ import signal
 import sys
 import threading
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
 from time import sleep
 from typing import Any, BinaryIO
 
@@ -40,19 +41,23 @@ LONGEST_MESSAGE = 32 * 2**20
 """Maximum number of bytes of a server's message."""
 LONGEST_RESULT = 2**18
 """Maximum number of characters of a result; the rest is cut."""
-MOST_TOOLS, MOST_PAGES = 128, 32
+MOST_LISTED, MOST_PAGES = 128, 32
 LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
 """Maximum length and depth of a tool's schema in JSON, and the maximum length of all schemas."""
-LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_REASON, LONGEST_URI, LONGEST_ERROR = 128, 8_000, 500, 2_000, 4_000
-MOST_LINES, LONGEST_LINE, LOG_SECONDS = 200, 500, 0.1
-"""The maximum lines of a server's log that are sent at once, their length, and how often they are sent."""
+LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_WORDS, LONGEST_ERROR = 128, 8_000, 500, 4_000
+MOST_LINES, LOG_SECONDS = 200, 0.1
+"""The maximum lines of a server's log that are sent at once, and how often they are sent."""
 MOST_NOISE = 1_000
 """How many lines that are not messages a server may write."""
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 5
 SECONDS_TO_END, SECONDS_TO_KILL = 1.0, 2.0
-Streams = tuple[Any, Any]
 Job = dict[str, Any]
 Log = Callable[..., None]
+CHANGES = (
+    types.ToolListChangedNotification
+    | types.ResourceListChangedNotification
+    | types.PromptListChangedNotification
+)
 
 
 def serve(requests: BinaryIO, say: Say) -> None:
@@ -91,11 +96,12 @@ class _Session:
         transport = _connected(server) if server["address"] else _started(server, self)
         information = types.Implementation(name="Foresight", version=__version__)
         async with Client(transport, client_info=information, message_handler=self._hear) as client:
-            self.tell(result=await _tools(client, self.log))
+            self.tell(result=await _offered(client, self.log))
             while True:
                 job = json.loads(await self._jobs.get())
+                do = DOING.get(job.pop("do"), partial(_offered, log=self.log))
                 try:
-                    self.tell(result=await DOING[job.pop("do")](client, self.log, **job))
+                    self.tell(result=await do(client, **job))
                 except ToolFailed as error:
                     self.tell(problem=str(error), is_refused=isinstance(error, ArgumentsRefused))
                 except MCPError as error:
@@ -109,7 +115,7 @@ class _Session:
 
     def log(self, *lines: str) -> None:
         """Add lines to the server's log, which is sent a moment later: only its newest lines if there are many."""
-        self._lines.extend(plain_words(line, LONGEST_LINE) for line in lines)
+        self._lines.extend(plain_words(line, LONGEST_WORDS) for line in lines)
 
     def _send_log(self) -> None:
         while True:
@@ -121,22 +127,15 @@ class _Session:
             self.tell(log=lines)
 
     async def _hear(self, message: Any) -> None:
-        if isinstance(message, types.ToolListChangedNotification):
+        if isinstance(message, CHANGES):
             self.tell(changed=True)
 
 
 @asynccontextmanager
-async def _connected(server: Job) -> AsyncIterator[Streams]:
+async def _connected(server: Job) -> AsyncIterator[tuple[Any, Any]]:
     """Connect to the address of a server."""
     limit_memory(MEMORY)
     limit = AnswerLimit(LONGEST_MESSAGE)
-
-    async def refuse(response: httpx2.Response) -> None:
-        if response.status_code in (401, 403):
-            raise ToolFailed(
-                f"{server['name']} asks for a login ({response.status_code}): enter the header that it expects, "
-                "such as Authorization."
-            )
 
     url = httpx2.URL(server["address"])
     is_here = url.host in ("localhost", "::1") or url.host.startswith("127.")
@@ -146,7 +145,7 @@ async def _connected(server: Job) -> AsyncIterator[Streams]:
             timeout=httpx2.Timeout(30, read=300),
             verify=certificates("httpx2"),
             trust_env=not is_here,
-            event_hooks={"response": [refuse, limit.begin]},
+            event_hooks={"response": [partial(_refuse, server["name"]), limit.begin]},
         )
     async with (
         client,
@@ -157,8 +156,33 @@ async def _connected(server: Job) -> AsyncIterator[Streams]:
         yield streams
 
 
+async def _refuse(name: str, response: httpx2.Response) -> None:
+    """Raise ToolFailed for an answer that no server of MCP gives by streamable HTTP."""
+    status, kind = response.status_code, response.headers.get("Content-Type", "").partition(";")[0].lower()
+    if status in (401, 403):
+        needs = "a login in the browser (OAuth), which Foresight does not offer" if (
+            "resource_metadata" in response.headers.get("WWW-Authenticate", "")
+        ) else "a login"  # fmt: skip
+        raise ToolFailed(
+            f"{name} asks for {needs} ({status}). If it has keys or tokens, add it as mcpServers JSON "
+            'with "headers": {"Authorization": "Bearer …"}.'
+        )
+    is_first = response.request.method == "POST" and "mcp-protocol-version" not in response.request.headers
+    if not is_first or kind in ("application/json", "text/event-stream"):
+        return
+    if status in (404, 405, 410):
+        raise ToolFailed(
+            f"{name} does not speak MCP at this address ({status}). Check the address: that of the former "
+            "transport, which often ends in /sse, is not supported, and a newer one often ends in /mcp."
+        )
+    if response.is_success:
+        raise ToolFailed(
+            f"{name} answered with {plain_words(kind, LONGEST_NAME) or 'nothing'}, so it is no MCP server."
+        )
+
+
 @asynccontextmanager
-async def _started(server: Job, session: _Session) -> AsyncIterator[Streams]:
+async def _started(server: Job, session: _Session) -> AsyncIterator[tuple[Any, Any]]:
     """Start the program of a server, and exchange messages by its standard input and output."""
     readable, writable = os.pipe()
     with os.fdopen(writable, "w") as errors:
@@ -213,7 +237,7 @@ async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
             if b'"jsonrpc"' in line[:200] or noise > MOST_NOISE:
                 raise ToolFailed(f"{name} writes messages that cannot be read, so it was ended.") from error
             if line.strip() and noise <= MOST_LINES:
-                log(f"Not a message: {line[:LONGEST_LINE].decode(errors='replace')}")
+                log(f"Not a message: {line[:LONGEST_WORDS].decode(errors='replace')}")
         else:
             await received.send(SessionMessage(message))
 
@@ -238,27 +262,38 @@ async def _send(process: Any, sent: Any) -> None:
 def _copy_log(readable: int, log: Log) -> None:
     """Log what a server writes to its standard error. A longer line becomes several."""
     with os.fdopen(readable, "rb") as stream:
-        while line := stream.readline(LONGEST_LINE):
+        while line := stream.readline(LONGEST_WORDS):
             if words := line.decode(errors="replace").strip():
                 log(words)
 
 
-async def _tools(client: Client, log: Log) -> list[Job]:
-    """List the tools that can be used, and log why others are left out."""
-    kept: list[Job] = []
+async def _offered(client: Client, log: Log) -> Job:
+    """List the tools that can be used, log why others are left out, and list resources and prompts."""
+    session, has = client.session, client.server_capabilities
+    tools: list[Job] = []
     left = LONGEST_SCHEMAS
-    async for tool in _listed(client.session.list_tools, "tools"):
+    async for tool in _listed(session.list_tools, "tools", has.tools):
         schema = json.dumps(tool.input_schema)
         if problem := _problem(tool, schema, left):
             log(f"The tool {tool.name[:LONGEST_NAME]} is left out: {problem}.")
             continue
         left -= len(schema)
-        is_read_only = bool(tool.annotations and tool.annotations.read_only_hint)
         description = (tool.description or tool.title or "")[:LONGEST_DESCRIPTION]
-        kept.append(
-            {"name": tool.name, "description": description, "schema": schema, "is_read_only": is_read_only}
-        )
-    return kept
+        tools.append({"name": tool.name, "description": description, "schema": schema})
+    texts: list[Job] = []
+    try:
+        async for one in _listed(session.list_resources, "resources", has.resources):
+            texts.append({**_about(one), "uri": str(one.uri)})
+        async for one in _listed(session.list_prompts, "prompts", has.prompts):
+            texts.append({**_about(one), "arguments": [each.name for each in one.arguments or ()]})
+    except MCPError as error:  # its tools can be used
+        log(f"Its resources and prompts cannot be listed: {_reason(error)}.")
+    return {"tools": tools, "texts": texts}
+
+
+def _about(one: Any) -> Job:
+    description = plain_words(one.description or one.title or "", LONGEST_WORDS)
+    return {"name": one.name[:LONGEST_NAME], "description": description}
 
 
 def _problem(tool: types.Tool, schema: str, left: int) -> str:
@@ -280,53 +315,32 @@ def _depth(value: Any) -> int:
     return 1 + max(map(_depth, inner), default=0)
 
 
-async def _listed(ask: Callable[..., Awaitable[Any]], field: str) -> AsyncIterator[Any]:
-    """Yield what a server lists, page by page; nothing if it does not know this kind of list."""
+async def _listed(ask: Callable[..., Awaitable[Any]], field: str, is_offered: object) -> AsyncIterator[Any]:
+    """Yield what a server lists, page by page; nothing if it does not offer this kind of thing."""
     cursor, found = None, 0
-    for _ in range(MOST_PAGES):
-        try:
-            page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
-        except MCPError as error:
-            if error.code == types.METHOD_NOT_FOUND:
-                return
-            raise
-        for one in getattr(page, field)[: MOST_TOOLS - found]:
+    for _ in range(MOST_PAGES if is_offered else 0):
+        page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
+        for one in getattr(page, field)[: MOST_LISTED - found]:
             found += 1
             yield one
         cursor = page.next_cursor
-        if not cursor or found >= MOST_TOOLS:
+        if not cursor or found >= MOST_LISTED:
             return
 
 
-async def _resources(client: Client, _log: Log) -> list[Job]:
-    return [
-        {"name": one.name[:LONGEST_NAME], "description": _about(one), "uri": str(one.uri)[:LONGEST_URI]}
-        async for one in _listed(client.session.list_resources, "resources")
-    ]
+async def _resource(client: Client, uri: str) -> str:
+    found = (await client.session.read_resource(uri)).contents
+    if not any(isinstance(one, types.TextResourceContents) for one in found):
+        raise ToolFailed(f"{plain_words(uri, LONGEST_WORDS)} is not a text, so it is not read.")
+    return _cut("\n\n".join(map(_resource_text, found)))
 
 
-async def _prompts(client: Client, _log: Log) -> list[Job]:
-    return [
-        {
-            "name": one.name[:LONGEST_NAME],
-            "description": _about(one),
-            "arguments": [argument.name[:LONGEST_NAME] for argument in one.arguments or ()],
-        }
-        async for one in _listed(client.session.list_prompts, "prompts")
-    ]
+async def _prompt(client: Client, name: str, arguments: dict[str, str]) -> str:
+    messages = (await client.session.get_prompt(name, arguments)).messages
+    return _cut("\n\n".join(_text(message.content) for message in messages))
 
 
-async def _resource(client: Client, _log: Log, uri: str) -> str:
-    found = await client.session.read_resource(uri)
-    return _cut("\n\n".join(map(_resource_text, found.contents)))
-
-
-async def _prompt(client: Client, _log: Log, name: str, arguments: dict[str, str]) -> str:
-    found = await client.session.get_prompt(name, arguments)
-    return _cut("\n\n".join(_text(message.content) for message in found.messages))
-
-
-async def _call(client: Client, _log: Log, name: str, schema: str, arguments: Job) -> str:
+async def _call(client: Client, name: str, schema: str, arguments: Job) -> str:
     """Call a tool. What its `outputSchema` promises is not checked, because the model only reads the text."""
     _check(json.loads(schema), arguments)
     params = types.CallToolRequestParams(name=name, arguments=arguments)
@@ -342,39 +356,30 @@ async def _call(client: Client, _log: Log, name: str, schema: str, arguments: Jo
 def _check(schema: Any, arguments: Job) -> None:
     """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if that cannot be found out."""
     kind = validator_for(schema, default=Draft202012Validator)
+
+    def give_up(*_: object) -> None:
+        raise TimeoutError
+
+    if has_timer := hasattr(signal, "SIGALRM"):  # which interrupts regular expressions, too
+        signal.signal(signal.SIGALRM, give_up)
+        signal.alarm(CHECK_SECONDS)
     try:
-        with _at_most(CHECK_SECONDS):
-            kind.check_schema(schema)
-            error = best_match(kind(schema, registry=Registry()).iter_errors(arguments))
+        kind.check_schema(schema)
+        error = best_match(kind(schema, registry=Registry()).iter_errors(arguments))
     except TimeoutError as late:
         raise ToolFailed(
-            f"The arguments could not be checked within {CHECK_SECONDS:.0f} seconds: its schema is too complex."
+            f"The arguments could not be checked within {CHECK_SECONDS} seconds: its schema is too complex."
         ) from late
     except Exception as wrong:  # a schema may be wrong in many ways, and recursive without end
         raise ToolFailed(f"The tool's schema cannot be used ({_reason(wrong)}).") from wrong
+    finally:
+        if has_timer:
+            signal.alarm(0)
     if error:
         place = error.json_path.removeprefix("$").lstrip(".")
         raise ArgumentsRefused(
             f"The arguments do not match the tool's schema: {f'{place}: ' if place else ''}{_reason(error)}."
         )
-
-
-@contextmanager
-def _at_most(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError after these seconds even in a regular expression, if the system has such a timer."""
-
-    def give_up(*_: object) -> None:
-        raise TimeoutError
-
-    if not hasattr(signal, "setitimer"):
-        yield
-        return
-    signal.signal(signal.SIGALRM, give_up)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _text(block: Any) -> str:
@@ -385,7 +390,7 @@ def _text(block: Any) -> str:
         case types.EmbeddedResource():
             return _resource_text(block.resource)
         case types.ResourceLink():
-            return f"[A link: {plain_words(f'{block.name} {block.uri}', LONGEST_URI)}]"
+            return f"[A link: {plain_words(f'{block.name} {block.uri}', LONGEST_WORDS)}]"
     size = len(block.data) * 3 // 4
     kind = "An image" if block.type == "image" else "A sound"
     return f"[{kind} ({plain_words(block.mime_type, LONGEST_NAME)}, {size:,} bytes), which is not text.]"
@@ -394,7 +399,8 @@ def _text(block: Any) -> str:
 def _resource_text(resource: Any) -> str:
     if isinstance(resource, types.TextResourceContents):
         return resource.text
-    return f"[{plain_words(str(resource.uri), LONGEST_URI)} ({resource.mime_type or 'a file'}), which is not text.]"
+    kind = resource.mime_type or "a file"
+    return f"[{plain_words(f'{resource.uri} ({kind})', LONGEST_WORDS)}, which is not text.]"
 
 
 def _cut(text: str, most: int = LONGEST_RESULT) -> str:
@@ -402,10 +408,6 @@ def _cut(text: str, most: int = LONGEST_RESULT) -> str:
     if len(text) <= most:
         return text
     return f"{text[:most]}\n\n[The text was cut here: it has {len(text):,} characters.]"
-
-
-def _about(offered: Any) -> str:
-    return plain_words(offered.description or offered.title or "", LONGEST_REASON)
 
 
 def _sentence(error: BaseException, server: Job) -> str:
@@ -418,6 +420,10 @@ def _sentence(error: BaseException, server: Job) -> str:
             return str(error)
         case AnswerRefused():
             return f"{name} {error}."
+        case MCPError() if error.code == types.PARSE_ERROR:
+            return f"{name} sent a message that cannot be read."
+        case MCPError() if error.code == types.CONNECTION_CLOSED:
+            return f"{name} broke off its answer, or sent more than {LONGEST_MESSAGE // 2**20} MB."
         case MCPError():
             return f"{name} answered with an error: {_reason(error)}."
         case httpx2.TransportError():
@@ -430,17 +436,10 @@ def _sentence(error: BaseException, server: Job) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    return plain_words(getattr(error, "message", "") or first_line(error), LONGEST_REASON).rstrip(".:")
+    return plain_words(getattr(error, "message", "") or first_line(error), LONGEST_WORDS).rstrip(".:")
 
 
-DOING: dict[str, Callable[..., Awaitable[Any]]] = {
-    "tools": _tools,
-    "resources": _resources,
-    "prompts": _prompts,
-    "resource": _resource,
-    "prompt": _prompt,
-    "call": _call,
-}
+DOING: dict[str, Callable[..., Awaitable[Any]]] = {"resource": _resource, "prompt": _prompt, "call": _call}
 
 if __name__ == "__main__":
     serve_until_closed(serve)

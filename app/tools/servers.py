@@ -9,14 +9,13 @@ import os
 import sys
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
-from urllib.parse import urlsplit
 
 from app.errors import AppError, ArgumentsRefused, ToolFailed
 from app.system.child_process import ChildProcess
@@ -72,26 +71,10 @@ class ToolServers:
         """Return the tools of a server, which is started if necessary. Raises ToolFailed."""
         return self._connection(name).listed(is_stopping)
 
-    def known(self, name: str) -> tuple[Tool, ...]:
-        """Return the tools that a server has listed before, without waiting for it."""
-        with self._lock:
-            connection = self._connections.get(name)
-        return connection.known() if connection else ()
-
-    def resources(self, name: str, is_stopping: Stopping = never) -> tuple[ServerText, ...]:
-        """Return the resources of a server, without their texts. Raises ToolFailed."""
-        return self._texts(name, {"do": "resources"}, is_stopping)
-
-    def prompts(self, name: str, is_stopping: Stopping = never) -> tuple[ServerText, ...]:
-        """Return the prompts of a server, without their texts. Raises ToolFailed."""
-        return self._texts(name, {"do": "prompts"}, is_stopping)
-
-    def text_of(
-        self, offered: ServerText, arguments: Mapping[str, str] | None = None, is_stopping: Stopping = never
-    ) -> str:
-        """Return the text of a resource, or of a prompt with these arguments. Raises ToolFailed."""
+    def text_of(self, offered: ServerText, is_stopping: Stopping = never) -> str:
+        """Return the text of a resource, or of a prompt whose arguments are their [names]. Raises ToolFailed."""
         job = {"do": "resource", "uri": offered.uri} if offered.uri else {
-            "do": "prompt", "name": offered.name, "arguments": dict(arguments or {})
+            "do": "prompt", "name": offered.name, "arguments": {one: f"[{one}]" for one in offered.arguments}
         }  # fmt: skip
         return str(self._connection(offered.server).ask(job, is_stopping))
 
@@ -109,7 +92,7 @@ class ToolServers:
         """Return how a server is, without waiting for it."""
         with self._lock:
             connection = self._connections.get(name)
-        return connection.status() if connection else ServerStatus()
+        return connection.status if connection else ServerStatus()
 
     def restart(self, name: str) -> None:
         """End a server and forget its log; it is started again at its next use."""
@@ -128,10 +111,6 @@ class ToolServers:
             thread.start()
         for thread in threads:
             thread.join()
-
-    def _texts(self, name: str, job: Answer, is_stopping: Stopping) -> tuple[ServerText, ...]:
-        found = self._connection(name).ask(job, is_stopping)
-        return tuple(read(ServerText, {"server": name, **one}) for one in found)
 
     def _connection(self, name: str) -> "_Connection":
         """Return the connection to a server. Servers that were changed, removed or turned off are ended."""
@@ -158,40 +137,34 @@ class _Connection:
 
     def __init__(self, server: ToolServer, folder: Path, limits: Limits) -> None:
         self.server = server
+        self._status = ServerStatus()
         self._folder = folder
         self._limits = limits
         self._turn = threading.Lock()
         self._log: deque[str] = deque(maxlen=LOG_LINES)
-        self._state: ServerState = "off"
-        self._problem = ""
-        self._tools: tuple[Tool, ...] | None = None
+        self._is_outdated = False
         self._child: ChildProcess | None = None
         self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._retry_at = 0.0
         self._is_ended = False
 
+    @property
     def status(self) -> ServerStatus:
-        """Return the state, the last problem and the log."""
-        return ServerStatus(self._state, self._problem, len(self._tools or ()), tuple(self._log))
-
-    def known(self) -> tuple[Tool, ...]:
-        """Return the tools that were listed last."""
-        return self._tools or ()
+        """The state, the last problem, what is offered and the log."""
+        return replace(self._status, log=tuple(self._log))
 
     def listed(self, is_stopping: Stopping) -> tuple[Tool, ...]:
         """Return the server's tools, as listed since its start or since it announced a change."""
-        tools = self._tools
-        if self._state != "ready" or tools is None:
+        if self._status.state != "ready" or self._is_outdated:
             with self._in_turn(is_stopping):
-                if self._tools is None:
-                    self._list(self._asked({"do": "tools"}, self._limits.answering, is_stopping))
-                tools = self._tools or ()
-        return tools
+                if self._is_outdated:
+                    self._list(self._asked({"do": "offer"}, is_stopping))
+        return self._status.tools
 
     def ask(self, job: Answer, is_stopping: Stopping) -> Any:
         """Return the answer to a request."""
         with self._in_turn(is_stopping):
-            return self._asked(job, self._limits.answering, is_stopping)
+            return self._asked(job, is_stopping)
 
     def end(self) -> None:
         """End the server, and a request that waits for it."""
@@ -206,7 +179,7 @@ class _Connection:
             if is_stopping():
                 raise ToolFailed("The call was stopped.")
         try:
-            if self._state != "ready":
+            if self._status.state != "ready":
                 self._start(is_stopping)
             yield
         finally:
@@ -214,26 +187,26 @@ class _Connection:
 
     def _start(self, is_stopping: Stopping) -> None:
         if monotonic() < self._retry_at:
-            raise ToolFailed(self._problem)
-        self._state, self._problem, self._tools = "starting", "", None
+            raise ToolFailed(self._status.problem)
+        self._status = ServerStatus("starting")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            request = _line(_described(self.server, self._folder))
-            child = self._child = ChildProcess(MODULE, request)
+            child = self._child = ChildProcess(MODULE, _line(_described(self.server, self._folder)))
         except (AppError, OSError) as error:
             raise self._failed(str(error)) from error
         self._answers = SimpleQueue()
         threading.Thread(target=self._read, args=(child, self._answers), daemon=True).start()
         self._list(self._answered(self._limits.starting, is_stopping))
-        self._state = "ready"
 
-    def _list(self, listed: Any) -> None:
-        self._tools = tuple(read(Tool, {"server": self.server.name, **one}) for one in listed)
+    def _list(self, offered: Answer) -> None:
+        self._is_outdated = False
+        found = {kind: [{"server": self.server.name, **one} for one in offered[kind]] for kind in offered}
+        self._status = read(ServerStatus, {"state": "ready", **found})
 
-    def _asked(self, job: Answer, seconds: float, is_stopping: Stopping) -> Any:
+    def _asked(self, job: Answer, is_stopping: Stopping) -> Any:
         if self._child:
             self._child.send(_line(job))
-        return self._answered(seconds, is_stopping)
+        return self._answered(self._limits.answering, is_stopping)
 
     def _answered(self, seconds: float, is_stopping: Stopping) -> Any:
         """Wait for the answer. If it does not come, the server is killed. Raises ToolFailed."""
@@ -256,9 +229,9 @@ class _Connection:
         raise self._failed(f"{self.server.name} did not answer within {waited}, so it was ended.")
 
     def _failed(self, problem: str, state: ServerState = "failed") -> ToolFailed:
-        if (self._state, state) == ("starting", "failed"):
+        if (self._status.state, state) == ("starting", "failed"):
             self._retry_at = monotonic() + RETRY_SECONDS
-        self._state, self._problem = state, problem
+        self._status = ServerStatus(state, problem)
         if self._child:
             self._child.kill()
         return ToolFailed(problem)
@@ -271,14 +244,14 @@ class _Connection:
             if "log" in message:
                 self._log.extend(message["log"])
             elif "changed" in message:
-                self._tools = None
+                self._is_outdated = True
             elif "over" in message:
                 over = message["over"]
             else:
                 answers.put(message)
         child.close()
-        if self._child is child and self._state == "ready":
-            self._state, self._problem = "failed", over
+        if self._child is child and self._status.state == "ready":
+            self._status = ServerStatus("failed", over)
         answers.put({"over": over})
 
 
@@ -304,7 +277,7 @@ def arguments_object(arguments: str) -> Answer:
 def _described(server: ToolServer, folder: Path) -> Answer:
     """Return what the process needs to know of its server. Raises ToolFailed if the program is missing."""
     if server.address:
-        sys.audit("socket.getaddrinfo", urlsplit(server.address).hostname, None, 0, 0, 0)  # log of contacts
+        sys.audit("socket.getaddrinfo", server.host, None, 0, 0, 0)  # log of contacts
         return asdict(server)
     environment = {**settled(without_secrets(os.environ)), **server.environment}
     if "PYTHONSAFEPATH" not in {**os.environ, **server.environment}:

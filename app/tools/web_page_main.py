@@ -23,6 +23,8 @@ LARGEST = 5 * 2**20
 """Maximum number of bytes of a page, after it is decompressed."""
 REDIRECTS = 5
 CONNECT_SECONDS = 10.0
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+"""The addresses by which a network of IPv6 reaches those of IPv4."""
 KNOWN_ENCODINGS = ("", "identity", "gzip", "deflate")
 READABLE = ("text/", "application/xhtml+xml", "application/xml", "application/json")
 HEADERS = {
@@ -116,15 +118,11 @@ def is_public(address: str) -> bool:
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address):
-        inner = found.ipv4_mapped or found.sixtofour or (found.teredo or (None, None))[1] or _embedded(found)
-        found = inner or found
+        if found.sixtofour or found.teredo:  # tunnels, which reach any address
+            return False
+        inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in NAT64 else found
+        found = found.ipv4_mapped or inner
     return found.is_global and not found.is_multicast and not found.is_reserved
-
-
-def _embedded(address: ipaddress.IPv6Address) -> ipaddress.IPv4Address | None:
-    """Return the IPv4 address that NAT64 reaches by this one."""
-    is_translated = address in ipaddress.ip_network("64:ff9b::/96")
-    return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF) if is_translated else None
 
 
 if __name__ == "__main__":

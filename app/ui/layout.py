@@ -63,7 +63,7 @@ from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceActions, build_race_view
 from app.ui.settings.controls import DecoderControls
 from app.ui.settings.data import ImportRenderer
-from app.ui.settings.tools import ToolsRenderer, ToolsState
+from app.ui.settings.tools import ToolsRenderer
 from app.ui.settings.view import build_settings_view
 from app.ui.sidebar.render import ChatListRenderer, UndoRenderer
 from app.ui.sidebar.view import SidebarActions, build_sidebar
@@ -90,7 +90,7 @@ class Page:
     is_offline: gr.Checkbox
     documents: PageValue[DocumentsState]
     decoder: DecoderControls
-    tools: PageValue[ToolsState]
+    tools: PageValue[set[str]]
     xray: PageValue[XrayState]
 
     @property

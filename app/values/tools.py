@@ -1,5 +1,6 @@
 """Values of tools that a model may call: the servers that offer them, the tools, and the calls in a reply."""
 
+import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
@@ -34,29 +35,37 @@ class ToolServer:
         require(bool(self.name.strip()), "a tool server must have a name", self.name)
         is_one = bool(self.command) != bool(self.address)
         require(is_one, "a tool server is either a command or an address", self.address or self.command)
-        rule = "the address of a tool server must begin with http:// or https:// and name a host"
-        require(not self.address or _is_web(self.address), rule, self.address)
+        rule = "the address of a tool server must be one like https://example.org/mcp"
+        is_web = bool(self.host) and not any(map(str.isspace, self.address))
+        require(not self.address or is_web, rule, self.address)
 
+    @property
+    def host(self) -> str:
+        """The host of the address; "" for a command, and for what is no address of the web."""
+        try:
+            parts = urlsplit(self.address)
+            return (parts.hostname or "") if parts.scheme in ("http", "https") and parts.port != 0 else ""
+        except ValueError:  # of brackets, or of the port
+            return ""
 
-def _is_web(address: str) -> bool:
-    try:
-        parts = urlsplit(address)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # of brackets, or of the port
-        return False
+    @property
+    def place(self) -> str:
+        """The command, or the address without its login and its query, because these may be secret."""
+        parts = urlsplit(self.address)
+        host = parts.netloc.rpartition("@")[2]
+        shown = f"{parts.scheme}://{host}{parts.path}{'?…' if parts.query else ''}"
+        return shown if self.address else shlex.join(self.command)
 
 
 @dataclass(frozen=True, slots=True)
 class Tool:
-    """A tool of a server. `schema` is the JSON Schema of its arguments, as JSON.
-
-    `is_read_only` is what the server says of it. With `asks_always` each call needs the user's permission."""
+    """A tool of a server. `schema` is the JSON Schema of its arguments, as JSON. With `asks_always` each call needs
+    the user's permission."""
 
     server: str
     name: str
     description: str = ""
     schema: str = NO_ARGUMENTS
-    is_read_only: bool = False
     asks_always: bool = False
 
 
@@ -95,11 +104,12 @@ class ServerText:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The state of a tool server. `problem` tells its last failure, `log` has the newest lines that it logged."""
+    """The state of a tool server, its last failure, what it offers, and the newest lines that it logged."""
 
     state: ServerState = "off"
     problem: str = ""
-    tools: int = 0
+    tools: tuple[Tool, ...] = ()
+    texts: tuple[ServerText, ...] = ()
     log: tuple[str, ...] = ()
 
 

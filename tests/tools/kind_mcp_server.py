@@ -43,6 +43,11 @@ def today() -> str:
     return "Buy milk."
 
 
+@server.resource("notes://photo", mime_type="image/png")
+def photo() -> bytes:
+    return PIXEL
+
+
 @server.prompt()
 def greet(name: str) -> str:
     """A greeting."""

@@ -75,7 +75,10 @@ def test_servers_of_other_programs_are_read(found: object, servers: tuple[ToolSe
         ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "not described by texts"),
         ('{"mcpServers": {"a": {"command": "x", "env": ["y"]}}}', "not described by texts"),
         ('{"mcpServers": {"a": {"command": "x", "env": {"K": {"v": 1}}}}}', "not described by texts"),
-        ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "ftp://x is not an address"),
+        (
+            '{"mcpServers": {"a": {"url": "ftp://x"}}}',
+            "must be one like https://example.org/mcp; it is “ftp://x”",
+        ),
         ('{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}', r"has \$\{input:key\} in it"),
     ],
 )

@@ -57,7 +57,7 @@ def is_alive(pid: int) -> bool:
 def check_kind(servers: ToolServers) -> None:
     add, *_ = listed = servers.tools("kind")
     assert [tool.name for tool in listed] == ["add", "paint", "weather", "fail"]
-    assert (add.description, add.is_read_only, listed[1].is_read_only) == ("Adds two integers.", True, False)
+    assert (add.description, listed[1].description) == ("Adds two integers.", "")
     assert json.loads(add.schema)["required"] == ["a", "b"]
     assert called(servers, "add", '{"a": 2, "b": 3}', "kind") == "2 + 3 = 5"
     painted = called(servers, "paint", '{"colour": "red"}', "kind")
@@ -71,12 +71,14 @@ def check_kind(servers: ToolServers) -> None:
         called(servers, "add", '{"a": 2}', "kind")
     with pytest.raises(ToolFailed, match=r"schema: a: 'x' is not of type 'integer'\.$"):
         called(servers, "add", '{"a": "x", "b": 1}', "kind")
-    assert servers.resources("kind") == (ServerText("kind", "today", "What is to be done.", "notes://today"),)
-    assert servers.text_of(servers.resources("kind")[0]) == "Buy milk."
-    greet = ServerText("kind", "greet", "A greeting.", arguments=("name",))
-    assert servers.prompts("kind") == (greet,)
-    assert servers.text_of(greet, {"name": "Ada"}) == "Greet Ada."
-    assert (servers.status("kind").state, servers.status("kind").tools) == ("ready", 4)
+    status = servers.status("kind")
+    assert (status.state, status.tools) == ("ready", listed)
+    today, photo, greet = status.texts
+    assert today == ServerText("kind", "today", "What is to be done.", "notes://today")
+    assert greet == ServerText("kind", "greet", "A greeting.", arguments=("name",))
+    assert (servers.text_of(today), servers.text_of(greet)) == ("Buy milk.", "Greet [name].")
+    with pytest.raises(ToolFailed, match=r"^notes://photo is not a text, so it is not read\.$"):
+        servers.text_of(photo)
 
 
 def test_a_program_lists_its_tools_and_answers(make: Make) -> None:

@@ -21,10 +21,11 @@ from app.ui.frame.undo import remove_document
 from app.ui.frame.uploads import use_uploads
 from app.values.display_text import title_of
 from app.values.document import ATTACHED, Collection, Document
+from app.values.tools import ServerText
 
 PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
-ToolChoice = tuple[str, str, bool]
-"""What a chat may use: its name, a note on its state, and whether it is chosen."""
+ToolChoice = tuple[str, str, bool, Sequence[ServerText]]
+"""What a chat may use: its name, a note on its state, whether it is chosen, and the texts that it offers."""
 GONE = "A deleted collection"
 
 
@@ -53,7 +54,7 @@ def collection_picker_html(
     that removes it. assets/ui/chat.js opens the picker."""
     names = {one.id: _name(one, attached) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
-    used = [name for name, _, is_used in tools if is_used]
+    used = [name for name, _, is_used, _ in tools if is_used]
     labels = list[str]()
     if names:
         label = ", ".join(names[one] for one in chosen) or "off"
@@ -95,10 +96,10 @@ class ChatDocuments:
         if given:
             succeeded(self._notify, lambda: use_uploads(given, attach))
 
-    def attach_text(self, state: ChatState, text: str) -> bool:
+    def attach_text(self, state: ChatState, text: str, title: str = "") -> bool:
         """Attach a text to the chat; returns whether that succeeded."""
-        paste = self._services.documents.paste
-        return succeeded(self._notify, lambda: paste(self._own_collection(state, title_of(text)), text))
+        paste, name = self._services.documents.paste, title or title_of(text)
+        return succeeded(self._notify, lambda: paste(self._own_collection(state, name), text, title))
 
     def remove(self, state: ChatState, document: int) -> None:
         """Remove an attached document. After the last one the chat no longer searches its own collection."""

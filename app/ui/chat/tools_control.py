@@ -5,12 +5,14 @@ from dataclasses import replace
 
 from app.conversation import Permission
 from app.conversation.tool_use import ToolUse
-from app.errors import AppError
+from app.errors import AppError, ToolFailed
+from app.ui.chat.chat_documents import ToolChoice
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
 from app.ui.frame.services import Services
 from app.values.display_text import counted
 from app.values.messages import Message
+from app.values.tools import ServerText
 
 PERMISSIONS: Mapping[str, Permission] = {"allow-once": "once", "allow-chat": "chat", "refuse-call": "refuse"}
 """The buttons of a call that waits for the user, with the answer that each of them gives."""
@@ -44,14 +46,27 @@ class ToolActions:
         save_settings(self._services, state, replace(settings, tools=chosen))
         self._tools.start(chosen)
 
+    def text(self, server: str, name: str) -> tuple[ServerText, str]:
+        """Return a resource or a prompt of a server with its text. Raises ToolFailed."""
+        offered = next(
+            (one for one in self._tools.servers.status(server).texts if name in (one.uri, one.name)), None
+        )
+        if offered is None:
+            raise ToolFailed(f"{server} does not offer {name} any more: restart it under Settings → Tools.")
+        return offered, self._tools.servers.text_of(offered)
 
-def tool_choices(services: Services, chosen: Sequence[str]) -> list[tuple[str, str, bool]]:
-    """Return what a chat may use: each name, a note on its state, and whether it is chosen.
 
-    A chosen server that is gone or turned off is listed, so that the choice can be undone."""
+def tool_choices(services: Services, chosen: Sequence[str]) -> list[ToolChoice]:
+    """Return what a chat may use. A chosen server that is gone or turned off is listed, so that the choice can be
+    undone."""
     tools = services.conversations.tools
     names = (*tools.names(), *(one for one in chosen if one not in tools.names()))
-    return [(name, tools.note(name) if name in chosen else "", name in chosen) for name in names]
+    return [
+        (name, tools.note(name), True, tools.servers.status(name).texts)
+        if name in chosen
+        else (name, "", False, ())
+        for name in names
+    ]
 
 
 def tools_note(services: Services, chosen: Sequence[str]) -> str:

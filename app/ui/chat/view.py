@@ -187,11 +187,23 @@ class ChatActions:
             self._services.conversations.drafts.keep(state.version.chat, message)
 
     def choose_source(self, state: ChatState, event: gr.EventData) -> None:
-        """Add a collection or a server's tools to what the chat uses, or take it away."""
-        if pressed(event).do == "choose-tools":
-            succeeded(self._notify, lambda: self.tools.choose(state, pressed(event).name))
+        """Add a collection or a server's tools to what the chat uses, or take it away; or use a server's text."""
+        do, name, value = pressed(event)
+        if do == "choose-tools":
+            succeeded(self._notify, lambda: self.tools.choose(state, name))
+        elif do == "use-text":
+            succeeded(self._notify, lambda: self._use_text(state, name, value))
         else:
             self.documents.choose_collection(state, event)
+
+    def _use_text(self, state: ChatState, server: str, name: str) -> None:
+        """Attach a resource of a tool server to the chat, or write a prompt's text into the message box."""
+        opened = state.opened
+        offered, text = self.tools.text(server, name)
+        if state.opened == opened and offered.uri:
+            self.documents.attach_text(state, text, offered.name)
+        elif state.opened == opened:
+            state.change_box(given=text)
 
     def permit(self, state: ChatState, event: gr.EventData) -> None:
         """Answer a call of a tool that waits for the user."""

@@ -1,11 +1,10 @@
 """Tools, in the Settings view: the app's own tools, and the tool servers, which are added, watched and removed."""
 
-import shlex
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from itertools import count
 from threading import Thread
-from urllib.parse import urlsplit
 
 import gradio as gr
 
@@ -20,39 +19,10 @@ from app.ui.frame.page_stream import Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.uploads import text_of_upload, use_uploads
-from app.values.tools import ServerStatus, ServerText, Tool, ToolServer
+from app.values.tools import ServerStatus, ToolServer
 
 TEMPLATE = "tools.html"
 BOX = "tool-server"
-
-
-@dataclass(slots=True)
-class ToolsState:
-    """What a page shows of servers, by their names: the open fold ("tools" or "log"), and what was listed for it:
-    resources and prompts, or why there are none."""
-
-    folds: dict[str, str] = field(default_factory=dict)
-    texts: dict[str, tuple[Sequence[ServerText], str]] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class ServerRow:
-    """A server as it is shown, with the contents of its open fold."""
-
-    server: ToolServer
-    status: ServerStatus
-    fold: str
-    tools: tuple[Tool, ...]
-    texts: tuple[Sequence[ServerText], str]
-
-    @property
-    def place(self) -> str:
-        """The command, or the address without its login and its query, because these may be secret."""
-        if self.server.command:
-            return shlex.join(self.server.command)
-        address = urlsplit(self.server.address)
-        host = address.netloc.rpartition("@")[2]
-        return f"{address.scheme}://{host}{address.path}{'?…' if address.query else ''}"
 
 
 def with_server(tools: ToolSettings, server: ToolServer, at: int | None = None) -> ToolSettings:
@@ -65,9 +35,7 @@ def with_server(tools: ToolSettings, server: ToolServer, at: int | None = None) 
 
 
 class ToolsActions:
-    """The section's event handlers; `notify` shows what went wrong.
-
-    Servers are started and asked on threads of their own, because that may take minutes."""
+    """The section's event handlers; `notify` shows what went wrong."""
 
     def __init__(self, services: Services, notify: Notify) -> None:
         self._services = services
@@ -85,14 +53,13 @@ class ToolsActions:
         """Add and start the servers of an uploaded file. Returns what is wrong with it, as a fault of the box."""
         return try_at_box(BOX, lambda: self._add(use_uploads([path or ""], text_of_upload)))[1]
 
-    def act(self, state: ToolsState, event: gr.EventData) -> None:
+    def act(self, logs: set[str], event: gr.EventData) -> None:
         """Handle a button of the lists."""
         do, name, value = pressed(event)
         handlers: dict[str, Callable[[], object]] = {
             "turn": lambda: self._turn(name, bool(value)),
-            "tools": lambda: self._unfold(state, "tools", name),
-            "log": lambda: self._unfold(state, "log", name),
-            "restart": lambda: self._list(name, state, anew=True),
+            "log": lambda: logs.symmetric_difference_update({name}),
+            "restart": lambda: self._start(name, anew=True),
             "remove": lambda: self._remove(name),
         }
         if do in handlers:
@@ -117,7 +84,7 @@ class ToolsActions:
 
         self._services.choose_tools(with_found)
         for name in added:
-            self._list(name)
+            self._start(name)
 
     def _turn(self, name: str, is_on: bool) -> None:
         """Turn a tool of the app or a server on or off; a server that is off is ended."""
@@ -131,26 +98,14 @@ class ToolsActions:
         if not is_on:
             self._servers.restart(name)
 
-    def _unfold(self, state: ToolsState, fold: str, name: str) -> None:
-        """Show this part of a server, which is started to list what it offers; hide the part if it is shown."""
-        state.folds[name] = "" if state.folds.get(name) == fold else fold
-        if state.folds[name] == "tools":
-            self._list(name, state)
-
-    def _list(self, name: str, state: ToolsState | None = None, anew: bool = False) -> None:
-        """List what a server offers, which starts it; its resources and prompts only for a page that shows them."""
-
-        def listed() -> Sequence[ServerText]:
-            if anew:
-                self._servers.restart(name)
-            self._servers.tools(name)
-            return (*self._servers.resources(name), *self._servers.prompts(name)) if state else ()
+    def _start(self, name: str, anew: bool = False) -> None:
+        """Start a server on a thread, because that may take minutes. Its status tells why it does not start."""
 
         def run() -> None:
-            problems: list[str] = []  # why a server does not start is in its status, too
-            found = try_or_notify(problems.append, listed, ())
-            if state:
-                state.texts[name] = found, "".join(problems)
+            if anew:
+                self._servers.restart(name)
+            with suppress(ToolFailed):
+                self._servers.tools(name)
 
         Thread(target=run, daemon=True).start()
 
@@ -172,9 +127,9 @@ class ToolsActions:
 class ToolsRenderer:
     """Renders the lists of tools and servers, for one page."""
 
-    def __init__(self, services: Services, state: ToolsState) -> None:
+    def __init__(self, services: Services, logs: set[str]) -> None:
         self._services = services
-        self._state = state
+        self._logs = logs
         self._drawn: object = None
         self._parts: Parts = {}
 
@@ -188,17 +143,16 @@ class ToolsRenderer:
             self._parts = {"own-tools": own, "tool-servers": render_macro(TEMPLATE, "servers", rows=rows)}
         return self._parts
 
-    def _row(self, server: ToolServer) -> ServerRow:
-        servers, name = self._services.conversations.tools.servers, server.name
-        status, fold = servers.status(name), self._state.folds.get(name, "")
-        if fold != "log":
-            status = replace(status, log=())  # so that a server that writes much draws nothing
-        return ServerRow(server, status, fold, servers.known(name), self._state.texts.get(name, ((), "")))
+    def _row(self, server: ToolServer) -> tuple[ToolServer, ServerStatus, bool]:
+        """Return a server with its status, and whether its log is shown. A log that is not shown draws nothing."""
+        status = self._services.conversations.tools.servers.status(server.name)
+        has_log = server.name in self._logs
+        return server, status if has_log else replace(status, log=()), has_log
 
 
-def build_tools(services: Services, events: PageEvents) -> PageValue[ToolsState]:
+def build_tools(services: Services, events: PageEvents) -> PageValue[set[str]]:
     """Build the section inside the current Blocks and connect its events. Returns what each page shows."""
-    actions, state = ToolsActions(services, toast), PageValue(ToolsState)
+    actions, state = ToolsActions(services, toast), PageValue(set[str])
     with gr.Column(elem_classes="part"):
         own = gr.HTML(elem_id="own-tools", js_on_load=LISTEN)
     with gr.Column(elem_classes="part"):

@@ -20,7 +20,7 @@ from app.ui.settings.about import AboutActions, build_about, build_privacy
 from app.ui.settings.connect import build_connect
 from app.ui.settings.controls import DecoderControls, build_chat_defaults, build_decoder_controls, cost_html
 from app.ui.settings.data import build_data
-from app.ui.settings.tools import ToolsState, build_tools
+from app.ui.settings.tools import build_tools
 from app.values.messages import PRESETS, Decoding, Options
 from app.values.model import Precision, RowPrice
 
@@ -124,7 +124,7 @@ def build_settings_view(
     beside_chat: Sequence[gr.components.Component],
     opening: gr.Button,
     events: PageEvents,
-) -> tuple[DecoderControls, PageValue[ToolsState]]:
+) -> tuple[DecoderControls, PageValue[set[str]]]:
     """Build the view inside the current Blocks, and connect its events. The button `opening` leads to it.
 
     Returns the decoder's controls (`beside_chat` has the other option controls), and what each page shows of the

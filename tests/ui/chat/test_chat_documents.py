@@ -4,14 +4,16 @@ from pathlib import Path
 
 import pytest
 
+from app.errors import ToolFailed
 from app.ui import Services
 from app.ui.chat.chat_documents import PRIVATE, ChatDocuments, chosen_collections_html, collection_picker_html
 from app.ui.chat.chat_settings import settings_of
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from app.ui.documents.view import listed_collections
 from app.values.document import NOTHING_IN_COMMON, Collection
+from app.values.tools import ServerText
 from tests.fake_documents import ScriptedDocuments
-from tests.fakes import ScriptedEngine
+from tests.fakes import FakeToolServers, ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed
 
 
@@ -125,6 +127,29 @@ def test_a_long_text_is_attached_as_a_document(person: Visitor, documents: Scrip
     documents.refuses = "The disk is full."
     assert not attaching.attach_text(person.state, "Another")
     assert person.heard == ["The disk is full."]
+
+
+def test_a_tool_servers_resources_are_attached_and_its_prompts_inserted(
+    person: Visitor, documents: ScriptedDocuments
+) -> None:
+    servers: FakeToolServers = person.services.conversations.tools.servers  # type: ignore[assignment]
+    servers.texts = (ServerText("Notes", "today", "For today", "notes://today"), ServerText("Notes", "greet"))
+    person.actions.choose_source(person.state, pressed("choose-tools", "Notes"))
+    picker = person.look().picker
+    assert 'title="For today">today' in picker and "Attach today" in picker and "Insert greet" in picker
+    person.actions.choose_source(person.state, pressed("use-text", "Notes", "greet"))
+    assert person.state.box_changes[-1].given == "The text of greet."
+    person.actions.choose_source(person.state, pressed("use-text", "Notes", "notes://today"))
+    assert (
+        list(documents.names.values()) == ["Attached: today"]
+        and "The text of today." in documents.texts.values()
+    )
+    servers.answer = ToolFailed("Notes has ended.")
+    person.actions.choose_source(person.state, pressed("use-text", "Notes", "greet"))
+    servers.texts = ()
+    person.actions.choose_source(person.state, pressed("use-text", "Notes", "greet"))
+    gone = "Notes does not offer greet any more: restart it under Settings → Tools."
+    assert person.heard == ["Notes has ended.", gone]
 
 
 TEXT = "About a flat.\n\nThe tenant pays 1,200 euros.\n\nThe end."

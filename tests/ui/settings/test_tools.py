@@ -13,7 +13,7 @@ from app.settings import ToolSettings
 from app.startup import explain_address, explained_servers
 from app.system.network_log import NetworkLog
 from app.ui import Services
-from app.ui.settings.tools import BOX, LONGEST, ToolsActions, ToolsRenderer, ToolsState, with_server
+from app.ui.settings.tools import BOX, LONGEST, ToolsActions, ToolsRenderer, with_server
 from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolServer
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import FakeToolServers
@@ -54,21 +54,18 @@ class WatchedServers(FakeToolServers):
         self.states[name] = "failed" if name in self.failing else "ready"
         if name in self.failing:
             raise ToolFailed(f"{name} ended unexpectedly.")
-        return self.known(name)
-
-    def known(self, name: str) -> tuple[Tool, ...]:
-        return (Tool(name, "forecast", FORECAST),) if self.states.get(name) == "ready" else ()
-
-    def resources(self, name: str) -> tuple[ServerText, ...]:
-        return (ServerText(name, "today", "The weather of today", "weather://today"),)
-
-    def prompts(self, name: str) -> tuple[ServerText, ...]:
-        return (ServerText(name, "clothes", "What to wear"),)
+        return self.status(name).tools
 
     def status(self, name: str) -> ServerStatus:
         state = self.states.get(name, "off")
         problem = f"{name} ended unexpectedly. {self.why}" if state == "failed" else ""
-        return ServerStatus(state, problem, len(self.known(name)), self.log)
+        if state != "ready":
+            return ServerStatus(state, problem, log=self.log)
+        texts = (
+            ServerText(name, "today", "The weather of today", "weather://today"),
+            ServerText(name, "clothes", "What to wear"),
+        )
+        return ServerStatus(state, problem, (Tool(name, "forecast", FORECAST),), texts, self.log)
 
     def restart(self, name: str) -> None:
         self.ended.append(name)
@@ -80,12 +77,12 @@ class Person:
 
     def __init__(self, services: Services) -> None:
         self.told: list[str] = []
-        self.state = ToolsState()
+        self.logs: set[str] = set()
         self.actions = ToolsActions(services, self.told.append)
-        self._renderer = ToolsRenderer(services, self.state)
+        self._renderer = ToolsRenderer(services, self.logs)
 
     def press(self, do: str, name: str, value: str = "") -> None:
-        self.actions.act(self.state, pressed(do, name, value))
+        self.actions.act(self.logs, pressed(do, name, value))
 
     @property
     def shown(self) -> str:
@@ -148,15 +145,13 @@ def test_what_a_server_offers_and_its_log_are_shown_in_folds(person: Person, ser
     person.actions.add(COMMAND)
     until(lambda: "1 tool<" in person.shown)
     [name] = servers.states
-    assert "forecast" not in person.shown and "It has started." not in person.shown
-    person.press("tools", name)
-    until(lambda: "weather of today" in person.shown)
+    assert "It has started." not in person.shown and "weather of today" in person.shown
     assert "Tell the &lt;weather&gt;." in person.shown and "What to wear" in person.shown
     drawn = person.parts()
     servers.log = ("It has started.", "<b>More.")
     assert person.parts() is drawn, "what is not shown draws nothing"
     person.press("log", name)
-    assert "&lt;b&gt;More." in person.shown and "weather of today" not in person.shown
+    assert "&lt;b&gt;More." in person.shown
     person.press("log", name)
     assert "More" not in person.shown
 
@@ -178,9 +173,9 @@ def test_secrets_are_stored_for_their_owner_alone_and_never_shown(
     servers.why = "Can't reach http://me:hidden-2@127.0.0.1:9/mcp?key=hidden-3 (refused)."
     person.actions.add(JSON)
     until(lambda: "(refused)" in person.shown)
-    for fold in ("tools", "log"):
-        person.press(fold, "far")
-        assert "hidden" not in person.shown
+    assert "hidden" not in person.shown
+    person.press("log", "far")
+    assert "hidden" not in person.shown
     assert "http://127.0.0.1:9/mcp?…" in person.shown and "npx server &#39;/a b&#39;" in person.shown
     assert "With TOKEN." in person.shown and "With Authorization." in person.shown
     file = tmp_path / "settings.json"
@@ -290,10 +285,14 @@ def test_a_server_is_added_read_turned_off_removed_and_put_back_in_the_browser(
     page.wait_for_function(f"document.querySelector('#{BOX} textarea').value === ''")
     servers.may_start.set()
     page.wait_for_selector("#tool-servers li:nth-child(2) .state.ready")
-    page.focus("#tool-servers [data-do=tools] >> nth=0")
+    page.focus("#tool-servers summary >> nth=0")
     page.keyboard.press("Enter")
     page.wait_for_selector(".unfolded >> text=weather of today")
-    assert page.evaluate("document.activeElement.dataset.do") == "tools", "the keyboard stays where it is"
+    page.focus("#tool-servers [data-do=log] >> nth=0")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".log >> text=It has started.")
+    assert page.evaluate("document.activeElement.dataset.do") == "log", "the keyboard stays where it is"
+    assert page.is_visible(".unfolded >> text=weather of today"), "what is open stays open"
     page.emulate_media(reduced_motion="reduce")
     assert grave_by_day_and_by_night(page) == []
     page.click("#own-tools [role=switch] >> nth=1")
