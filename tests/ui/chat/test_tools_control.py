@@ -1,0 +1,27 @@
+"""What a chat's tools cost, and what is told of a model that knows none."""
+
+from dataclasses import replace
+
+from app.settings import ToolSettings
+from app.ui.chat.tools_control import NO_PLACE, tools_note
+from app.ui.frame.services import Services
+from app.values.chat_format import HERMES, ChatFormat, ReplyFormat
+from app.values.tools import Tool, ToolServer
+from tests.fakes import FakeToolServers, ScriptedEngine
+
+
+def test_the_cost_of_tools_is_told_and_whether_the_models_template_has_a_place_for_them(
+    services: Services, engine: ScriptedEngine
+) -> None:
+    tools = services.conversations.tools
+    servers: FakeToolServers = tools.servers  # type: ignore[assignment]
+    servers.listed = (Tool("Weather", "weather", "The weather of a city."),)
+    tools._settings = lambda: ToolSettings((ToolServer("Weather", ("x",)),))
+    assert tools_note(services, ()) == ""
+    note = tools_note(services, ("Weather",))
+    assert note.startswith("These tools take ") and note.endswith(f" tokens of each prompt. {NO_PLACE}")
+    native = ChatFormat(ReplyFormat(calls=replace(HERMES, shows_tools=True)))
+    assert engine.now.model
+    engine.now = replace(engine.now, model=replace(engine.now.model, chat_format=native))
+    note = tools_note(services, ("Weather",))
+    assert note.startswith("These tools take ") and note.endswith(" tokens of each prompt.")
