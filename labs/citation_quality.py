@@ -1,8 +1,9 @@
 """Measures how well the citation check finds wrong citations: `python -m labs.citation_quality`.
 
 Prints the tables of docs/notes/2026-11-retrieval.md: what each threshold would mark of the development half of the
-answers, and what the thresholds of app/conversation/citation_check.py mark of the other half, by words alone and
-with the model all-MiniLM-L6-v2. `--spec-bench FILE` adds the RAG questions of Spec-Bench (its dev.jsonl).
+answers, what the thresholds of app/conversation/citation_check.py mark of the other half, by words alone and with
+the model all-MiniLM-L6-v2, and which changed numbers and names it finds. `--spec-bench FILE` adds the RAG questions
+of Spec-Bench (its dev.jsonl).
 """
 
 import argparse
@@ -11,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.conversation.citation_check import SIMILAR, SUPPORTED, claims, nearness, support
+from app.conversation.citation_check import SIMILAR, SUPPORTED, claims, missing_facts, nearness, support
 from labs.retrieval_quality import packaged_model, table
 from tests.support.cited_answers import (
     CitedAnswer,
     cited_answers,
+    fact_answers,
     labelled_questions,
     paraphrased,
     spec_bench_questions,
@@ -66,6 +68,18 @@ def row(name: str, some: Sequence[Judged], supported: float, similar: float) -> 
     }
 
 
+def facts_row(kind: str, answers: Sequence[CitedAnswer]) -> dict[str, str]:
+    """Return in how many answers a number, date or name is said to be missing, and in how many it is the changed
+    one."""
+    missing = [missing_facts(claims(one.text)[-1].text, one.sources[0]) for one in answers]
+    named = [found for found, one in zip(missing, answers, strict=True) if one.fact and one.fact in found]
+    return {
+        "answers": kind,
+        "with a missing fact": f"{sum(map(bool, missing))} of {len(answers)}",
+        "which is the changed one": str(len(named)) if any(one.fact for one in answers) else "",
+    }
+
+
 def main() -> None:
     """Measure the check and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -87,7 +101,16 @@ def main() -> None:
     if options.spec_bench:
         kept["Spec-Bench, RAG"] = judged(cited_answers(spec_bench_questions(options.spec_bench)), embedder)
     results = [row(name, some, SUPPORTED, way) for name, some in kept.items() for way in (NEVER, SIMILAR)]
-    sys.stdout.write(f"{table(sweep)}\n\n{table(results)}\n")
+    right, changed = fact_answers()
+    numbers = [one for one in changed if one.fact[0].isdigit()]
+    facts = {
+        "right": right,
+        "another number": numbers,
+        "another name": [one for one in changed if one not in numbers],
+        "right, in other words": paraphrased(asked),
+    }
+    rows = [facts_row(kind, answers) for kind, answers in facts.items()]
+    sys.stdout.write(f"{table(sweep)}\n\n{table(results)}\n\n{table(rows)}\n")
 
 
 if __name__ == "__main__":

@@ -4,9 +4,9 @@
     "The rent is 740 euros [2]."  unsupported: no word of it is in source 2
     "The rent is 750 euros [1]."  unsupported: 750 is not in source 1
 
-Numbers are compared without regard to leading zeros and to the kind of their separators, months by name or by
-number. A name is a capitalised word that does not begin the sentence. In German each noun has a capital, so there
-only numbers and dates are compared.
+Numbers are compared without regard to leading zeros and to the kind of their separators, in digits or in words, and
+times of 12 or of 24 hours; months by name or by number. A name is a capitalised word that does not begin the
+sentence. In German each noun has a capital, so there only numbers and dates are compared.
 
 A word counts less the more sources contain it, because the sources of one question share its subject. A claim
 without words of its own ("Yes [1].") is not judged. docs/notes/2026-11-retrieval.md has the thresholds and how well
@@ -41,16 +41,53 @@ SUPPORTED = 0.25
 SIMILAR = 0.2
 """A source with fewer of the claim's words still supports the claim if their cosine is at least this, and no other
 source is nearer."""
-_NUMBER = re.compile(r"\d+(?:[.,:/\u2019'-]\d+)*")
 _THOUSANDS = re.compile(r"(?<=\d)[.,\u2019'\u00a0\u202f](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[a-z\d,;)\u00c0-\u024f] )[A-Z\u00c0-\u00de][\w-]+")
-_LIST_NUMBER = re.compile(r"^\s*(?:[-*+]\s+)?(?:\d+[.)]\s+)?")
+_LABEL = re.compile(r"^\s*(?:[-*+]\s+)?(?:\d+[.)]\s+)?(?:\*\*[^*]{1,60}\*\*:?)?")
+"""What begins a line of a list: a bullet, its number, and a bold label."""
+_REFERENCE = re.compile(r"\b(?:source|document|passage|text)s? \d+\b", re.IGNORECASE)
+"""What points at a source by its number, in other words than its marker: "according to source 1"."""
 _GERMAN = re.compile(r"\b(?:der|die|das|dem|den|und|ist|ein|eine|nicht|von|f\u00fcr|mit)\b", re.IGNORECASE)
 MONTHS = (
     "january february march april may june july august september october november december".split()  # noqa: SIM905
 )
-WORDS = "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-ORDINALS = "zeroth first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth".split()  # noqa: SIM905
+_UNITS = (
+    ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
+    ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth"),
+)
+_TEENS = (
+    "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
+)  # fmt: skip
+_TENS = enumerate(("twent", "thirt", "fort", "fift", "sixt", "sevent", "eight", "ninet"), 2)
+SPELLED = {
+    **{word: number for words in _UNITS for number, word in enumerate(words)},
+    **{word: number for number, teen in enumerate(_TEENS, 10) for word in (teen, f"{teen}th")},
+    **{
+        word: 10 * ten + unit
+        for ten, stem in _TENS
+        for words in _UNITS
+        for unit, one in enumerate(words)
+        for word in ((f"{stem}y-{one}",) if unit else (f"{stem}y", f"{stem}ieth"))
+    },
+    "twelfth": 12,
+    "dozen": 12,
+}
+"""Numbers below a hundred, by their English words."""
+COMMON = frozenset(("zero", "one", "two", "first", "second"))
+"""Words for numbers that sentences also have without a number in the source, such as "the two sources"."""
+SCALES = {"thousand": 3, "k": 3, "million": 6, "m": 6, "billion": 9}
+"""The words and letters after a number that stand for a power of ten."""
+_NUMBER = re.compile(
+    rf"(\d+(?:[.,:/\u2019'-]\d+)*|\b(?:{'|'.join(sorted(SPELLED, key=len, reverse=True))})\b)"
+    r"(?:\s?(thousand|million|billion)\b|((?-i:[MKk]))\b|\s?([ap])\.?m\b)?",
+    re.IGNORECASE,
+)
+"""A number, and the power of ten or the half of the day after it."""
+ABOUT_SOURCES = frozenset(
+    ("source", "sources", "document", "documents", "passage", "passages", "text", "question", "answer", "context",
+     "section", "note", "yes", "no", "json")
+)  # fmt: skip
+"""Words that answers write with a capital letter, and that name no person or place."""
 STEM = 4
 """Minimum number of first letters that two forms of a name have in common: Berlin, Berliner."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
@@ -169,47 +206,74 @@ def checked_sources(cited: Sources, text: str, sources: Sequence[str], similarit
 
 def missing_facts(sentence: str, source: str) -> tuple[str, ...]:
     """Return the numbers, dates and names of a sentence that its source does not have, each once."""
-    numbers, words = _facts_of(source)
-    text = _LIST_NUMBER.sub("", sentence)
-    missing = [found for found in _NUMBER.findall(text) if not _has_number(found, numbers, words)]
-    missing += [name for name in _names(text) if not _has_name(name, numbers, words)]
+    facts, text = _facts_of(source), _REFERENCE.sub("", _LABEL.sub("", sentence))
+    missing = [found[0] for found in _NUMBER.finditer(text) if not facts.has_number(found)]
+    missing += [name for name in _names(text) if not facts.has_name(name)]
     return tuple(dict.fromkeys(missing))
 
 
 def _names(text: str) -> Iterator[str]:
     if not _GERMAN.search(text):
-        yield from (name for name in _NAME.findall(text) if name.lower() not in STOP_WORDS | ABBREVIATIONS)
+        ignored = STOP_WORDS | ABBREVIATIONS | ABOUT_SOURCES
+        yield from (name for name in _NAME.findall(text) if name.lower() not in ignored | SPELLED.keys())
 
 
-@lru_cache(maxsize=32)
-def _facts_of(source: str) -> tuple[frozenset[str], tuple[str, ...]]:
-    """Return the numbers of a source, whole and in parts, and its words."""
-    found = _NUMBER.findall(source)
-    parts = {part for number in found if len(_parts(number)) == 3 or "-" in number for part in _parts(number)}
-    return frozenset(parts | set(map(_plain, found))), tuple(sorted(set(indexed(source).split())))
+class _Facts:
+    """The numbers of a source in all forms, its words, and the initials of its capitalised words."""
+
+    def __init__(self, source: str) -> None:
+        found = list(_NUMBER.finditer(source))
+        parts = {
+            part for each in found if len(_parts(each[1])) == 3 or "-" in each[1] for part in _parts(each[1])
+        }
+        self._digits = parts.union(_plain(each[1]) for each in found if each[1][0].isdigit())
+        self._numbers = self._digits.union(*map(_forms, found))
+        self._words = tuple(sorted(set(indexed(source).split())))
+        self._initials = "".join(word[0] for word in re.findall(r"\b[A-Z]\w+", source))
+
+    def has_number(self, number: re.Match[str]) -> bool:
+        if number[0].lower() in COMMON or not self._numbers.isdisjoint(_forms(number)):
+            return True
+        parts = _parts(number[1])
+        # A date may be written in another order, or with the month's name.
+        named = {str(place) for place, month in enumerate(MONTHS, 1) if month in self._words}
+        return len(parts) == 3 and all(part in self._numbers or part in named for part in parts)
+
+    def has_name(self, name: str) -> bool:
+        """Return whether the source has the name, a form of it, its month as a number, or what it abbreviates."""
+        if name.lower() in MONTHS and str(MONTHS.index(name.lower()) + 1) in self._digits:
+            return True
+        if name.isupper() and (name in self._initials or (name[:-1] in self._initials and len(name) > 2)):
+            return True  # USA for the United States
+        stems = [part[: max(STEM, len(part) - 2)] for part in indexed(name).split()]
+        return all(any(word.startswith(stem) for word in self._words) for stem in stems)
+
+
+_facts_of = lru_cache(maxsize=32)(_Facts)
+
+
+def _forms(number: re.Match[str]) -> set[str]:
+    """Return the number as it is compared: 1.500 and 1,500 as 1500, 2.5 million as 2500000, 7:15 pm as 7.15 and
+    19.15."""
+    plain, (_, scale, letter, half) = _plain(number[1]), number.groups()
+    if power := SCALES.get((scale or letter or "").lower()):
+        whole, _, rest = plain.partition(".")
+        return {f"{whole}{rest.ljust(power, '0')[:power]}"}
+    hour, _, minute = plain.partition(".")
+    hours = {hour, str(int(hour) + 12)} if half in ("p", "P") and hour.isdigit() else {hour}
+    forms = {f"{one}.{minute}" if minute else one for one in hours}
+    is_clock = half or ":" in number[1]
+    return (
+        forms
+        | {form.removesuffix(".0") for form in forms}
+        | {f"{one}.0" for one in hours if is_clock and not minute}
+    )
 
 
 def _plain(number: str) -> str:
-    return ".".join(_parts(_THOUSANDS.sub("", number)))
+    spelled = SPELLED.get(number.lower())
+    return ".".join(_parts(_THOUSANDS.sub("", number))) if spelled is None else str(spelled)
 
 
 def _parts(number: str) -> list[str]:
-    return [part.lstrip("0") or "0" for part in re.split(r"\D", number)]
-
-
-def _has_number(number: str, numbers: frozenset[str], words: tuple[str, ...]) -> bool:
-    if (plain := _plain(number)) in numbers or plain.removesuffix(".0") in numbers:
-        return True
-    parts = _parts(number)
-    if len(parts) == 3:  # a date, which may be written in another order, or with the month's name
-        named = {str(place) for place, month in enumerate(MONTHS, 1) if month in words}
-        return all(part in numbers or part in named for part in parts)
-    is_small = plain.isdigit() and int(plain) < len(WORDS)
-    return is_small and (WORDS[int(plain)] in words or ORDINALS[int(plain)] in words)
-
-
-def _has_name(name: str, numbers: frozenset[str], words: tuple[str, ...]) -> bool:
-    if name.lower() in MONTHS and str(MONTHS.index(name.lower()) + 1) in numbers:
-        return True
-    stems = [part[: max(STEM, len(part) - 2)] for part in indexed(name).split()]
-    return all(any(word.startswith(stem) for word in words) for stem in stems)
+    return [part.lstrip("0") or "0" for part in re.split(r"\D", number)] if number[0].isdigit() else [number]

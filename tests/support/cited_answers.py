@@ -14,7 +14,7 @@ from pathlib import Path
 
 from app.documents.chunking import chunks
 from app.documents.search.snippets import best_start, sentences
-from app.documents.search.terms import content_words, indexed, terms
+from app.documents.search.terms import STOP_WORDS, content_words, indexed, terms
 from app.values.document import Passage
 from tests.support.labelled_questions import BOOKS, Kind, Question, read_questions, read_texts
 
@@ -23,12 +23,15 @@ SOURCES = 6
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """An answer with one citation, the sources it could cite, and whether it cites the right one."""
+    """An answer with one citation, the sources it could cite, and whether it cites the right one.
+
+    `fact` is a number or a name in it that the source does not have."""
 
     text: str
     sources: tuple[str, ...]
     is_right: bool
     template: str
+    fact: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +107,7 @@ def paraphrased(asked: Sequence[Asked]) -> list[CitedAnswer]:
 
 def labelled_questions(seed: int = 0) -> list[Asked]:
     """Those of tests/documents/quality that have an answer, with six sources each."""
-    passages = [
-        (one.title, re.sub(r"\s+", " ", chunk.text).strip())
-        for one in read_texts()
-        for chunk in chunks([one.text], "text.txt")
-    ]
+    passages = _passages()
     index = _Index([text for _, text in passages])
     draw, asked = random.Random(seed), []
     for question in read_questions():
@@ -121,6 +120,47 @@ def labelled_questions(seed: int = 0) -> list[Asked]:
             made = _shuffled(question.question, sentence, [right, *others[: SOURCES - 1]], draw)
             asked.append(replace(made, kind=question.kind))
     return asked
+
+
+FACT = re.compile(r"(?<=[a-z,;] )(?:\d[\d.,:]*\d|[A-Z][a-z]{2,})(?=[ ,;.])")
+"""A number of at least two digits, or a name inside a sentence."""
+OTHER_NAMES = ("Berlin", "Watson", "Kelora", "Fischer", "Tokyo", "Pedro")
+
+
+def fact_answers(every: int = 1, seed: int = 0) -> tuple[list[CitedAnswer], list[CitedAnswer]]:
+    """Answers that say a sentence with a number or a name, from every so many passages: as it is, and changed."""
+    passages, draw = list(dict.fromkeys(text for _, text in _passages())), random.Random(seed)
+    right, changed = list[CitedAnswer](), list[CitedAnswer]()
+    for text in passages[::every]:
+        sources = (text, *draw.sample(passages, SOURCES - 1))
+        for sentence in _sentences(text):
+            facts = [fact for fact in FACT.finditer(sentence) if fact[0].lower() not in STOP_WORDS]
+            if not facts or len(sentence) > 300:
+                continue
+            name = draw.choice([name for name in TEMPLATES if name != "two thirds of its words"])
+
+            def answer(
+                said: str, fact: str = "", name: str = name, sources: tuple[str, ...] = sources
+            ) -> CitedAnswer:
+                words = TEMPLATES[name](Asked("What is said", sources, 0, said)).rstrip(" .")
+                return CitedAnswer(f"{words} [1].", sources, not fact, name, fact)
+
+            right.append(answer(sentence))
+            fact = draw.choice(facts)
+            last = str((int(fact[0][-1]) + draw.randint(1, 9)) % 10) if fact[0][-1].isdigit() else ""
+            other = f"{fact[0][:-1]}{last}" if last else draw.choice(OTHER_NAMES)
+            made = answer(f"{sentence[: fact.start()]}{other}{sentence[fact.end() :]}", other)
+            if other in made.text and other not in text:
+                changed.append(made)
+    return right, changed
+
+
+def _passages() -> list[tuple[str, str]]:
+    return [
+        (one.title, re.sub(r"\s+", " ", chunk.text).strip())
+        for one in read_texts()
+        for chunk in chunks([one.text], "text.txt")
+    ]
 
 
 def spec_bench_questions(file: Path, seed: int = 0) -> list[Asked]:
