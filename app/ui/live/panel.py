@@ -15,8 +15,8 @@ from app.values.messages import DecoderName, ModelInfo, Statistics
 
 SLOWER = 0.95
 """If the speed-up is below this, the panel reports that the reply took longer with lookahead than without."""
-FEW_STEPS = 8
-"""With fewer steps, nothing is said about the time saved, because too few times are known."""
+FEW_TOKENS = 16
+"""With fewer tokens, nothing is said about the time saved, because too little time has passed."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
 """The statistics of a real reply, shown as an example: see the panel's template."""
 EXAMPLE_COURSE = (
@@ -68,7 +68,7 @@ def speed_up_in_words(statistics: Statistics) -> str:
     """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not faster or unknown, or if
     both times are the same in words."""
     times, (now, plain) = f"{statistics.speed_up:.1f}", _times_in_words(statistics)
-    return times if float(times) > 1 and now != plain and statistics.steps >= FEW_STEPS else ""
+    return times if float(times) > 1 and now != plain and statistics.tokens >= FEW_TOKENS else ""
 
 
 def _times_in_words(statistics: Statistics) -> tuple[str, str]:
@@ -98,8 +98,8 @@ def in_words(state: ReplyState, decoder: DecoderName) -> str:
         )
     if not statistics.cost:
         return "How much time lookahead saved is not known, because steps were not measured."
-    if statistics.steps < FEW_STEPS:
-        return f"{counted(statistics.steps, 'step')}: too few to tell how much time lookahead saves."
+    if statistics.tokens < FEW_TOKENS:
+        return f"{counted(statistics.tokens, 'token')}: too few to tell how much time lookahead saves."
     if speed_up_in_words(statistics):
         return ""
     if not state.is_done:

@@ -293,7 +293,7 @@ def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool)
         contexts=contexts(form.longest, form.choice.context),
         fit=fit_values(form.fit) if form.fit else None,
         slow=f"Slow: about {copying_words(form.fit.offloaded)}." if form.fit and form.fit.offloaded else "",
-        progress=(status.note or "Loading…") if form.is_loading else "",
+        progress=((status.phase == "loading" and status.note) or "Loading…") if form.is_loading else "",
         is_busy=is_busy and not form.is_loading,
         stop=STOP,
     )

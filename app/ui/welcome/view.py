@@ -39,11 +39,12 @@ class Starter:
 
 SOURCES = """Answer from the sources and cite them like [1].
 
-[1] The Kelora library opened in 1874 and was designed by Bina Tavor.
+[1] The Savu tower was built in 1611 by Tanil Obra, has 214 steps and a copper roof, and can be climbed from May \
+to September.
 
 [2] Tickets for the Mizan museum cost 45 coins and are sold by Pedo.
 
-[3] The code of the Savu tower is 48213.
+[3] The Kelora library opened in 1874 and was designed by Bina Tavor.
 
 Question: What do the sources say about Savu?"""
 MUSEUM = """The harbour museum opens at ten and closes at six, except on Mondays, when it stays closed all day. \

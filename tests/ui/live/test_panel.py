@@ -73,11 +73,16 @@ def test_an_edited_reply_has_no_numbers_and_has_begun() -> None:
     assert "The reply has not begun." in drawn(Statistics(), phase="waiting")
 
 
-def test_a_reply_of_few_steps_claims_nothing() -> None:
-    html = drawn(replace(NUMBERS, tokens=16, steps=1, hits=1, covered=1, cost=1.05, split=Split(16)), "auto")
+def test_a_reply_of_few_tokens_claims_nothing() -> None:
+    few = replace(NUMBERS, tokens=15, steps=4, hits=4, covered=4, cost=4.2, split=Split(16))
+    html = drawn(few, "auto")
     assert "speed-up" not in html and " instead of " not in html
-    assert "1 step: too few to tell how much time lookahead saves." in html
-    assert 'class="sentence"' not in drawn(replace(NUMBERS, tokens=16, steps=8, cost=8.4))
+    assert "15 tokens: too few to tell how much time lookahead saves." in html
+
+
+def test_a_sentence_that_is_quoted_in_few_steps_has_its_time() -> None:
+    quoted = drawn(replace(NUMBERS, tokens=51, steps=6, hits=4, covered=5, cost=8.4))
+    assert 'id="speed-up"' in quoted and 'class="sentence"' not in quoted
 
 
 def test_while_a_reply_is_written_nothing_is_said_about_this_machine() -> None:

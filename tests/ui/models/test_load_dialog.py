@@ -212,6 +212,10 @@ def test_the_dialog_waits_for_the_load_and_closes(
     assert engine.loads == [ModelChoice(NAME, quantisation="int8")]
     html = shown(dialog, engine.status())
     assert f"Loading {NAME}…" in html and "fieldset disabled" in html and "load-form" not in html
+    before = EngineStatus("ready", "No model is loaded: the next message loads it again.")
+    assert "Loading…" in shown(dialog, before) and before.note not in shown(dialog, before), (
+        "it has not begun yet"
+    )
     press(actions, dialog, "cancel-load")
     assert engine.cancelled == 1
     engine.end_loading(True)
