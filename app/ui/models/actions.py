@@ -94,7 +94,9 @@ class ModelsActions:
 
     def set_offline(self, is_offline: bool) -> None:
         """Stop or allow requests to the hub, and to servers on other machines."""
-        self._change_settings(is_offline=is_offline)
+        library = replace(self._services.settings.library, is_offline=is_offline)
+        self._try(lambda: self._services.choose_library(library))
+        self.open()
 
     def add_folder(self, folder: str) -> tuple[str, str]:
         """List the models of this folder. Clears the box, or returns what is wrong with it."""
@@ -241,15 +243,6 @@ class ModelsActions:
 
     def _download(self, name: str) -> Download | None:
         return next((one for one in self._services.models.downloads.snapshot() if one.name == name), None)
-
-    def _change_settings(self, **changes: Any) -> None:
-        def change() -> None:
-            try:
-                self._services.choose_library(replace(self._services.settings.library, **changes))
-            finally:
-                self._inventory.refresh()
-
-        self._try(change)
 
     def _try(self, action: Callable[[], Any]) -> Any:
         """Return the action's result; if it fails, show why and return None."""

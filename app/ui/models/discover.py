@@ -124,20 +124,16 @@ def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozens
 
 def _row(one: Recommendation) -> dict[str, object]:
     entry = one.entry
+    facts = (
+        f"{parameters_label(entry.parameters)} parameters",
+        f"{entry.context:,} tokens of context",
+        KINDS[entry.kind],
+        f"{gigabytes(one.fit.need.weights)} of weights in {one.fit.form}",
+    )
     return {
         "entry": entry,
         "size": gigabytes(entry.size),
-        "facts": list(
-            filter(
-                None,
-                (
-                    f"{parameters_label(entry.parameters)} parameters",
-                    f"{entry.context:,} tokens of context",
-                    KINDS[entry.kind],
-                    f"{gigabytes(one.fit.need.weights)} of weights in {one.fit.form}",
-                ),
-            )
-        ),
+        "facts": list(filter(None, facts)),
         "verdict": one.fit.verdict.capitalize(),
         "colour": COLOURS[one.fit.verdict],
         "fit": fit_values(one.fit),
