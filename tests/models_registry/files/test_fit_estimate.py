@@ -283,7 +283,8 @@ LATENT = {"kv_lora_rank": 512, "qk_rope_head_dim": 64}
         ({"model_type": "longcat_flash", "num_hidden_layers": None, "num_layers": 28, **LATENT}, 56 * 576),
         (  # published: attention and MLP are listed as two layers, and the middle of the model is passed twice
             {"layer_types": ["full_attention", "mlp"] * 16, "num_hidden_layers": 32, "n_input_layers": 8,
-             "n_output_layers": 8, "head_dim": 128, "n_recurrent_layers": 16, "n_recurrent_loops": 2}, (4 + 2 * 8 + 4) * 2 * 8 * 128,
+             "n_output_layers": 8, "head_dim": 128, "n_recurrent_layers": 16, "n_recurrent_loops": 2},
+            (4 + 2 * 8 + 4) * 2 * 8 * 128,
         ),
         ({"layer_types": KINDS * 5, "head_dim": 256, "num_kv_shared_layers": 10}, 20 * 2 * 8 * 256),
         (
