@@ -33,7 +33,7 @@ from app.values.dataclass_json import read, to_dict
 from app.values.document import Sources
 from app.values.json_answers import JsonAnswers
 from app.values.messages import UNSTORED, Role, Sampling
-from app.values.tools import CalledTool, shown_text
+from app.values.tools import CalledTool, quotation, shown_text
 
 FORMAT, VERSION = "foresight-chats", 1
 CONTENT = tuple(one.name for one in fields(MessageContent))
@@ -125,7 +125,7 @@ def markdown(thread: Thread) -> str:
     """Returns the shown messages of a chat as Markdown."""
     parts = [f"# {thread.title or 'Chat'}"]
     if thread.settings.system:
-        parts.append("\n".join(f"> {line}".rstrip() for line in thread.settings.system.splitlines()))
+        parts.append(quotation(thread.settings.system))
     for message in thread.messages:
         provenance = message.content.provenance
         speaker = provenance.model.name if provenance else SPEAKERS.get(message.role, message.role)

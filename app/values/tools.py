@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Literal
 from urllib.parse import urlsplit
 
+from app.values.chat_format import CLOSING, OPENING
 from app.values.validation import require, require_one_of
 
 CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
@@ -140,11 +141,18 @@ def rounds_of(text: str, calls: Sequence[CalledTool]) -> Iterator[Round]:
 
 
 def shown_text(text: str, calls: Sequence[CalledTool]) -> str:
-    """Return a reply as Markdown, with each call and its result as a quotation."""
+    """Return a reply as Markdown, with its thoughts, and each call and its result, as quotations."""
     parts = list[str]()
     for each in rounds_of(text, calls):
-        parts.append(each.text.strip("\n"))
+        thought, _, answer = each.text.lstrip().removeprefix(OPENING).partition(CLOSING)
+        if not each.text.lstrip().startswith(OPENING):
+            thought, answer = "", each.text
+        parts += [quotation(f"*Thought*\n\n{thought.strip()}") if thought.strip() else "", answer.strip("\n")]
         for call in each.calls:
-            said = f"**{call.name}** `{call.arguments}`\n\n{call.result or call.state}"
-            parts.append("\n".join(f"> {line}".rstrip() for line in said.splitlines()))
+            parts.append(quotation(f"**{call.name}** `{call.arguments}`\n\n{call.result or call.state}"))
     return "\n\n".join(filter(None, parts))
+
+
+def quotation(text: str) -> str:
+    """Return a text as a quotation in Markdown."""
+    return "\n".join(f"> {line}".rstrip() for line in text.splitlines())

@@ -256,6 +256,21 @@ def test_a_library_is_written_out_chat_by_chat_while_the_app_goes_on(chats: Chat
     assert [chat["title"] for chat in seen["chats"]] == ["c", "changed"]
 
 
+@pytest.mark.parametrize(
+    ("reply", "shown"),
+    [
+        ("<think>\nHm.\n\nSo?\n</think>\n\nYes.", "> *Thought*\n>\n> Hm.\n>\n> So?\n\nYes."),
+        ("<think>\nHm.", "> *Thought*\n>\n> Hm."),
+        ("<think>\n\n</think>\n\nYes.", "Yes."),
+        ("The tag <think> opens a thought.", "The tag <think> opens a thought."),
+    ],
+)
+def test_a_thought_is_a_quotation_in_markdown(reply: str, shown: str, chats: Chats) -> None:
+    place, message = chats.ask(chats.create(), "Is it?")
+    chats.write(message, MessageContent(reply))
+    assert chats.export_markdown(place.chat).endswith(f"\n\n{shown}\n")
+
+
 def test_a_chat_reads_well_as_markdown(chats: Chats) -> None:
     place, reply = chats.ask(chats.create(ChatSettings("Be\nbrief."), title="Why"), "Why?\n")
     chats.write(reply, FINISHED)
