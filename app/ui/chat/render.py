@@ -80,7 +80,7 @@ class ChatRenderer:
             conversations.is_writing(chat), conversations.problem(chat), conversations.stores.changes, chat,
             state.opened, state.message_limit, state.coloured, state.is_private, state.settings,
             self._services.documents.changes, self._thinking, state.box_changes,
-            conversations.queue.is_sending(chat), conversations.tools.states,
+            conversations.queue.is_sending(chat), conversations.tools.states, self._services.engine.status().model,
         )  # fmt: skip
 
     @property

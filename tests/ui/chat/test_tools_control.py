@@ -8,6 +8,22 @@ from app.ui.frame.services import Services
 from app.values.chat_format import HERMES, ChatFormat, ReplyFormat
 from app.values.tools import Tool, ToolServer
 from tests.fakes import FakeToolServers, ScriptedEngine
+from tests.ui.chat.people import Visitor, pressed
+
+
+def test_the_note_on_tools_is_drawn_when_the_model_is_loaded_after_they_were_chosen(
+    person: Visitor, engine: ScriptedEngine
+) -> None:
+    tools = person.services.conversations.tools
+    servers: FakeToolServers = tools.servers  # type: ignore[assignment]
+    servers.listed = (Tool("Weather", "weather"),)
+    tools._settings = lambda: ToolSettings((ToolServer("Weather", ("x",)),))
+    loaded = engine.now
+    engine.now = replace(loaded, model=None)
+    person.actions.choose_source(person.state, pressed("choose-tools", "Weather"))
+    assert "of each prompt" not in person.look().picker
+    engine.now = loaded
+    assert "of each prompt" in person.look().picker
 
 
 def test_the_cost_of_tools_is_told_and_whether_the_models_template_has_a_place_for_them(
