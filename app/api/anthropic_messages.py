@@ -6,7 +6,7 @@ message_start  content_block_start  content_block_delta …  content_block_stop 
 import asyncio
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Literal
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
@@ -17,13 +17,22 @@ from app.api.chat_messages import MOST_MESSAGES, CalledTool, ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat, chat_plan
 from app.api.engine_reply import engine_reply, tokenised
 from app.api.errors import validated_at
-from app.api.request_fields import JsonRoute, Limit, ReasoningFields, SamplingFields, Some, Stops, text_of
+from app.api.request_fields import (
+    JsonRoute,
+    Limit,
+    ReasoningFields,
+    SamplingFields,
+    Some,
+    Stops,
+    described,
+    text_of,
+)
 from app.api.services import ServedModel, Services
 from app.api.tool_fields import MOST_TOOLS, ResponseFormat, flat_tools
 from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
 from app.values.chat_format import ChatFormat
 
-Blocks = str | Some[Json]
+Blocks = Annotated[str | Some[Json], described("a text or a list of blocks")]
 STOP_REASONS = {"length": "max_tokens", "tool_calls": "tool_use", "stop": "end_turn"}
 CHOICES = {"any": "required", "auto": "auto", "none": "none"}
 
@@ -43,6 +52,7 @@ class OutputFields(ReasoningFields):
 
 
 class MessagesRequest(SamplingFields):
+    form = "output_config.format"
     messages: Some[Turn] = Field(min_length=1, max_length=MOST_MESSAGES)
     max_tokens: Limit = None
     system: Blocks | None = None
@@ -51,12 +61,14 @@ class MessagesRequest(SamplingFields):
     tool_choice: Json | None = None
     thinking_: Thinking | None = Field(None, alias="thinking")
     output_config: OutputFields | None = None
+    output_format: ResponseFormat | None = None
+    """The former name of output_config.format, which instructor and LiteLLM send."""
 
 
 class MessagesPlan(ChatPlan):
     """A message, which is built while the reply is written, and its events."""
 
-    form_param = "output_config.format"
+    form_param = MessagesRequest.form
     path = "/v1/messages"
     ends_with_done = False
 
@@ -169,7 +181,7 @@ def _chat(asked: MessagesRequest) -> ChatRequest:
     fields = dict(asked) | {
         "messages": messages,
         "reasoning_effort": output.effort or asked.reasoning_effort,
-        "response_format": output.format,
+        "response_format": output.format or asked.output_format,
         "tools": flat_tools(asked.tools, (None, "custom"), "input_schema"),
         "tool_choice": {"name": choice.get("name")} if chosen == "tool" else CHOICES.get(chosen, chosen),
         "parallel_tool_calls": is_single is False or None,

@@ -90,11 +90,8 @@ async def complete(services: Services, asked: ChatRequest, http: HttpRequest) ->
 
 
 def _refuse_impossible(asked: ChatRequest) -> None:
-    refuse(asked.audio, "audio", "it writes text")
     refuse(set(asked.modalities or ()) - {"text"}, "modalities", "it writes text")
-    refuse(asked.functions, "functions", "send tools")
     refuse(asked.function_call not in (None, "none", "auto"), "function_call", "send tool_choice")
-    refuse(asked.web_search_options is not None, "web_search_options", "it has no search")
     if asked.top_logprobs and not asked.logprobs:
         raise ApiError("top_logprobs needs logprobs: true.", "top_logprobs")
 

@@ -32,10 +32,7 @@ class ChatRequest(PenaltyFields):
     parallel_tool_calls: bool | None = None
     prediction: Prediction | None = None
     modalities: Some[str] | None = None
-    audio: Any = None
-    functions: Any = None
     function_call: Any = None
-    web_search_options: Any = None
 
 
 class ChatPlan(Plan):

@@ -29,13 +29,11 @@ class CompletionRequest(PenaltyFields):
     logprobs: Annotated[int, Field(ge=0, le=MOST_LOGPROBS)] | None = None
     response_format: ResponseFormat | None = None
     echo: bool | None = False
-    suffix: str | None = None
     best_of: int | None = None
 
 
 class CompletionPlan(Plan):
     def __init__(self, asked: CompletionRequest, model: ServedModel) -> None:
-        refuse(asked.suffix, "suffix", "it continues a text only at its end")
         refuse((asked.best_of or 1) > (asked.n or 1), "best_of", "ask for n choices")
         tools = ToolUse(form=form_grammar(asked.response_format))
         top, requests = -1 if asked.logprobs is None else asked.logprobs, list[Request]()

@@ -4,7 +4,7 @@ OpenAI's clients retry after 408, 409, 429 and 5xx, unless a header forbids it. 
 because the request would fail again.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -92,13 +92,16 @@ def add_error_handlers(app: FastAPI) -> None:
 
 
 @contextmanager
-def validated_at(place: str) -> Iterator[None]:
-    """Raise ApiError, which names the field, if the block raises a ValidationError for the field at `place`."""
+def validated_at(place: str, names: Mapping[Any, str] = {}) -> Iterator[None]:
+    """Raise ApiError, which names the field, if the block raises a ValidationError for the field at `place`.
+
+    Fields that the client has sent under other names are called by these `names`."""
     try:
         yield
     except ValidationError as error:
         first = error.errors()[0]
-        raise _invalid([{**first, "loc": (place, *first["loc"])}]) from error
+        loc = [names.get(part, part) for part in first["loc"]]
+        raise _invalid([{**first, "loc": (place, *loc)}]) from error
 
 
 def _invalid(problems: Sequence[Any]) -> ApiError:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from functools import partial
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Response
 from fastapi.responses import JSONResponse
@@ -18,7 +18,7 @@ from app.api.chat_messages import ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.embeddings import EmbeddingsRequest, embedded
 from app.api.errors import validated_at
-from app.api.request_fields import Body, JsonRoute, Some, refuse
+from app.api.request_fields import Body, JsonRoute, Some, described, refuse
 from app.api.services import ApiServices, ServedModel, Services
 from app.conversation.reply_parsing import Delta, TextDelta, ThoughtDelta
 
@@ -30,6 +30,7 @@ OPTIONS = {
     **{"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"},
 }
 """The options that are used, and their names in a chat request."""
+THEIR_NAMES = {name: f"options.{theirs}" for theirs, name in OPTIONS.items()} | {"reasoning_effort": "think"}
 SECOND = 1e9
 """A second in Ollama's durations, which are in nanoseconds."""
 
@@ -42,32 +43,28 @@ class OllamaMessage(ChatMessage):
 class OllamaRequest(Body):
     """The fields of chats and of prompts. A model may have the tag that programs add to its name."""
 
+    form = "format"
     model: str = ""
     name: str = ""
     messages: Some[OllamaMessage] = Field(default_factory=list)
     tools: list[Json] | None = None
     stream: bool | None = True
-    format: str | Json | None = None
+    format: Annotated[Literal["", "json"] | Json | None, described('"json" or a JSON Schema')] = None
     think: bool | str | None = None
     options: Json | None = None
     prompt: str = ""
     system: str = ""
-    images: Any = None
     raw: bool = False
-    suffix: str | None = None
 
     @property
     def id(self) -> str:
         return (self.model or self.name).removesuffix(":latest")
 
 
-class OllamaEmbed(Body):
-    input: str | list[str]
-
-
 class OllamaPlan(ChatPlan):
     """The lines of a reply in Ollama's format: thought and text as they come, then calls, then statistics."""
 
+    form_param = OllamaRequest.form
     path = "/api/"
     media_type = "application/x-ndjson"
     comment = b""
@@ -123,8 +120,6 @@ async def chat(services: Services, asked: OllamaRequest, http: HttpRequest) -> R
 @router.post("/generate")
 async def generate(services: Services, asked: OllamaRequest, http: HttpRequest) -> Response:
     """Answer a prompt, by default as a stream; with `raw` continue it without the chat template."""
-    refuse(asked.suffix, "suffix", "it continues a text only at its end")
-    refuse(asked.images, "images", "it reads text")
     if not asked.prompt:
         return await _load(services, asked, {"response": ""})
     system = ChatMessage(role="system", content=asked.system)
@@ -142,21 +137,19 @@ async def _load(services: ApiServices, asked: OllamaRequest, empty: Json) -> Res
 
 
 @router.post("/embed")
-async def embed(services: Services, asked: OllamaEmbed) -> Json:
+async def embed(services: Services, asked: EmbeddingsRequest) -> Json:
     """Embed texts as vectors of length one."""
-    with validated_at("body"):
-        given = EmbeddingsRequest.model_validate({"input": asked.input})
-    vectors, name, tokens = await embedded(services, given)
+    vectors, name, tokens = await embedded(services, asked)
     return {"model": name, "embeddings": vectors.tolist(), "prompt_eval_count": tokens}
 
 
-@router.get("/version")
+@router.api_route("/version", methods=["GET", "HEAD"])
 def version() -> Json:
     """Return the version of Ollama that these routes follow."""
     return {"version": VERSION}
 
 
-@router.get("/tags")
+@router.api_route("/tags", methods=["GET", "HEAD"])
 def tags(services: Services) -> Json:
     """List the models on this machine."""
     return {"models": [_described(services, model) for model in services.models()]}
@@ -187,7 +180,7 @@ def _chat(asked: OllamaRequest, messages: Sequence[ChatMessage]) -> ChatRequest:
         fields["response_format"] = {"type": "json_object", **schema}
     thinking = "reasoning_effort" if isinstance(asked.think, str) else "enable_thinking"
     known = {"model": asked.id, "stream": asked.stream, "tools": asked.tools, thinking: asked.think}
-    with validated_at("body"):
+    with validated_at("body", THEIR_NAMES):
         return ChatRequest.model_validate({**fields, **known, "messages": messages})
 
 

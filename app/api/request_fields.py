@@ -9,13 +9,22 @@ import json
 import re
 import secrets
 from collections.abc import Callable, Coroutine, Mapping
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
 from fastapi import Request as HttpRequest
 from fastapi import Response
 from fastapi.routing import APIRoute
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
-from pydantic_core import from_json
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    WrapValidator,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError, from_json
 from starlette.exceptions import HTTPException
 
 from app.api.errors import ApiError
@@ -51,9 +60,25 @@ OF_THE_APP = (
     "continue_final_message", "return_assistant_tokens_mask",
 )  # fmt: skip
 """Variables of templates that requests set by other fields, or not at all."""
+UNSUPPORTED: Mapping[str, str] = {
+    **dict.fromkeys(
+        ("response_format", "output_format", "format", "json_schema", "regex", "ebnf", "grammar",
+         "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
+        "send {form}",
+    ),
+    "audio": "it writes text",
+    "background": "ask with stream",
+    "conversation": "it keeps no conversations; send all items as input",
+    "functions": "send tools",
+    "images": "it reads text",
+    "previous_response_id": "it keeps no responses; send all items as input",
+    "suffix": "it continues a text only at its end",
+    "web_search_options": "it has no search",
+}  # fmt: skip
+"""Fields that a route refuses if it does not have them, with advice: the answer would not be what they ask for.
+In the first ones some servers take the format of an answer."""
 SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
 """Variables of templates that are read as a level, too: words, or true and false."""
-Budget = Annotated[int, Field(ge=0, le=2**31)]
 Limit = Annotated[
     Annotated[int, Field(ge=0)] | None,
     BeforeValidator(lambda given: None if given in (-1, -2) else given),
@@ -66,7 +91,25 @@ Bias = Annotated[float, Field(ge=-100, le=100)]
 T = TypeVar("T")
 Some = Annotated[list[T], Field(fail_fast=True)]
 """A list of which only the first wrong entry is reported, because describing a million would take seconds."""
-Texts = Annotated[str | Some[TokenId] | Some[str] | Some[Some[TokenId]], Field(min_length=1)]
+
+
+def described(types: str) -> WrapValidator:
+    """Make a validator that reports what a field of several types takes, not why the first of them is wrong."""
+
+    def read(given: Any, validated: Callable[[Any], Any]) -> Any:
+        try:
+            return validated(given)
+        except ValidationError as error:
+            raise PydanticCustomError("types", "must be {types}", {"types": types}) from error
+
+    return WrapValidator(read)
+
+
+Texts = Annotated[
+    str | Some[TokenId] | Some[str] | Some[Some[TokenId]],
+    Field(min_length=1),
+    described("a text or a list of texts, or the token ids of a text or of several, and not empty"),
+]
 """A text, a list of texts, or the token ids of a text or of several."""
 Stops = Annotated[
     Annotated[Some[Annotated[str, Field(max_length=LONGEST_STOP)]], Field(max_length=MOST_STOPS)] | None,
@@ -81,6 +124,20 @@ class Body(BaseModel):
     """The base of every request's body."""
 
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
+    form: ClassVar[str] = "response_format"
+    """Name of the field that gives the format of the answer."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _as_other_clients_send(cls, given: Any) -> Any:
+        """Leave out empty lists, which PHP sends for empty objects. Raises ApiError for what is UNSUPPORTED."""
+        if not isinstance(given, dict):
+            return given
+        for name in UNSUPPORTED.keys() - cls.model_fields.keys():
+            refuse(
+                given.get(name) not in (None, False, "", []), name, UNSUPPORTED[name].format(form=cls.form)
+            )
+        return {name: value for name, value in given.items() if value != []}
 
 
 class JsonRoute(APIRoute):
@@ -140,7 +197,7 @@ class ReasoningFields(BaseModel):
     """The field `reasoning` of responses, which some clients also send to chat completions."""
 
     effort: Effort | None = None
-    max_tokens: Budget | None = None
+    max_tokens: Limit = None
 
 
 class ThinkingFields(BaseModel):
@@ -152,8 +209,8 @@ class ThinkingFields(BaseModel):
     reasoning_effort: Effort | None = None
     reasoning: ReasoningFields | None = None
     enable_thinking: bool | None = None
-    thinking_budget: Budget | None = None
-    max_thinking_tokens: Budget | None = None
+    thinking_budget: Limit = None
+    max_thinking_tokens: Limit = None
     chat_template_kwargs: dict[str, Any] | None = None
 
     @property
@@ -205,10 +262,7 @@ class PenaltyFields(SamplingFields):
 
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
-    logit_bias: Annotated[
-        Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None,
-        BeforeValidator(lambda given: None if given == [] else given),
-    ] = None
+    logit_bias: Annotated[dict[str, Bias], Field(max_length=MOST_BIASES)] | None = None
     stop: Stops = None
     n: int | None = Field(None, ge=1, le=MOST_CHOICES)
     stream_options: StreamOptions | None = None

@@ -21,7 +21,7 @@ from app.api.answers import STREAMED, Choice, Json, Logprobs, foresight_block, u
 from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError, validated_at
-from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, refuse
+from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, described, refuse
 from app.api.services import ServedModel, Services
 from app.api.tool_fields import MOST_TOOLS, ResponseFormat, flat_tools
 from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, Delta, TextDelta, ThoughtDelta
@@ -40,24 +40,26 @@ class TextFields(BaseModel):
 
 
 class ResponseRequest(SamplingFields):
-    input: str | Annotated[Some[dict[str, Any]], Field(max_length=MOST_MESSAGES)] = Field(min_length=1)
+    form = "text.format"
+    input: Annotated[
+        str | Annotated[Some[Json], Field(max_length=MOST_MESSAGES)],
+        Field(min_length=1),
+        described(f"a text, or a list of up to {MOST_MESSAGES:,} items, and not empty"),
+    ]
     instructions: str | None = None
     max_output_tokens: Limit = None
     text: TextFields | None = None
-    tools: Annotated[Some[dict[str, Any]], Field(max_length=MOST_TOOLS)] | None = None
+    tools: Annotated[Some[Json], Field(max_length=MOST_TOOLS)] | None = None
     tool_choice: Any = None
     parallel_tool_calls: bool | None = None
-    previous_response_id: str | None = None
-    conversation: Any = None
-    background: bool | None = False
     prompt: Any = None
-    metadata: dict[str, Any] | None = None
+    metadata: Json | None = None
 
 
 class ResponsePlan(ChatPlan):
     """A response, which is built while the reply is written, and its events."""
 
-    form_param = "text.format"
+    form_param = ResponseRequest.form
     ends_with_done = False
 
     def __init__(
@@ -195,11 +197,6 @@ async def respond(services: Services, asked: ResponseRequest, http: HttpRequest)
 
 def _chat(asked: ResponseRequest) -> ChatRequest:
     """Translate the request into that of a chat. Raises ApiError."""
-    refuse(
-        asked.previous_response_id, "previous_response_id", "it keeps no responses; send all items as input"
-    )
-    refuse(asked.conversation, "conversation", "it keeps no conversations; send all items as input")
-    refuse(asked.background, "background", "ask with stream")
     refuse(asked.prompt, "prompt", "it keeps no prompts; send instructions and input")
     fields = dict(asked) | {
         "messages": _messages(asked),

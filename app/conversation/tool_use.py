@@ -50,12 +50,14 @@ class FunctionFields(BaseModel):
     parameters: dict[str, Any] | None = None
     strict: bool | None = None
 
-    @field_validator("parameters")
+    @field_validator("parameters", mode="before")
     @classmethod
-    def _of_an_object(cls, given: dict[str, Any] | None) -> dict[str, Any] | None:
-        if given and given.get("type", "object") != "object":
-            raise ValueError(f'must be a JSON Schema of type "object", not {given["type"]!r}')
-        return given
+    def _of_an_object(cls, given: Any) -> Any:
+        if not given:
+            return None  # PHP writes an empty object as []
+        if not is_of_object(given):
+            raise ValueError('must be a JSON Schema of type "object", with properties by name')
+        return {**given, "properties": given["properties"] or {}} if "properties" in given else given
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,7 +155,7 @@ def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str
     if form.kind not in ("tags", "pairs"):
         return f"args{place}: {json_rule(schema)}"
     properties = schema.get("properties", {})
-    required = [name for name in properties if name in schema.get("required", ())]
+    required = [name for name in properties if name in (schema.get("required") or ())]
     shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     rules, parts = list[str](), list[str]()
     for number, name in enumerate([*required, *(one for one in properties if one not in required)]):
@@ -177,7 +179,8 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     if not isinstance(schema, dict) or schema.get("type") != "string" or (is_pair and len(quote) == 1):
         return f"{name}: {json_rule(schema)} {'' if is_pair else ending}".rstrip()
     begin = f"{lark_text(quote)} " if is_pair else ""
-    if known := [schema["const"]] if "const" in schema else schema.get("enum"):
+    known = [schema["const"]] if "const" in schema else schema.get("enum")
+    if isinstance(known, list) and known:
         return f"{name}: {begin}({' | '.join(_quoted(str(one)) for one in known)}) {ending}"
     length = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
     if begin:
@@ -201,8 +204,18 @@ def json_rule(schema: Any) -> str:
 def function_of(name: str, tool: Tool) -> FunctionFields:
     """Return a tool under the name by which the model calls it. A schema that is not an object's is left out."""
     schema = parse_json(tool.schema)
-    is_object = isinstance(schema, dict) and schema.get("type", "object") == "object"
-    return FunctionFields(name=name, description=tool.description, parameters=schema if is_object else None)
+    parameters = schema if is_of_object(schema) else None
+    return FunctionFields(name=name, description=tool.description, parameters=parameters)
+
+
+def is_of_object(schema: Any) -> bool:
+    """Return whether this is the JSON Schema of an object, with properties by name if it has any."""
+    return (
+        isinstance(schema, dict)
+        and schema.get("type", "object") == "object"
+        and isinstance(schema.get("properties") or {}, dict)
+        and isinstance(schema.get("required") or [], list)
+    )
 
 
 def with_rounds(messages: Sequence[Message], form: CallFormat) -> tuple[Message, ...]:

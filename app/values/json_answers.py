@@ -6,6 +6,7 @@ Nothing here compiles a schema, because compiling a stranger's schema can crash 
 separate process whether replies can be made to match a schema (`check_grammar`).
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,6 +22,8 @@ KNOWN_FORMATS = frozenset(
 )
 """The formats of strings that the grammar library can enforce. JSON Schema defines other formats as mere
 annotations."""
+LOOKAROUND = re.compile(r"\(\?<?[=!]")
+"""The beginning of a regular expression's look-around, which no grammar enforces. pydantic's Decimals have one."""
 VALUES = frozenset(("const", "enum", "default", "examples"))
 """Keywords whose values are data, not schemas."""
 BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions"))
@@ -67,8 +70,11 @@ def for_grammar(schema: Any) -> tuple[Any, list[str]]:
 
     Objects get only the properties that the schema names, because a small model would make up more without end.
     This does not apply if the schema sets additionalProperties, combines schemas, or requires other properties."""
-    translation = _Translation(schema)
-    return translation.of(schema), sorted(translation.left_out)
+    try:
+        translation = _Translation(schema)
+        return translation.of(schema), sorted(translation.left_out)
+    except (AttributeError, TypeError):  # a keyword's value has the wrong type: the library says which
+        return schema, []
 
 
 class _Translation:
@@ -85,6 +91,9 @@ class _Translation:
         found = {key: self._value(key, value) for key, value in schema.items()}
         if found.get("format") not in (None, *KNOWN_FORMATS):
             del found["format"]
+        if LOOKAROUND.search(str(found.get("pattern", ""))):
+            del found["pattern"]
+            self.left_out.add("pattern")
         if found.pop("uniqueItems", False) is True:
             self.left_out.add("uniqueItems")
             found = _limited(found)
@@ -104,7 +113,8 @@ class _Translation:
     def _value(self, key: str, value: Any) -> Any:
         if key in VALUES:
             return value
-        if key in BY_NAME and isinstance(value, dict):
+        if key in BY_NAME:
+            value = value or {}  # PHP writes an empty object as []
             return {name: self.of(one) for name, one in value.items()}
         return self.of(value)
 

@@ -104,8 +104,9 @@ def test_an_answer_has_the_form_of_a_schema(server: RunningApi) -> None:
         "additionalProperties": False,
     }
     form = {"format": {"type": "json_schema", "schema": schema}}
-    found = post(server, output_config=form, thinking={"type": "disabled"})
-    assert json.loads(found.json()["content"][0]["text"]) == {"a": 5}
+    for fields in ({"output_config": form}, {"output_format": form["format"]}):
+        found = post(server, **fields, thinking={"type": "disabled"})
+        assert json.loads(found.json()["content"][0]["text"]) == {"a": 5}
 
 
 IMAGE = [{"role": "user", "content": [{"type": "image", "source": {}}]}]
@@ -117,6 +118,7 @@ IMAGE = [{"role": "user", "content": [{"type": "image", "source": {}}]}]
         ({"model": "nothing"}, 404, "not_found_error", "no model 'nothing'"),
         ({"messages": IMAGE}, 400, "invalid_request_error", "messages[0].content[0]: Foresight reads only text"),
         ({"temperature": -1}, 400, "invalid_request_error", "temperature"),
+        ({"system": 5}, 400, "invalid_request_error", "system: must be a text or a list of blocks."),
         ({"tools": [{"type": "web_search_1", "name": "x"}]}, 400, "invalid_request_error", "web_search_1"),
         ({"tools": [{"input_schema": {}}]}, 400, "invalid_request_error", "tools[0].name"),
         (

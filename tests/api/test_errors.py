@@ -50,6 +50,20 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"response_format": {"type": "json_schema", "json_schema": {"schema": {"not": {}}}}},
         "response_format",
     ),
+    "properties without names": (
+        {
+            "tools": [{"type": "function", "function": {"name": "x", "parameters": {"properties": [1]}}}],
+            "tool_choice": "required",
+        },
+        "tools[0].function.parameters",
+    ),
+    "a schema with a keyword of another type": (
+        {"response_format": {"type": "json_object", "schema": {"properties": {"a": {}}, "required": 5}}},
+        "response_format",
+    ),
+    "a format in a field of vLLM's": ({"guided_json": {"type": "object"}}, "guided_json"),
+    "a format in another field of vLLM's": ({"structured_outputs": {"regex": "a"}}, "structured_outputs"),
+    "a format in a field of llama.cpp's": ({"grammar": 'root ::= "a"'}, "grammar"),
     "a broken schema of a tool": (
         {
             "tools": [{"type": "function", "function": {"name": "x", "parameters": NO_SCHEMA}}],

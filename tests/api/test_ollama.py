@@ -78,6 +78,9 @@ def test_models_are_listed_and_described(server: RunningApi) -> None:
     assert call(server, "/api/chat", model="demo", messages=[], stream=False).json()["done_reason"] == "load"
     assert call(server, "/").status_code == 200  # what Ollama's command line asks first
     assert call(server, "/api/version").json()["version"]
+    headers = {"Authorization": f"Bearer {KEY}"}
+    for path in ("/api/version", "/api/tags"):
+        assert httpx.head(server.url.removesuffix("/v1") + path, headers=headers).status_code == 200
     assert [model["model"] for model in call(server, "/api/tags").json()["models"]] == ["demo"]
     assert call(server, "/api/chat", model="demo", messages=ASKED, options=COLD).status_code == 200
     shown = call(server, "/api/show", model="demo").json()
@@ -101,7 +104,11 @@ def test_texts_are_embedded(server: RunningApi, embedder: ModelFolder | None) ->
     ("path", "fields", "status", "words"),
     [
         ("/api/chat", {"model": "nothing", "messages": ASKED}, 404, "no model 'nothing'"),
-        ("/api/chat", {"messages": ASKED, "options": {"temperature": -1}}, 400, "temperature"),
+        ("/api/chat", {"messages": ASKED, "options": {"temperature": -1}}, 400, "options.temperature:"),
+        ("/api/chat", {"messages": ASKED, "options": {"num_predict": "many"}}, 400, "options.num_predict:"),
+        ("/api/chat", {"messages": ASKED, "think": "very"}, 400, "think: "),
+        ("/api/chat", {"messages": ASKED, "format": "xml"}, 400, 'format: must be "json" or a JSON Schema'),
+        ("/api/chat", {"messages": ASKED, "response_format": {"type": "json_object"}}, 400, "send format."),
         ("/api/chat", {"messages": [{"role": "user", "content": "x", "images": ["aa"]}]}, 400, "images"),
         ("/api/chat", {"messages": ASKED, "tools": [{"function": {}}]}, 400, "tools[0].function.name"),
         ("/api/generate", {"prompt": "x", "suffix": "y"}, 400, "suffix"),

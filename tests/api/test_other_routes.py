@@ -209,6 +209,13 @@ def test_what_a_completion_cannot_do(client: openai.OpenAI, more: dict[str, Any]
     assert refused.value.param == param
 
 
+@pytest.mark.parametrize("prompt", [[5, -1], ["a", 1], [1.5], {"a": 1}, ""])
+def test_a_prompt_of_the_wrong_type_is_told_all_types(client: openai.OpenAI, prompt: Any) -> None:
+    words = "prompt: must be a text or a list of texts, or the token ids of a text or of several"
+    with pytest.raises(openai.BadRequestError, match=words):
+        client.completions.create(model="demo", prompt=prompt)
+
+
 def test_embeddings_are_the_same_in_every_form(client: openai.OpenAI, embedder: ModelFolder | None) -> None:
     if embedder is None:
         pytest.skip("all-MiniLM-L6-v2 is not installed")
@@ -294,6 +301,7 @@ def test_a_response_in_a_form(client: openai.OpenAI) -> None:
             "tools[0].parameters",
         ),
         ({"text": {"format": {"type": "xml"}}}, "text.format.type"),
+        ({"extra_body": {"response_format": {"type": "json_object"}}}, "response_format"),
         ({"input": [{"type": "item_reference", "id": "x"}]}, "input[0].type"),
         ({"input": [{"role": "nobody", "content": "x"}]}, "input[0].role"),
         (

@@ -68,6 +68,21 @@ def test_a_schema_is_applied_wherever_servers_take_it(given: dict[str, Any]) -> 
     assert form_grammar(ResponseFormat.model_validate(given)) == Grammar("json_schema", json.dumps(SCHEMA))
 
 
+def test_an_empty_list_is_an_empty_object_as_php_writes_it(client: openai.OpenAI) -> None:
+    parameters: Any = {"type": "object", "properties": [], "required": []}
+    sent: dict[str, Any] = {
+        "chat_template_kwargs": [],
+        "stream_options": [],
+        "reasoning": [],
+        "foresight": [],
+    }
+    for schema in (parameters, []):
+        tool = {"type": "function", "function": {"name": "now", "parameters": schema}}
+        answer = ask(client, tools=[tool], tool_choice="required", max_tokens=60, extra_body=sent)
+        [call] = answer.choices[0].message.tool_calls
+        assert json.loads(call.function.arguments) == {}
+
+
 @pytest.mark.parametrize("kind", ["regex", "grammar", "json_schema"])
 def test_a_form_without_its_source_is_refused(kind: Any) -> None:
     with pytest.raises(ApiError, match=kind):

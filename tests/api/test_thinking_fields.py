@@ -51,6 +51,7 @@ def chosen(**fields: Any) -> Thinking:
         ({"chat_template_kwargs": {"reasoning_effort": {"a": 1}, "other": "x"}}, Thinking()),
         ({"thinking_budget": 300}, Thinking(budget=300)),
         ({"thinking_budget": 0}, Thinking("off")),
+        ({"thinking_budget": -1}, Thinking()),
         ({"max_thinking_tokens": 300, "reasoning_effort": "low"}, Thinking("low", 300)),
     ],
 )

@@ -55,6 +55,22 @@ def translated(schema: Any) -> Any:
     return found
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"properties": 5},
+        {"properties": {"a": {}}, "required": 5},
+        {"properties": {"a": {}}, "required": [{}]},
+        {"allOf": 5},
+        {"items": {"enum": [1]}, "uniqueItems": True, "maxItems": "x"},
+        {"propertyNames": {"enum": 5}},
+    ],
+)
+def test_a_keyword_whose_value_has_the_wrong_type_is_left_for_the_library_to_report(wrong: Any) -> None:
+    assert for_grammar(wrong) == (wrong, [])
+    assert translated({"properties": []}) == {"properties": {}, **CLOSED}, "PHP writes an empty object as []"
+
+
 def test_formats_that_no_grammar_knows_are_notes() -> None:
     known, unknown = {"type": "string", "format": "uuid"}, {"type": "string", "format": "path"}
     properties = {"format": unknown, "id": known, "kind": {"enum": [{"format": "path"}]}}
@@ -110,6 +126,8 @@ def test_names_of_properties_are_allowed_as_they_are_listed(names: Any, expected
 def test_what_is_not_enforced_is_named() -> None:
     assert for_grammar({"propertyNames": {"minLength": 2}}) == ({}, ["propertyNames"])
     assert for_grammar({"uniqueItems": True}) == ({}, ["uniqueItems"])
+    decimal = {"type": "string", "pattern": r"^(?!^[-+.]*$)[+-]?0*\d*\.?\d*$"}  # pydantic 2.12 writes this
+    assert for_grammar({"anyOf": [decimal]}) == ({"anyOf": [{"type": "string"}]}, ["pattern"])
     listed = {"items": {"enum": [1, 2]}, "uniqueItems": True}
     assert for_grammar(listed) == ({"items": {"enum": [1, 2]}, "maxItems": 2}, ["uniqueItems"])
     both = {"oneOf": [{"minimum": 2}, {"maximum": 5}]}
