@@ -21,12 +21,9 @@ from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
 from app.engine.block.block import chain_block
-from app.engine.block.context_entries import SUCCESSORS
 from app.engine.layers.fuse import fuse_by
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import run_block
-from app.engine.sampling.sampling import make_sampler, recordable_best_tokens
-from app.values.messages import Sampling
 from tests.support.written_out import WrittenOut
 
 FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")
@@ -94,19 +91,6 @@ def _both(family: str, layers: int) -> tuple[int, int]:
     return step_launches(model, kernels), step_launches(fused, kernels)
 
 
-def sampler_launches() -> tuple[int, int]:
-    """Count the kernels of a greedy sampler after an eager step and after a recorded step, without the copy to the
-    host."""
-    logits = torch.randn((8, 64), generator=torch.Generator().manual_seed(0)).bfloat16()
-    found = recordable_best_tokens(logits, SUCCESSORS)
-    counts = []
-    for best in (recordable_best_tokens, lambda _logits, _count: found):
-        with Counting() as counting:
-            make_sampler(Sampling(), "cuda", best)(logits, SUCCESSORS)
-        counts.append(int(counting.count))
-    return counts[0], counts[1]
-
-
 def main(
     families: Annotated[
         list[str] | None, typer.Argument(help="Kinds of models, as configs name them.")
@@ -116,8 +100,6 @@ def main(
     for family in families or FAMILIES:
         before, after = layer_launches(family)
         typer.echo(f"{family}: {before} kernels in transformers' layer, {after} in the fused layer")
-    before, after = sampler_launches()
-    typer.echo(f"greedy sampling: {before} kernels after an eager step, {after} after a recorded step")
 
 
 if __name__ == "__main__":

@@ -20,6 +20,8 @@ from app.engine.graphs.step_graphs import GraphSteps
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
+from app.engine.sampling.sampling import MOST_LIKELY, best_tokens, draw_by_keys
+from app.values.messages import Sampling
 from tests.engine.path_attention import BY_PATHS
 
 Play = Callable[[], None]
@@ -161,6 +163,20 @@ def opaque(work: Callable[[], None], made: Tensor, *inputs: Tensor) -> None:
         tape.plays.append(work)
 
 
+def choose_by_torch(logits: Tensor, keys: Tensor, settings: Tensor, out: Tensor) -> None:
+    """What our kernels find and draw, by torch's operations."""
+
+    def work() -> None:
+        temperature, top_p, min_p, top_k = settings.tolist()
+        found = best_tokens(logits, MOST_LIKELY)
+        drawn = found[:, -1]
+        if temperature:
+            drawn = draw_by_keys(logits, keys, Sampling(temperature, int(top_k), top_p, min_p)).float()
+        out.copy_(torch.cat((found, drawn[:, None]), dim=1))
+
+    opaque(work, out, logits, keys, settings)
+
+
 def recorded(
     eager: BlockRunner,
     capturer: SimulatedCapturer,
@@ -168,6 +184,6 @@ def recorded(
     cache: BlockCache | None = None,
 ) -> tuple[BlockRunner, GraphSteps]:
     """A runner of the same model whose steps are recorded."""
-    steps = GraphSteps(eager.model, attention, capturer, eager.context)
+    steps = GraphSteps(eager.model, attention, capturer, eager.context, choose_by_torch)
     rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
     return BlockRunner(eager.model, eager.context, rotary, attention, steps, cache), steps

@@ -10,9 +10,8 @@ from transformers import PreTrainedModel
 
 from app.engine.attention.selector import Attention
 from app.engine.block.block import chain_block, padded
-from app.engine.block.context_entries import SUCCESSORS
 from app.engine.graphs.graph_capture import GraphCapturer
-from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, GraphSteps
+from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, Choose, GraphSteps
 from app.engine.machine.hardware import is_close
 from app.engine.machine.kernel_timing import Timer, slowness, step_seconds
 from app.engine.machine.memory import is_out_of_memory
@@ -20,10 +19,12 @@ from app.engine.measuring.cpu_threads import steps_on_cpu
 from app.engine.runner.kv_cache import BlockCache, block_cache
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import EagerSteps, run_block
-from app.engine.sampling.sampling import best_tokens
+from app.engine.sampling.sampling import MOST_LIKELY, Draws, best_tokens, kernel_fault
+from app.values.messages import Sampling
 
 _TRIAL = (3, 1, 4, 1, 5, 9, 2, 6)
 _TRIAL_PREFIX = 5
+_DRAWN = Sampling(0.8, top_k=20, top_p=0.95)
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> EagerSteps:
@@ -39,7 +40,11 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
         )
     if block_cache(model.config).is_recurrent:
         return EagerSteps(model, attention, "its recurrent state is computed anew in each step")
-    return tried_graphs(model, attention, rotary, GraphCapturer(model.device), context, step_seconds)
+    chooses: Choose | None = None
+    if not kernel_fault(model.device, model.dtype, model.config.get_text_config(decoder=True).vocab_size):
+        from app.engine.sampling.sampling_triton import choose_on_gpu as chooses
+    capturer = GraphCapturer(model.device)
+    return tried_graphs(model, attention, rotary, capturer, context, step_seconds, chooses)
 
 
 def tried_graphs(
@@ -49,15 +54,16 @@ def tried_graphs(
     capturer: GraphCapturer,
     context: int,
     timer: Timer | None = None,
+    choose: Choose | None = None,
 ) -> EagerSteps:
     """Return graphs if a tiny block has the same logits as in eager steps, and by the `timer` takes no longer.
 
-    Else returns eager steps with a note."""
+    Else returns eager steps with a note. Graphs `choose` tokens, too, if that can be recorded."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""
-    for most_best in (SUCCESSORS, 0):  # on some GPUs the search for the likeliest tokens cannot be captured
-        make = partial(GraphSteps, model, attention, capturer, most_best=most_best)
+    for chooses in dict.fromkeys((choose, None)):
+        make = partial(GraphSteps, model, attention, capturer, choose=chooses)
         if not (note := _note_of_trials(make, capturer, timer)):
             return make(context=context)
     return EagerSteps(model, attention, note)
@@ -87,6 +93,7 @@ def _fault_of(steps: GraphSteps, rows: int, timer: Timer | None) -> str:
     graphs take no longer; else the reason."""
     model, attention = steps.model, steps.attention
     cache, eager = BlockCache(), EagerSteps(model, attention)
+    steps.sampling = _DRAWN
     text, rest = _TRIAL[:_TRIAL_PREFIX], _TRIAL[_TRIAL_PREFIX:]
     run_block(model, cache, chain_block(text, 0, wanted=()), attention.attend)
     cache.commit(range(len(text)))
@@ -95,8 +102,9 @@ def _fault_of(steps: GraphSteps, rows: int, timer: Timer | None) -> str:
         block = padded(chain_block(line, cache.length, wanted=tuple(range(len(line)))), rows, rows)
         expected = eager.forward(cache, block)
         found = steps.forward(cache, block)
-        best = steps.best_tokens(rows, 1)
-        is_best = best is None or torch.equal(best, best_tokens(found, best.shape[1] // 2))
+        draws = Draws(_DRAWN, tuple(block.positions[row] + 1 for row in block.wanted))
+        best = steps.best_tokens(rows, 1, draws)
+        is_best = best is None or torch.equal(best, best_tokens(found, MOST_LIKELY, draws))
         if not is_close(found, expected) or not is_best:
             return "a graph gave other logits than an eager step"
         cache.commit((0,))

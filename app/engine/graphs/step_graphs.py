@@ -6,7 +6,8 @@ then replayed:
 
     block of 11 rows -> padded to 16 -> tokens, positions, slots, wanted rows, paths: one copy to the device
                                      -> replay the graph of 16 rows -> logits [16, vocab], of which some are wanted,
-                                                                       and the likeliest tokens of each row
+                                                                       the likeliest tokens of each row, and
+                                                                       the token that it draws
 
 A graph keeps the addresses and sizes of its recording, so these must stay valid. Its inputs are tensors that
 are kept (`StepInputs`). Keys are written to slots, and attention finds them in the whole buffers by the table
@@ -21,12 +22,13 @@ steps are eager.
 """
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from struct import pack
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
@@ -34,7 +36,6 @@ from app.engine.attention import BlockView
 from app.engine.attention.paths import NEWEST, SLOTS, row_paths
 from app.engine.attention.selector import Attention
 from app.engine.block.block import MAX_DEPTH, Block
-from app.engine.block.context_entries import SUCCESSORS
 from app.engine.block.step_profile import Buckets
 from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.machine.device_faults import reason_of
@@ -42,8 +43,8 @@ from app.engine.machine.hardware import upload_into
 from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, are_in_place
 from app.engine.runner.runner import EagerSteps
-from app.engine.sampling.sampling import recordable_best_tokens
-from app.values.messages import MAX_ROWS
+from app.engine.sampling.sampling import MOST_LIKELY, SETTINGS, Draws
+from app.values.messages import MAX_ROWS, Sampling
 
 WIDTH = SLOTS + NEWEST
 """Columns of the table of paths. A block whose table needs more columns is not recorded."""
@@ -56,6 +57,9 @@ BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
 EAGER_STEPS = 2
 """Steps of a bucket that run eagerly before it is recorded."""
 
+Choose = Callable[[Tensor, Tensor, Tensor, Tensor], None]
+"""`choose_on_gpu` of sampling_triton.py: (logits, keys, settings, target)."""
+
 NO_MEMORY = "memory ran out"
 _NO_ROOM = f"{NO_MEMORY} while the cache was growing for recorded steps"
 
@@ -65,20 +69,27 @@ class StepInputs:
 
         int64 [rows]    tokens | positions | slots | wanted
         int32           the table of paths [rows, 2 + NEWEST], after them
+        float64 [4]     how tokens are drawn
+        int64 [rows]    the keys of their noise
 
     The slots are the cache rows that the block's keys are written to. One copy fills the buffer, without
     waiting: its source is pinned memory, which torch does not reuse before the copy is done."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self._rows = rows
-        self._buffer = torch.zeros(rows * (LINES + WIDTH // 2), dtype=torch.long, device=device)
+        paths_end = rows * (LINES + WIDTH // 2)
+        self._buffer = torch.zeros(paths_end + SETTINGS + rows, dtype=torch.long, device=device)
         lines = self._buffer[: LINES * rows].view(LINES, rows)
         self.tokens, self.positions = lines[0:1], lines[1:2]  # [1, rows], as models take them
         self.slots, self.wanted = lines[2], lines[3]
-        self.paths = self._buffer[LINES * rows :].view(torch.int32).view(rows, WIDTH)
+        self.paths = self._buffer[LINES * rows : paths_end].view(torch.int32).view(rows, WIDTH)
+        self.settings = self._buffer[paths_end:][:SETTINGS].view(torch.float64)
+        self.keys = self._buffer[paths_end + SETTINGS :]
 
-    def fill(self, block: Block, prefix_length: int) -> bool:
-        """Copy a block of wanted rows to the device; returns False if its table of paths is too large.
+    def fill(self, block: Block, prefix_length: int, draws: NDArray[np.int64]) -> bool:
+        """Copy a block of wanted rows and what its draws read to the device.
+
+        Returns False if its table of paths is too large.
 
         Raises ValueError if it has another number of rows or wanted rows."""
         if len(block) != self._rows or len(block.wanted) != self._rows:
@@ -90,7 +101,7 @@ class StepInputs:
             return False
         slots = range(prefix_length, prefix_length + self._rows)
         lines = pack(f"={LINES * self._rows}q", *block.tokens, *block.positions, *slots, *block.wanted)
-        upload_into(self._buffer, np.frombuffer(bytearray(lines + paths.data), dtype=np.int64))
+        upload_into(self._buffer, np.frombuffer(bytearray(lines + paths.data + draws.data), dtype=np.int64))
         return True
 
 
@@ -132,15 +143,16 @@ class GraphSteps(EagerSteps):
         attention: Attention,
         capturer: GraphCapturer,
         context: int,
-        most_best: int = SUCCESSORS,
+        choose: Choose | None = None,
     ) -> None:
         """Require an attention backend that reads the mask from the table of paths alone.
 
-        Graphs also find up to `most_best` likeliest tokens of each row; with 0 they find none."""
+        With `choose` graphs also find the likeliest tokens of each row, and draw one."""
         super().__init__(model, attention)
         self.buckets = BUCKETS
         self._capturer = capturer
         self._context = context
+        self._vocabulary: int = model.config.get_text_config(decoder=True).vocab_size
         self._runs: Counter[int] = Counter()
         self._refused: set[int] = set()
         self._captured: dict[int, _Bucket] = {}
@@ -149,8 +161,8 @@ class GraphSteps(EagerSteps):
         self._cache: BlockCache | None = None
         self._version = self._capacity = 0  # the cache's version when `_cache` was last checked
         self._logits = self._best = torch.empty(0)
-        self._most_best = most_best
-        self._num_best = 0  # number of best tokens that the newest graph found in each row
+        self._choose = choose
+        self._drawn: Draws | None = None  # how the newest graph drew, if it did
 
     @property
     def num_graphs(self) -> int:
@@ -160,14 +172,20 @@ class GraphSteps(EagerSteps):
     @torch.inference_mode()
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """Return logits [R, vocab] of the wanted rows; the next block overwrites them."""
-        self._num_best = 0
+        self._drawn = None
         if not self._has_graph_for(cache, block):
             return super().forward(cache, block, batch_invariant)
         return self._replayed(cache, block, batch_invariant)
 
-    def best_tokens(self, rows: int, count: int) -> Tensor | None:
-        """Return the likeliest tokens that the graph found with the logits; None after an eager block."""
-        return self._best[:rows, : 2 * self._num_best + 1] if 0 < count <= self._num_best else None
+    def best_tokens(self, rows: int, count: int, draws: Draws | None = None) -> Tensor | None:
+        """Return what the graph found with the logits; None after an eager block, or if it drew otherwise."""
+        drawn = self._drawn
+        if drawn is None or count > MOST_LIKELY:
+            return None
+        if draws is None:
+            return self._best[:rows, :-1]
+        is_drawn = draws == Draws(drawn.sampling, drawn.positions[:rows])
+        return self._best[:rows] if is_drawn else None
 
     def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
         """Count the block; return whether steps of its size are recorded, or may be recorded now."""
@@ -201,7 +219,8 @@ class GraphSteps(EagerSteps):
     def _replayed(self, cache: BlockCache, block: Block, batch_invariant: bool) -> Tensor:
         rows = len(block)
         bucket = self._captured.get(rows) or _Bucket(StepInputs(rows, self.model.device))
-        if not bucket.inputs.fill(block, cache.length):
+        draws = self._draws(block)
+        if not bucket.inputs.fill(block, cache.length, draws.inputs(self._vocabulary)):
             return super().forward(cache, block, batch_invariant)
         try:
             bucket.graph = bucket.graph or self._capture(cache, block, bucket.inputs)
@@ -214,21 +233,21 @@ class GraphSteps(EagerSteps):
             return super().forward(cache, block, batch_invariant)
         self._captured[rows] = bucket
         bucket.graph.replay()
-        self._num_best = self._num_best_of(rows)
+        self._drawn = draws if self._choose else None
         return self._logits[:rows]
 
-    def _num_best_of(self, rows: int) -> int:
-        """Return how many of a row's likeliest tokens a graph finds: 1 in a plain step, else up to `most_best`."""
-        return min(self._most_best, 1 if rows == 1 else self._logits.shape[1])
+    def _draws(self, block: Block) -> Draws:
+        """Return how a graph draws the tokens after this block's wanted rows: greedily if it cannot as asked."""
+        draws = Draws(self.sampling, tuple(block.positions[row] + 1 for row in block.wanted))
+        return draws if draws.are_recordable(self._vocabulary) else replace(draws, sampling=Sampling())
 
     def _capture(self, cache: BlockCache, block: Block, inputs: StepInputs) -> torch.cuda.CUDAGraph:
         if not len(self._logits):
             # All graphs share one buffer, because each step's logits are read before the next step.
             logits = super().forward(cache, block)
             self._logits = logits.new_empty((self.buckets[-1], logits.shape[-1]))
-            self._best = self._logits.new_empty((len(self._logits), 2 * SUCCESSORS + 1), dtype=torch.float32)
+            self._best = self._logits.new_empty((len(self._logits), 2 * MOST_LIKELY + 2), dtype=torch.float32)
         rows = len(inputs.slots)
-        count = self._num_best_of(rows)
         view = BlockView(
             block, cache.length, self.attention.attend, self.model.device, inputs.paths, inputs.positions[0]
         )
@@ -245,8 +264,8 @@ class GraphSteps(EagerSteps):
                 )
             logits = output.logits[0]
             self._logits[:rows].copy_(logits)
-            if count:
-                self._best[:rows, : 2 * count + 1].copy_(recordable_best_tokens(logits, count))
+            if self._choose:
+                self._choose(logits, inputs.keys, inputs.settings, self._best[:rows])
 
         return self._capturer.capture(step)
 

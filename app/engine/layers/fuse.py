@@ -28,6 +28,7 @@ from app.engine.layers.replacements import (
     find_mlps,
     find_norms,
     find_whole_layers,
+    join_sums,
 )
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import tolerance_of
@@ -131,6 +132,7 @@ def fuse_by(
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not summary:
         return FusedModel(model, "Layers keep torch's kernels: no layer has parts that ours can replace.")
+    join_sums(model, found, attend)
     joined = join_products(model, found.values())
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))

@@ -72,10 +72,19 @@ class FusedNorm(nn.Module):
         self.weight = weight
         self.shape = shape
         self._kernels = kernels
+        self._known: tuple[Tensor, Tensor] | None = None  # a sum, and its norm
 
     def forward(self, states: Tensor) -> Tensor:
-        """Compute the norm of states [..., size]."""
+        """Return the norm of states [..., size], which `sum_ahead` may have computed."""
+        known, self._known = self._known, None
+        if known is not None and known[0] is states:
+            return known[1]
         return self._kernels.rms_norm(states, self.weight, self.shape)
+
+    def sum_ahead(self, states: Tensor, others: Tensor) -> Tensor:
+        """Add `states` and `others`; return the sum, and keep its norm for the next call, which asks for it."""
+        self._known = self.of_sum(states, others)
+        return self._known[0]
 
     def of_sum(self, states: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
         """Add `states` and `others`; return the sum and its norm, computed in one kernel."""
@@ -149,11 +158,14 @@ class FusedAttention(nn.Module):
 
 
 class FusedLayer(nn.Module):
-    """A decoder layer with two residual sums; the first sum and the norm after it are one kernel."""
+    """A decoder layer with two residual sums; each sum and the norm after it are one kernel.
+
+    The norm after the second sum is the next layer's, or the model's last one, if `following` holds it."""
 
     def __init__(self, layer: Any) -> None:
         """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""
         super().__init__()
+        self.following: tuple[FusedNorm, ...] = ()  # a tuple, because it is no part of this layer
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm
 
@@ -162,4 +174,6 @@ class FusedLayer(nn.Module):
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
         total, rms_norm = self.post_attention_layernorm.of_sum(hidden_states, attended)
         product: Tensor = self.mlp(rms_norm)
+        for norm in self.following:
+            return norm.sum_ahead(total, product)
         return total + product

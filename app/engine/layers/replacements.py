@@ -178,6 +178,25 @@ def find_whole_layers(
     return _found(calls, whole)
 
 
+@torch.inference_mode()
+def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> None:
+    """Let each fused layer compute the norm that takes its output, if that norm is fused, too."""
+    layers = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
+    norms = {norm: new for norm, new in replaced.items() if isinstance(new, FusedNorm)}
+    outputs: dict[nn.Module, Tensor] = {}
+    hooks = [
+        layer.register_forward_hook(lambda each, _args, out: outputs.update({each: out})) for layer in layers
+    ]
+    try:
+        calls = captured_calls(model, list(norms), attend)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for layer, output in outputs.items():
+        taking = [norms[norm] for norm, call in calls.items() if call.args and call.args[0] is output]
+        layers[layer].following = tuple(taking[:1])
+
+
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
     """Return the replacements that `make` returns. Modules for which it returns None or raises an error are left
     out."""

@@ -41,7 +41,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.prefix_cache import PrefixCache, share_of_free
 from app.engine.runner.runner import BlockRunner, EagerSteps, compile_variants
 from app.engine.runner.sequential_runner import SequentialRunner
-from app.engine.sampling.sampling import drawing_fault
+from app.engine.sampling.sampling import kernel_fault
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, ModelChoice
 
@@ -116,7 +116,8 @@ def run_in_blocks(
         if attention.attend is not SDPA.attend or fused.model is not model:
             compile_variants(fused.model, attention)
             if machine.device.type == "cuda":
-                drawing_fault(fused.model.device)  # so that the first reply does not wait for the compiler
+                vocabulary = model.config.get_text_config(decoder=True).vocab_size
+                kernel_fault(model.device, model.dtype, vocabulary)  # before the first reply waits for it
             rows = sorted({rows for rows, _ in machine.trials if rows > 1})
             differing = rows_that_differ(
                 partial(block_logits, fused.model, attention.attend),

@@ -18,7 +18,7 @@ from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, Share, answers_of, choices_of, followed, split
 from app.engine.runner.runner import BlockRunner
-from app.engine.sampling.sampling import Choices, Sampler, best_tokens
+from app.engine.sampling.sampling import Choices, Draws, Sampler, best_tokens
 from app.errors import AppError
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
@@ -130,9 +130,9 @@ class ParallelRunner:
         """Compute the logits of these siblings on this rank."""
         return self._runner.forward_siblings(tokens)
 
-    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
+    def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
         """Find the likeliest tokens here, because no recorded step has found those of joined logits."""
-        return best_tokens(logits, count)
+        return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
         """Commit rows here; other ranks receive the tokens later. Raises ValueError without a block to commit."""

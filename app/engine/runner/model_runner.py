@@ -12,7 +12,7 @@ from torch import Tensor
 
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets
-from app.engine.sampling.sampling import Sampler
+from app.engine.sampling.sampling import Draws, Sampler
 from app.values.messages import Prefilling, Sampling
 
 
@@ -59,7 +59,7 @@ class ModelRunner(Protocol):
 
         `from_logits` demands that they are logits; otherwise they may be anything that the sampler understands."""
 
-    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
+    def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
         """Return `sampling.best_tokens` of at least `count` tokens a row; stored ones if a graph found them."""
 
     def commit(self, rows: Sequence[int]) -> None:

@@ -19,7 +19,7 @@ from app.engine.machine.memory import is_out_of_memory
 from app.engine.runner.kv_cache import AHEAD, CACHE_NAME, BlockCache, block_cache
 from app.engine.runner.model_config import Rotary, anchored
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache
-from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
+from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampler
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
@@ -45,6 +45,7 @@ class EagerSteps:
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
         """Take a `note` on why steps are not CUDA graphs although the device supports them; else ""."""
         self.model, self.attention, self.note = model, attention, note
+        self.sampling = Sampling()  # how recorded steps draw
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """Return logits [R, vocab] of the block's wanted rows, valid until the next block.
@@ -54,9 +55,9 @@ class EagerSteps:
         attend = self.attention.batch_invariant if batch_invariant else self.attention.attend
         return run_block(self.model, cache, block, attend)[0]
 
-    def best_tokens(self, rows: int, count: int) -> Tensor | None:
+    def best_tokens(self, rows: int, count: int, draws: Draws | None = None) -> Tensor | None:
         """Return `sampling.best_tokens` of the newest logits' first `rows` rows, if a graph found them."""
-        del rows, count
+        del rows, count, draws
         return None
 
     @torch.inference_mode()
@@ -181,13 +182,13 @@ class BlockRunner:
         return BlockRunner(self.model, 1, self._rotary, self.attention)
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        del from_logits
+        self.steps.sampling = Sampling() if from_logits else sampling
         return make_sampler(sampling, str(self.model.device), self.best_tokens)
 
-    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
+    def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
         """Return what a recorded step found together with these logits; for other logits, find the tokens now."""
-        known = self.steps.best_tokens(len(logits), count) if logits is self._newest else None
-        return best_tokens(logits, count) if known is None else known
+        known = self.steps.best_tokens(len(logits), count, draws) if logits is self._newest else None
+        return best_tokens(logits, count, draws) if known is None else known
 
     def commit(self, rows: Sequence[int]) -> None:
         """Reduce the cache to the prefix and the accepted rows; raises ValueError without a block to commit."""

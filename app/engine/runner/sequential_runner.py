@@ -28,7 +28,7 @@ from app.engine.machine.hardware import uploaded
 from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
-from app.engine.sampling.sampling import Sampler, best_tokens, make_sampler
+from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampler
 from app.values.messages import Prefilling, Sampling
 
 State = dict[str, Any]
@@ -232,8 +232,8 @@ class SequentialRunner:
         del from_logits
         return make_sampler(sampling, str(self.model.device), self.best_tokens)
 
-    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        return best_tokens(logits, count)
+    def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
+        return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep the state if all rows are accepted, else restore the old one. A single row is committed already."""

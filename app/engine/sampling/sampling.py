@@ -9,13 +9,13 @@ noise.
 
 On the CPU a row's token is drawn when verification reaches it. On a GPU each accepted token would then wait for the
 device again, so all rows are drawn at once, needed or not, and the drawn tokens are copied together with the
-likeliest ones. Without top-k and top-p, our own kernel draws them (`sampling_triton.py`) if it passes a trial. A
-penalty or a grammar depends on the tokens accepted before, so with one of them rows are drawn in turn on a GPU,
-too.
+likeliest ones. Our own kernels find and draw them (`sampling_triton.py`) if they pass a trial, in recorded steps
+as a part of the step. A penalty or a grammar depends on the tokens accepted before, so with one of them rows are
+drawn in turn on a GPU, too.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache, partial
 from math import log
 from typing import Protocol
@@ -25,17 +25,22 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.machine.device_faults import fault_found
+from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import uploaded
+from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 from app.engine.sampling.logits_processing import Process, repetition_penalty
 from app.values.messages import Sampling
 
 Choose = Callable[[int, Sequence[int]], int]
 """(row, every token before it) -> the token that is sampled for it."""
-BestTokens = Callable[[Tensor, int], Tensor]
-"""(logits [R, vocab], count) -> what `best_tokens` returns, for `count` tokens or more. A recorded step has
-computed it already."""
 
+MOST_LIKELY, MOST_TOP_K = 8, 128
+"""How many likeliest tokens our kernels find, and the largest top-k with which they draw."""
+SETTINGS = 4
+"""Values of a reply's sampling that our kernels read: temperature, top-p, min-p and top-k, in float64."""
+TIMED_ROWS = 16
+"""Rows with which our kernels are timed."""
+_TRIED = (Sampling(0.8), Sampling(0.8, min_p=0.1), Sampling(0.8, 20, 0.95), Sampling(0.8, 0, 0.9))
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
 """Size of the blocks of logits whose maxima are taken first, and the fewest blocks with which this is faster."""
 VALUES = 1 << 22
@@ -51,6 +56,33 @@ class Choices:
     logits: NDArray[np.float32]
 
 
+@dataclass(frozen=True, slots=True)
+class Draws:
+    """How the rows of a step are sampled, each at its position."""
+
+    sampling: Sampling
+    positions: tuple[int, ...]
+
+    def inputs(self, vocabulary: int) -> NDArray[np.int64]:
+        """Return what our kernels read: the bits of SETTINGS values, and the keys of the rows' noise."""
+        chosen = self.sampling
+        top_k = chosen.top_k if chosen.top_k < vocabulary else 0
+        settings = np.array((chosen.temperature, chosen.top_p, chosen.min_p, top_k), dtype=np.float64)
+        return np.concatenate((settings.view(np.int64), _noise_keys(chosen.seed, self.positions)))
+
+    def are_recordable(self, vocabulary: int) -> bool:
+        """Return whether our kernels can draw with these settings."""
+        is_few = self.sampling.top_k <= MOST_TOP_K or self.sampling.top_k >= vocabulary
+        return is_few and vocabulary >= MOST_LIKELY and self.sampling.repetition_penalty == 1
+
+
+class BestTokens(Protocol):
+    """Returns what the function `best_tokens` does, perhaps for more tokens; a recorded step has computed it."""
+
+    def __call__(self, logits: Tensor, count: int, draws: Draws | None = None, /) -> Tensor:
+        """Find the likeliest tokens, and draw one for each row if `draws` are given."""
+
+
 class Sampler(Protocol):
     """A reply's way to choose tokens: greedy, or by its temperature, filters, seed and grammar."""
 
@@ -60,12 +92,39 @@ class Sampler(Protocol):
         `positions` [R] are the positions of the sampled tokens, for samplers that draw all rows at once."""
 
 
-def best_tokens(logits: Tensor, count: int) -> Tensor:
+def best_tokens(logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
     """Find each row's `count` likeliest tokens: [R, 2 * count + 1] are their logits, their ids, and argmax's id.
 
+    With `draws` there is one column more, the drawn tokens. Our kernels may find more tokens than `count`.
+
     Ids are exact in float32, vocabularies being smaller than 2**24."""
-    if not logits.is_cpu:
-        return recordable_best_tokens(logits, count)
+    if logits.is_cuda and count <= MOST_LIKELY and kernels_suit(logits, draws):
+        return best_by_kernels(logits, draws)
+    found = _best_on_cpu(logits, count) if logits.is_cpu else _best_by_torch(logits, count)
+    if draws is None:
+        return found
+    return torch.cat((found, draw_rows(logits, draws.positions, draws.sampling)[:, None].float()), dim=1)
+
+
+def kernels_suit(logits: Tensor, draws: Draws | None) -> bool:
+    """Return whether our kernels can draw from these logits on a GPU, and have passed their trial."""
+    vocabulary = logits.shape[1]
+    is_possible = vocabulary >= MOST_LIKELY if draws is None else draws.are_recordable(vocabulary)
+    return is_possible and not kernel_fault(logits.device, logits.dtype, vocabulary)
+
+
+def best_by_kernels(logits: Tensor, draws: Draws | None) -> Tensor:
+    """Find what `best_tokens` does for MOST_LIKELY tokens, by our kernels."""
+    from app.engine.sampling.sampling_triton import choose_on_gpu
+
+    rows, vocabulary = logits.shape
+    read = uploaded((draws or Draws(Sampling(), (0,) * rows)).inputs(vocabulary), logits.device)
+    found = torch.empty((rows, 2 * MOST_LIKELY + 2), dtype=torch.float32, device=logits.device)
+    choose_on_gpu(logits, read[SETTINGS:], read[:SETTINGS].view(torch.float64), found)
+    return found if draws else found[:, :-1]
+
+
+def _best_on_cpu(logits: Tensor, count: int) -> Tensor:
     # On a CPU reading the logits costs time, so they are read once more only in rows with equal best logits.
     count = min(count, logits.shape[-1])
     values, ids = logits.max(dim=-1, keepdim=True) if count == 1 else _topk(logits, count)
@@ -75,8 +134,7 @@ def best_tokens(logits: Tensor, count: int) -> Tensor:
     return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
 
 
-def recordable_best_tokens(logits: Tensor, count: int) -> Tensor:
-    """Find the same as `best_tokens` without reading values on the host, so that a CUDA graph can record it."""
+def _best_by_torch(logits: Tensor, count: int) -> Tensor:
     firsts = logits.argmax(dim=-1, keepdim=True)
     if count == 1:
         ids, values = firsts, logits.gather(1, firsts)
@@ -120,13 +178,11 @@ def _drawn_at_once(
 ) -> Choices:
     if len(positions) != len(logits):
         raise ValueError(f"each row needs its position, not {len(positions)} for {len(logits)} rows")
-    drawn = draw_rows(logits, positions, sampling)[:, None].float()
-    ids, values, sampled = _on_host(torch.cat((best(logits, likely), drawn), dim=1), likely)
+    ids, values, sampled = _on_host(best(logits, likely, Draws(sampling, tuple(positions))), likely)
 
     def choose(row: int, history: Sequence[int]) -> int:
-        if len(history) == positions[row]:
-            return sampled[row]
-        return int(draw_rows(logits[row : row + 1], [len(history)], sampling))
+        is_drawn = len(history) == positions[row]
+        return sampled[row] if is_drawn else _drawn(logits[row], history, sampling)
 
     return Choices(choose, ids, values)
 
@@ -145,9 +201,16 @@ def _drawn_in_turn(
         scores = logits[row].float()
         for change in changes:
             scores = change(scores, history)
-        return draw(scores, history, sampling)
+        return _drawn(scores, history, sampling)
 
     return Choices(choose, *likeliest(logits, likely))
+
+
+def _drawn(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
+    if not logits.is_cuda or not sampling.temperature:
+        return draw(logits, history, sampling)
+    draws = Draws(replace(sampling, repetition_penalty=1.0), (len(history),))
+    return int(best_tokens(logits[None], 1, draws)[0, -1])
 
 
 def _drawn_on_host(
@@ -195,36 +258,55 @@ def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
     """Draw a token for each row of logits [R, vocab] at its position, at most `values` logits at once."""
-    noise_keys = np.array([noise_key(sampling.seed, position) for position in positions], dtype=np.int64)
-    keys = uploaded(noise_keys, logits.device)
-    is_sorted = sampling.top_k > 0 or sampling.top_p < 1
-    if logits.is_cuda and not is_sorted and not drawing_fault(logits.device):
-        from app.engine.sampling.sampling_triton import draw_on_gpu
+    return draw_by_keys(
+        logits, uploaded(_noise_keys(sampling.seed, positions), logits.device), sampling, values
+    )
 
-        return draw_on_gpu(logits, keys, sampling.temperature, sampling.min_p)
+
+def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int = VALUES) -> Tensor:
+    """Draw a token for each row of logits [R, vocab], given the key of its noise [R]."""
     rows_at_once = max(1, values // logits.shape[-1])
     parts = zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True)
     return torch.cat([_draw_some(rows, part, sampling) for rows, part in parts])
 
 
 @cache
-def drawing_fault(device: torch.device) -> str:
-    """Try our kernel for drawing on a GPU against torch's operations; return what is wrong with it, or ""."""
-    return fault_found(partial(_other_draws, device))
+def kernel_fault(device: torch.device, dtype: torch.dtype, vocabulary: int) -> str:
+    """Try our kernels on a GPU with logits of this size and, because of penalties, in float32; return why they are
+    not used, or ""."""
+    try:
+        return _fault_of_kernels(device, dtype, vocabulary)
+    except Exception as error:  # packages, compilers and drivers raise errors of their own types
+        return refused_because(error)
 
 
-def _other_draws(device: torch.device) -> str:
-    from app.engine.sampling.sampling_triton import draw_on_gpu
-
-    logits = (
-        torch.randn((8, 5000), generator=torch.Generator().manual_seed(0)).mul(3).to(device, torch.float16)
-    )
-    keys = torch.arange(8, device=device)
-    for sampling in (Sampling(0.8), Sampling(0.8, min_p=0.1)):
-        found = draw_on_gpu(logits, keys, sampling.temperature, sampling.min_p)
-        if found.tolist() != _draw_some(logits, keys, sampling).tolist():
-            return "the kernel draws other tokens"
+def _fault_of_kernels(
+    device: torch.device, dtype: torch.dtype, vocabulary: int, timer: Timer = gpu_seconds
+) -> str:
+    made = torch.randn((TIMED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
+    for each in {dtype: made, torch.float32: made[:8]}.items():
+        logits = each[1].to(device, each[0])
+        for sampling in (
+            Sampling(0.8),
+            Sampling(0.8, min_p=0.1),
+            Sampling(0.8, 20, 0.95),
+            Sampling(0.8, 0, 0.9),
+        ):
+            draws = Draws(sampling, tuple(range(len(logits))))
+            found, drawn = best_by_kernels(logits, draws), draw_rows(logits, draws.positions, sampling)
+            if found[:, -1].tolist() != drawn.tolist():
+                return "the kernels draw other tokens"
+            if not torch.equal(found[:, :MOST_LIKELY], _best_by_torch(logits, MOST_LIKELY)[:, :MOST_LIKELY]):
+                return "the kernels find other likeliest tokens"
+            if len(logits) == TIMED_ROWS and (slow := _slowness_of_kernels(logits, draws, timer)):
+                return slow
     return ""
+
+
+def _slowness_of_kernels(logits: Tensor, draws: Draws, timer: Timer) -> str:
+    ours = timer(partial(best_by_kernels, logits, draws))
+    draws_by_torch = partial(draw_rows, logits, draws.positions, draws.sampling)
+    return slowness(ours, timer(partial(_best_by_torch, logits, MOST_LIKELY)) + timer(draws_by_torch))
 
 
 def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
@@ -295,6 +377,10 @@ def _largest(scores: Tensor, count: int) -> Tensor:
 def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
     """Compute the Gumbel noise [K] of tokens `ids` [K] at this position in float64, equal on every device."""
     return gumbel_of(ids + noise_key(seed, position))
+
+
+def _noise_keys(seed: int, positions: Sequence[int]) -> NDArray[np.int64]:
+    return np.array([noise_key(seed, position) for position in positions], dtype=np.int64)
 
 
 def noise_key(seed: int, position: int) -> int:

@@ -29,8 +29,9 @@ from app.engine.measuring.profiling import profile_steps
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import ROOMY, BlockRunner, EagerSteps, run_block
+from app.engine.sampling.sampling import Draws
 from app.engine.session.reply_events import make_decoder
-from app.values.messages import Decoding
+from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA, Architecture, architecture
 from tests.engine.attention.backends import interprets_triton, triton_backend
 from tests.engine.oracle import Oracle, branching
@@ -44,6 +45,7 @@ NARROW = Decoding("lookahead", window=2, ngram=3, guesses=1)
 WIDE = Decoding("lookahead", window=4, ngram=3, guesses=4)
 """Blocks of up to 16 rows; drafts may fill more than 8 from the first step on."""
 FIXED = Rotary("fixed", 1024)
+NO_DRAWS = Draws(Sampling(), ()).inputs(100)
 
 
 @pytest.fixture
@@ -493,10 +495,11 @@ def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, 
 
 def test_a_blocks_numbers_arrive_where_steps_read_them_and_stay_there() -> None:
     inputs = StepInputs(4, torch.device("cpu"))
+    draws = Draws(Sampling(0.5, 20, 0.9, 0.1, seed=3), (1, 2, 3, 4)).inputs(100)
     places = [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
     for start in (5, 9):
         block = padded(chain_block((7, 8, 9), start, (2,)), 4, 4)
-        assert inputs.fill(block, start)
+        assert inputs.fill(block, start, draws)
         assert inputs.tokens.tolist() == [[7, 8, 9, 7]]
         assert inputs.positions.tolist() == [[start, start + 1, start + 2, start]]
         assert inputs.slots.tolist() == [start, start + 1, start + 2, start + 3]
@@ -504,6 +507,8 @@ def test_a_blocks_numbers_arrive_where_steps_read_them_and_stay_there() -> None:
         expected = row_paths(start, block)
         assert inputs.paths.numpy().tolist() == expected.tolist()
         assert places == [states.data_ptr() for states in (inputs.tokens, inputs.slots, inputs.paths)]
+        assert inputs.settings.tolist() == [0.5, 0.9, 0.1, 20.0]
+        assert inputs.keys.tolist() == draws[4:].tolist()
 
 
 def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
@@ -511,10 +516,10 @@ def test_a_block_whose_rows_are_strewn_too_deep_is_not_sent() -> None:
     parents = (-1, 0, 0, *range(2, rows - 1))  # row 1 is another branch: all rows behind it are out of place
     positions = (5, 6, *range(6, 6 + rows - 2))
     inputs = StepInputs(rows, torch.device("cpu"))
-    assert not inputs.fill(Block(tuple(range(rows)), positions, parents, tuple(range(rows))), 5)
+    assert not inputs.fill(Block(tuple(range(rows)), positions, parents, tuple(range(rows))), 5, NO_DRAWS)
     assert not inputs.tokens.any()
 
 
 def test_a_block_of_another_size_is_refused() -> None:
     with pytest.raises(ValueError, match="inputs are for 4 rows, not 3, of which 1 are wanted"):
-        StepInputs(4, torch.device("cpu")).fill(chain_block((7, 8, 9), 5, (2,)), 5)
+        StepInputs(4, torch.device("cpu")).fill(chain_block((7, 8, 9), 5, (2,)), 5, NO_DRAWS)

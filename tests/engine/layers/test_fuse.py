@@ -13,6 +13,7 @@ from app.engine.attention.selector import DeviceCapabilities, capabilities_of
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers.fuse import TIMED_ROWS, can_have, fuse, fuse_by, slowness_of
 from app.engine.layers.fused_modules import NormShape
+from app.engine.layers.model_trial import block_logits, trial_blocks
 from app.engine.machine.kernel_timing import Run
 from tests.engine.architectures import LLAMA
 from tests.engine.layers.fusing import named
@@ -86,6 +87,35 @@ def test_a_card_that_cannot_have_them_is_told_why(machine: DeviceCapabilities, w
     found = fuse(model, machine, attend)
     assert found.model is model and not can_have(machine)
     assert found.note == (f"Layers keep torch's kernels: {words}." if words else "")
+
+
+class Counting(WrittenOut):
+    """Counts norms alone, and sums with their norms."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norms = self.sums = 0
+
+    def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
+        self.norms += 1
+        return super().rms_norm(states, weight, shape)
+
+    def add_rms_norm(
+        self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        self.sums += 1
+        return super().add_rms_norm(states, others, weight, shape)
+
+
+def test_each_residual_sum_is_one_kernel_with_the_norm_after_it() -> None:
+    kernels, model = Counting(), model_of()
+    fused = fuse_by(kernels, model, attend).model
+    (block,) = trial_blocks(model, (3,))
+    kernels.norms = kernels.sums = 0
+    logits = block_logits(fused, attend, block)
+    passes = 2  # the prefix, and the block
+    assert (kernels.norms, kernels.sums) == (passes, passes * 2 * model.config.num_hidden_layers)
+    torch.testing.assert_close(logits, block_logits(model, attend, block))
 
 
 class WrongInTheWhole(WrittenOut):

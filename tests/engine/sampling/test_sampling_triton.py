@@ -1,4 +1,4 @@
-"""Tokens that the GPU's kernels draw: on a card or interpreted, and compiled for cards that are not there."""
+"""Tokens that the GPU's kernels find and draw: on a card or interpreted, and compiled for cards."""
 
 import sys
 from collections.abc import Sequence
@@ -6,8 +6,18 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch import Tensor
 
-from app.engine.sampling.sampling import draw, drawing_fault, noise_key
+from app.engine.sampling.sampling import (
+    MOST_LIKELY,
+    MOST_TOP_K,
+    Draws,
+    best_by_kernels,
+    best_tokens,
+    draw,
+    kernel_fault,
+    likeliest,
+)
 from app.values.messages import Sampling
 from tests.engine.attention.cases import DEVICE
 from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, compiled
@@ -15,48 +25,87 @@ from tests.tiers import named, numbered, pairwise, some
 
 pytest.importorskip("triton", reason="triton is not installed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="triton is not installed")
-SAMPLINGS = [Sampling(0.8, seed=3), Sampling(100.0, seed=4), Sampling(1.0, min_p=0.05, seed=5)]
+SAMPLINGS = [
+    Sampling(0.8, seed=3),
+    Sampling(100.0, seed=4),
+    Sampling(1.0, min_p=0.05, seed=5),
+    Sampling(0.7, 20, 0.8, seed=6),
+    Sampling(2.0, 12, seed=7),
+    Sampling(1.5, top_p=0.4, min_p=0.01, seed=8),
+    Sampling(5.0, top_p=0.9, seed=9),
+    Sampling(0.5, 3, 0.9, 0.2, seed=10),
+]
 CARDS = (TURING, LAPTOP, HOPPER, (8, 0), (8, 9), (10, 0), (12, 0))
+POSITIONS = (10, 500)
 
 
-def drawn(logits: torch.Tensor, positions: Sequence[int], sampling: Sampling) -> list[int]:
-    from app.engine.sampling.sampling_triton import draw_on_gpu
-
-    keys = torch.tensor([noise_key(sampling.seed, position) for position in positions], device=DEVICE)
-    found: list[int] = draw_on_gpu(logits.to(DEVICE), keys, sampling.temperature, sampling.min_p).tolist()
-    return found
+def drawn(logits: Tensor, positions: Sequence[int], sampling: Sampling) -> list[int]:
+    found = best_by_kernels(logits.to(DEVICE), Draws(sampling, tuple(positions)))
+    return [int(token) for token in found[:, -1].tolist()]
 
 
-def some_logits(size: int, dtype: torch.dtype, rows: int = 4) -> torch.Tensor:
-    return torch.randn((rows, size), generator=torch.Generator().manual_seed(size)).mul(3).to(dtype)
+def some_logits(size: int, dtype: torch.dtype) -> Tensor:
+    source = torch.Generator().manual_seed(size)
+    return torch.randn((len(POSITIONS), size), generator=source).mul(3).to(dtype)
 
 
 @pairwise(
     dtype=named((torch.float32, torch.float16, torch.bfloat16)),
     sampling=numbered(SAMPLINGS),
-    size=named((999, 9001)),
+    size=named((999, 5001)),
 )
 def test_rows_draw_what_each_draws_on_a_cpu(dtype: torch.dtype, sampling: Sampling, size: int) -> None:
-    logits, positions = some_logits(size, dtype), (10, 11, 11, 500)
-    expected = [draw(row, [0] * at, sampling) for row, at in zip(logits, positions, strict=True)]
-    assert drawn(logits, positions, sampling) == expected
-    assert drawn(logits[2:3], positions[2:3], sampling) == expected[2:3]
+    logits = some_logits(size, dtype)
+    expected = [draw(row, [0] * at, sampling) for row, at in zip(logits, POSITIONS, strict=True)]
+    assert drawn(logits, POSITIONS, sampling) == expected
 
 
-def test_a_token_that_a_grammar_forbids_is_not_drawn() -> None:
+@pytest.mark.parametrize("tokens", [10])
+def test_at_the_border_of_top_p_chances_are_added_in_order(tokens: int) -> None:
+    """Of equal chances each border lies where rounding decides."""
+    for count in range(1, tokens, 3):
+        sampling = Sampling(1.0, top_p=count / tokens)
+        assert drawn(torch.zeros(1, tokens), (count,), sampling) == [
+            draw(torch.zeros(tokens), [0] * count, sampling)
+        ]
+
+
+def test_the_lowest_of_equal_tokens_come_first() -> None:
+    logits = some_logits(300, torch.float32).round()
+    found = best_by_kernels(logits.to(DEVICE), None).cpu()
+    ordered = logits.sort(dim=-1, descending=True, stable=True)
+    assert found[:, :MOST_LIKELY].tolist() == ordered.values[:, :MOST_LIKELY].tolist()
+    assert found[:, MOST_LIKELY:-1].tolist() == ordered.indices[:, :MOST_LIKELY].tolist()
+    assert (
+        found[:, -1].tolist()
+        == best_tokens(logits, 1)[:, -1].tolist()
+        == likeliest(logits, 1)[0][:, 0].tolist()
+    )
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(), Sampling(0.8), Sampling(0.8, 4), Sampling(0.8, 0, 0.9)], ids=repr
+)
+def test_a_token_that_a_grammar_forbids_is_not_drawn(sampling: Sampling) -> None:
     logits = torch.full((2, 300), -torch.inf)
     logits[0, 299] = 1.0
-    assert drawn(logits, (5, 6), Sampling(0.8))[0] == 299
-    assert 0 <= drawn(logits, (5, 6), Sampling(0.8))[1] < 300
+    assert drawn(logits, (5, 6), sampling)[0] == 299
+    assert 0 <= drawn(logits, (5, 6), sampling)[1] < 300
+
+
+def test_the_kernels_have_the_sizes_that_samplers_expect() -> None:
+    from app.engine.sampling import sampling_triton
+
+    assert (sampling_triton.LIKELY.value, sampling_triton.MOST.value) == (MOST_LIKELY, MOST_TOP_K)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
 def test_a_gpu_that_is_not_there_has_a_fault() -> None:
-    assert drawing_fault(torch.device("cuda"))
+    assert kernel_fault(torch.device("cuda"), torch.bfloat16, 1000)
 
 
 @pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
 def test_it_fits_a_card(card: tuple[int, int], tmp_path: Path) -> None:
     found = compiled("tests.engine.sampling.compiling", card, tmp_path, "default")
-    assert {each.kernel for each in found} == {"draw_kernel"}
+    assert {each.kernel for each in found} == {"scan_kernel", "choose_kernel"}
     assert all(each.spilled == 0 and each.shared <= SHARED_MEMORY[card] for each in found)

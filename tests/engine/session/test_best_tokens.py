@@ -1,4 +1,4 @@
-"""A recorded step brings the likeliest tokens of its rows: a greedy sampler launches nothing behind it."""
+"""A recorded step brings the likeliest tokens of its rows, and those that they draw: a sampler launches nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replies import Letters, collect, load, numbers, says_plainly
-from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph
+from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph, choose_by_torch
 
 SAMPLED = Sampling(temperature=1.5, seed=4)
 WIDE = make_decoder(Decoding("lookahead", window=4, ngram=3, guesses=4))
@@ -57,7 +57,7 @@ def runner() -> BlockRunner:
     weight[0::2] = weight[1::2]
     eager = load(model).runner
     assert isinstance(eager, BlockRunner)
-    steps = GraphSteps(eager.model, BY_PATHS, SimulatedCapturer(), eager.context)
+    steps = GraphSteps(eager.model, BY_PATHS, SimulatedCapturer(), eager.context, choose_by_torch)
     rotary = rotary_of(eager.model.config.get_text_config(decoder=True), eager.context)
     return BlockRunner(eager.model, eager.context, rotary, BY_PATHS, steps)
 
@@ -91,13 +91,19 @@ def test_of_equal_logits_the_first_token_is_said(runner: BlockRunner) -> None:
     assert sampler(logits, SUCCESSORS).ids[:, 0].tolist() == likeliest(logits, 1)[0][:, 0].tolist()
 
 
-def test_a_draw_needs_the_likeliest_tokens_no_more_than_once(runner: BlockRunner) -> None:
+@pytest.mark.parametrize("sampling", [SAMPLED, Sampling(0.8, 20, 0.95, 0.05, seed=1)], ids=repr)
+def test_a_sampler_launches_nothing_if_the_step_drew_its_tokens(
+    runner: BlockRunner, sampling: Sampling
+) -> None:
+    sampler = runner.sampler(sampling)
     logits = recorded_logits(runner, 8)
     at = range(6, 14)
+    drawing = make_sampler(sampling, "cuda", runner.best_tokens)
     with Launches() as launched:
-        found = make_sampler(SAMPLED, "cuda", runner.best_tokens)(logits, SUCCESSORS, at)
-    assert not any("topk" in name for name in launched.names)
-    expected = make_sampler(SAMPLED, "cuda")(logits, SUCCESSORS, at)
+        found = drawing(logits, SUCCESSORS, at)
+    assert launched.names == []
+    expected = make_sampler(sampling, "cuda")(logits, SUCCESSORS, at)
+    assert sampler(logits, 1, at).choose(0, [0] * 6) == expected.choose(0, [0] * 6)
     assert found.ids.tolist() == expected.ids.tolist()
     histories = [[0] * place for place in at]
     pairs = [(found.choose(row, each), expected.choose(row, each)) for row, each in enumerate(histories)]
@@ -130,6 +136,21 @@ def test_replies_are_those_of_samplers_that_look_for_themselves(
     assert said == says_plainly(runner, prompt, sampling).tokens
 
 
+@pytest.mark.parametrize(
+    "sampling",
+    [Sampling(1.5, seed=5), Sampling(1.5, 200, seed=4), Sampling(1.5, repetition_penalty=2, seed=4)],
+)
+def test_other_draws_than_the_step_made_are_made_anew(runner: BlockRunner, sampling: Sampling) -> None:
+    """Those of another seed, with a top-k that steps are not recorded for, and with a penalty."""
+    runner.sampler(SAMPLED if sampling.seed == 5 else sampling)
+    logits, at = recorded_logits(runner, 8), range(6, 14)
+    found = make_sampler(sampling, "cuda", runner.best_tokens)(logits, SUCCESSORS, at)
+    expected = make_sampler(sampling, "cuda")(logits, SUCCESSORS, at)
+    histories = [[0] * place for place in at]
+    pairs = [(found.choose(row, each), expected.choose(row, each)) for row, each in enumerate(histories)]
+    assert all(one == other for one, other in pairs)
+
+
 class Forgetful(SimulatedCapturer):
     """Leaves out the last operation of a step: the likeliest tokens stay those of the recording."""
 
@@ -140,29 +161,19 @@ class Forgetful(SimulatedCapturer):
 
 
 def test_a_graph_that_finds_other_tokens_than_its_logits_say_is_refused(runner: BlockRunner) -> None:
-    steps = tried_graphs(runner.model, BY_PATHS, Rotary("fixed", 1024), Forgetful(), 1024)
+    fixed, capturer = Rotary("fixed", 1024), Forgetful()
+    steps = tried_graphs(runner.model, BY_PATHS, fixed, capturer, 1024, choose=choose_by_torch)
     assert steps.note == "a graph gave other logits than an eager step"
 
 
-class NoSearch(TorchDispatchMode):
-    """A library that cannot look for likeliest tokens while it is recorded."""
-
-    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        if "topk" in str(func):
-            raise RuntimeError("topk waits for the device")
-        return func(*args, **(kwargs or {}))
-
-
-class RefusesSearch(SimulatedCapturer):
-    """Records steps that look for no likeliest tokens."""
-
-    def capture(self, work: Callable[[], None]) -> SimulatedGraph:
-        with NoSearch():
-            return super().capture(work)
+def choose_never(*_inputs: Tensor) -> None:
+    """Refuse to look for likeliest tokens."""
+    raise RuntimeError("the search waits for the device")
 
 
 def test_where_likeliest_tokens_cannot_be_recorded_steps_are_recorded_without(runner: BlockRunner) -> None:
-    steps = tried_graphs(runner.model, BY_PATHS, Rotary("fixed", 1024), RefusesSearch(), 1024)
+    fixed, capturer = Rotary("fixed", 1024), SimulatedCapturer()
+    steps = tried_graphs(runner.model, BY_PATHS, fixed, capturer, 1024, choose=choose_never)
     assert (type(steps), steps.note) == (GraphSteps, "")
     assert steps.best_tokens(1, 1) is None
     runner.steps = steps
