@@ -22,7 +22,6 @@ from app.engine.layers.quantising import check_can_quantise, quantise
 from app.engine.machine.memory import is_out_of_memory, release_memory
 from app.engine.runner.model_config import Rotary, context_of, heads_of
 from app.engine.runner.runner import BlockRunner
-from app.engine.sampling.sampling import make_sampler
 from app.errors import first_line
 from app.values.messages import Sampling
 from app.values.quantisation import Quantisation
@@ -247,11 +246,12 @@ def _step(
         pass
     block = chain_block(ids[plan.context :], plan.context, tuple(range(rows)))
 
-    sample = make_sampler(sampling, plan.device, runner.best_tokens)
+    sample = runner.sampler(sampling)
+    positions = [position + 1 for position in block.positions]
 
     def step() -> list[int]:
-        choices = sample(runner.forward(block), 1, block.positions)
-        return [choices.choose(row, range(position)) for row, position in enumerate(block.positions)]
+        choices = sample(runner.forward(block), 1, positions)
+        return [choices.choose(row, range(position)) for row, position in enumerate(positions)]
 
     for _ in range(runner.steps.warm_up):
         step()
