@@ -28,7 +28,7 @@ ARGUMENTS = {
     "gated_activation": (_P, _N, _P, _N, _N, _N, _I, _P, _I),
     "rotate": (_P, _N, _N, _P, _P, _N, _N, _N, _N, _P),
     "attend": (_P, _N, _N, _P, _N, _P, _N, _N, _N, _N, _N, _N, _N, _F, _P, _P, _P, _P, _I),
-    "decoder_layer": (_P, _P, _N, _P, _P, _N, _P, _N, _P, _N, _N, _P, _P, _P, _I),
+    "decoder_layers": (_P, _P, _N, _N, _P, _P, _N, _N, _P, _P, _P, _I),
 }
 """The C functions and the types of their arguments: pointers, sizes, small integers, floats."""
 
@@ -41,7 +41,7 @@ def declared(library: CDLL, products: Arguments = INT8) -> CDLL:
     for name, types in {**ARGUMENTS, **products}.items():
         function = getattr(library, name)
         function.argtypes, function.restype = types, None
-    library.decoder_layer_room.argtypes, library.decoder_layer_room.restype = (_P, _N, _N), _N
+    library.decoder_layers_room.argtypes, library.decoder_layers_room.restype = (_P, _N, _N, _N), _N
     library.row_paths.argtypes, library.row_paths.restype = (_N, _N, _N, _P, _P), _I
     return library
 

@@ -1,6 +1,6 @@
-/* A decoder layer.
+/* Decoder layers.
 
-   It calls the kernels one after the other, without Python in between: norm, queries, keys and values, rotary
+   They call the kernels one after the other, without Python in between: norm, queries, keys and values, rotary
    embedding, attention, sum and norm, gated MLP, sum. */
 
 typedef struct {
@@ -17,6 +17,12 @@ typedef struct {
     float scale;
     int32_t is_gelu;
 } Layer;
+
+/* A layer's keys and values in the cache, whose heads are `key_head` and `value_head` floats apart. */
+typedef struct {
+    float *keys, *values;
+    int64_t key_head, value_head;
+} Slots;
 
 typedef struct {
     float *normed, *query, *rotated, *keys, *values, *sums, *partial, *attended, *added, *total, *gate, *up, *active;
@@ -45,9 +51,15 @@ static int64_t lay_out(const Layer *l, int64_t rows, int64_t prefix, float *room
     return taken;
 }
 
-int64_t decoder_layer_room(const Layer *layer, int64_t rows, int64_t prefix) {
-    Room room;
-    return lay_out(layer, rows, prefix, NULL, &room);
+/* Return how many floats `decoder_layers` needs as temporary memory. */
+int64_t decoder_layers_room(const Layer *layers, int64_t count, int64_t rows, int64_t prefix) {
+    int64_t most = 0;
+    for (int64_t i = 0; i < count; i++) {
+        Room room;
+        int64_t needed = lay_out(layers + i, rows, prefix, NULL, &room);
+        if (needed > most) most = needed;
+    }
+    return most;
 }
 
 static void quantise_rows(const Linear *l, const float *x, int64_t rows, float *room) {
@@ -61,70 +73,78 @@ static void norm(
     rms_norm(x, others, n->weight, rows, size, n->eps, n->adds_one, total, out);
 }
 
+/* A step: its rows, their rotary tables [rows, width], and the rows of the cache before them. */
+typedef struct {
+    int64_t rows, width, prefix;
+    const float *cos, *sin;
+    const uint8_t *visible; /* [rows, rows] */
+} Step;
+
 /* Rotate a row's queries; write its rotated keys and its values to the cache. */
-static void place_row(
-    const Layer *l, const Room *room, const float *cos, const float *sin, int64_t width, int64_t row, float *keys,
-    int64_t key_head, float *values, int64_t value_head, int64_t slot
-) {
+static void place_row(const Layer *l, const Room *room, const Step *s, int64_t row, const Slots *to) {
     float *query = room->query + row * l->query.outs, *key = room->keys + row * l->keys.outs;
     const float *value = room->values + row * l->values.outs;
     if (l->query_norm.weight) norm(&l->query_norm, query, NULL, l->heads, l->size, query, query);
     if (l->key_norm.weight) norm(&l->key_norm, key, NULL, l->shared, l->size, key, key);
-    cos += row * width, sin += row * width;
+    const float *cos = s->cos + row * s->width, *sin = s->sin + row * s->width;
+    int64_t slot = s->prefix + row;
     for (int64_t h = 0; h < l->heads; h++)
-        rotate_head(query + h * l->size, cos, sin, l->size, width, room->rotated + row * l->query.outs + h * l->size);
+        rotate_head(query + h * l->size, cos, sin, l->size, s->width, room->rotated + row * l->query.outs + h * l->size);
     for (int64_t h = 0; h < l->shared; h++) {
-        rotate_head(key + h * l->size, cos, sin, l->size, width, keys + h * key_head + slot * l->size);
-        float *to = values + h * value_head + slot * l->value_size;
-        memcpy(to, value + h * l->value_size, l->value_size * sizeof(float));
+        rotate_head(key + h * l->size, cos, sin, l->size, s->width, to->keys + h * to->key_head + slot * l->size);
+        float *place = to->values + h * to->value_head + slot * l->value_size;
+        memcpy(place, value + h * l->value_size, l->value_size * sizeof(float));
     }
 }
 
-/* Compute the layer's output from states [rows, hidden]. The cache has `prefix` rows, after which the block's keys and
-   values are written; its heads have the given strides. `space` has `decoder_layer_room` floats. */
-void decoder_layer(
-    const Layer *l, const float *states, int64_t rows, const float *cos, const float *sin, int64_t width, float *keys,
-    int64_t key_head, float *values, int64_t value_head, int64_t prefix, const uint8_t *visible, float *space,
-    float *out, int32_t threads
-) {
+/* Compute a layer in place. */
+static void decoder_layer(const Layer *l, const Slots *slots, const Step *s, float *states, float *space) {
     Room room;
-    int64_t hidden = l->query.size, wide = l->down.size;
-    lay_out(l, rows, prefix, space, &room);
-    Task task = {room.rotated, keys, values, l->size, l->query.outs, key_head, value_head, prefix, rows, l->heads,
-                 l->shared, l->size, l->value_size, l->scale, visible, (Sums *)room.sums, room.partial, room.attended};
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
+    int64_t rows = s->rows, hidden = l->query.size, wide = l->down.size;
+    lay_out(l, rows, s->prefix, space, &room);
+    Task task = {room.rotated, slots->keys, slots->values, l->size, l->query.outs, slots->key_head, slots->value_head,
+                 s->prefix, rows, l->heads, l->shared, l->size, l->value_size, l->scale, s->visible,
+                 (Sums *)room.sums, room.partial, room.attended};
 #pragma omp for schedule(static)
-        for (int64_t r = 0; r < rows; r++) {
-            float *normed = room.normed + r * hidden;
-            norm(&l->input, states + r * hidden, NULL, 1, hidden, normed, normed);
-            quantise_for(&l->query, normed, r, rows, room.bytes);
-        }
-        linear(&l->query, room.bytes, rows, room.query);
-        linear(&l->keys, room.bytes, rows, room.keys);
-        linear(&l->values, room.bytes, rows, room.values);
-#pragma omp barrier
-#pragma omp for schedule(static)
-        for (int64_t r = 0; r < rows; r++)
-            place_row(l, &room, cos, sin, width, r, keys, key_head, values, value_head, prefix + r);
-        attend_rows(&task);
-        quantise_rows(&l->output, room.attended, rows, room.bytes);
-        linear(&l->output, room.bytes, rows, room.added);
-#pragma omp barrier
-#pragma omp for schedule(static)
-        for (int64_t r = 0; r < rows; r++) {
-            float *total = room.total + r * hidden, *normed = room.normed + r * hidden;
-            norm(&l->post, states + r * hidden, room.added + r * hidden, 1, hidden, total, normed);
-            quantise_for(&l->gate, normed, r, rows, room.bytes);
-        }
-        linear(&l->gate, room.bytes, rows, room.gate);
-        linear(&l->up, room.bytes, rows, room.up);
-#pragma omp barrier
-        activate(room.gate, wide, room.up, wide, rows, wide, l->is_gelu, room.active);
-        quantise_rows(&l->down, room.active, rows, room.bytes);
-        linear(&l->down, room.bytes, rows, room.added);
-#pragma omp barrier
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < rows * hidden; i++) out[i] = room.total[i] + room.added[i];
+    for (int64_t r = 0; r < rows; r++) {
+        float *normed = room.normed + r * hidden;
+        norm(&l->input, states + r * hidden, NULL, 1, hidden, normed, normed);
+        quantise_for(&l->query, normed, r, rows, room.bytes);
     }
+    linear(&l->query, room.bytes, rows, room.query);
+    linear(&l->keys, room.bytes, rows, room.keys);
+    linear(&l->values, room.bytes, rows, room.values);
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t r = 0; r < rows; r++) place_row(l, &room, s, r, slots);
+    attend_rows(&task);
+    quantise_rows(&l->output, room.attended, rows, room.bytes);
+    linear(&l->output, room.bytes, rows, room.added);
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        float *total = room.total + r * hidden, *normed = room.normed + r * hidden;
+        norm(&l->post, states + r * hidden, room.added + r * hidden, 1, hidden, total, normed);
+        quantise_for(&l->gate, normed, r, rows, room.bytes);
+    }
+    linear(&l->gate, room.bytes, rows, room.gate);
+    linear(&l->up, room.bytes, rows, room.up);
+#pragma omp barrier
+    activate(room.gate, wide, room.up, wide, rows, wide, l->is_gelu, room.active);
+    quantise_rows(&l->down, room.active, rows, room.bytes);
+    linear(&l->down, room.bytes, rows, room.added);
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t i = 0; i < rows * hidden; i++) states[i] = room.total[i] + room.added[i];
+}
+
+/* Compute layers one after the other, in place: states [rows, hidden]. The rows' keys and values are written to the
+   cache after its `prefix` rows. `space` has `decoder_layers_room` floats. */
+void decoder_layers(
+    const Layer *layers, const Slots *slots, int64_t count, int64_t rows, const float *cos, const float *sin,
+    int64_t width, int64_t prefix, const uint8_t *visible, float *states, float *space, int32_t threads
+) {
+    Step step = {rows, width, prefix, cos, sin, visible};
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    for (int64_t i = 0; i < count; i++) decoder_layer(layers + i, slots + i, &step, states, space);
 }

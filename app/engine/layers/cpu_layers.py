@@ -1,16 +1,18 @@
-"""Runs a layer on the CPU with kernels in C: one call for each part, or one call for a decoder layer with integer
-weights.
+"""Runs layers on the CPU with kernels in C: one call for each part, or one call for all decoder layers.
 
-No Python runs between the parts of a whole layer. The results are bitwise identical to those of separate calls.
+No Python runs between the parts of a layer with integer weights, or between such layers. The results are bitwise
+identical to those of separate calls.
 """
 
-from collections.abc import Sequence
-from ctypes import CDLL, Structure, byref, c_float, c_int32, c_int64, c_void_p
+from collections.abc import Mapping, Sequence
+from ctypes import CDLL, Structure, c_float, c_int32, c_int64, c_void_p
 from dataclasses import dataclass
 from typing import Any
+from weakref import ref
 
 import torch
 from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutputWithPast
 
 from app.engine.attention import BlockView
 from app.engine.attention.native import MAX_ROWS, NativeAttention
@@ -131,6 +133,12 @@ class _PackedLayer(Structure):
     _fields_ = _fields(CPacked)
 
 
+class _Slots(Structure):
+    """Mirrors the struct Slots in layer.h."""
+
+    _fields_ = (("keys", c_void_p), ("values", c_void_p), ("key_head", c_int64), ("value_head", c_int64))
+
+
 class Workspace:
     """Temporary memory of a step, which the layers use one after the other."""
 
@@ -144,6 +152,47 @@ class Workspace:
         return self._floats
 
 
+class _Layers:
+    """Consecutive layers that one call computes. The addresses of their caches are read when these change."""
+
+    def __init__(self, layers: "Sequence[NativeLayer]", library: CDLL, workspace: Workspace) -> None:
+        described: list[Any] = [layer.described for layer in layers]
+        self._described: Any = (type(described[0]) * len(layers))(*described)
+        self._library, self._workspace = library, workspace
+        self._indexes = [layer.layer.self_attn.layer_idx for layer in layers]
+        self._slots = (_Slots * len(layers))()
+        self._cache: ref[BlockCache] | None = None
+        self._version = self._capacity = 0
+
+    def compute(
+        self, states: Tensor, tables: tuple[Tensor, Tensor], cache: BlockCache, view: BlockView
+    ) -> None:
+        """Compute states [1, T, size] in place; write the rows' keys and values to the cache.
+
+        `tables` are the positions' cos and sin [1, T, W]."""
+        rows = states.shape[1]
+        self._find_slots(cache, rows)
+        cos, sin = (table.contiguous() for table in tables)
+        described, count, prefix = self._described, len(self._described), cache.length
+        visible = view.visible()
+        space = self._workspace.of(self._library.decoder_layers_room(described, count, rows, prefix))
+        self._library.decoder_layers(
+            described, self._slots, count, rows, cos.data_ptr(), sin.data_ptr(), cos.shape[-1], prefix,
+            visible.ctypes.data, states.data_ptr(), space.data_ptr(), torch.get_num_threads(),
+        )  # fmt: skip
+
+    def _find_slots(self, cache: BlockCache, rows: int) -> None:
+        """Read the addresses of the layers' keys and values again if they may have changed."""
+        is_known = self._cache is not None and self._cache() is cache and self._version == cache.version
+        if is_known and cache.length + rows <= self._capacity:
+            return
+        for place, (index, layer) in enumerate(zip(self._indexes, self._described, strict=True)):
+            like = (torch.empty((1, layer.shared, rows, size)) for size in (layer.size, layer.value_size))
+            keys, values = cache.slots_for(index, *like)[:2]
+            self._slots[place] = _Slots(keys.data_ptr(), values.data_ptr(), keys.stride(1), values.stride(1))
+        self._cache, self._version, self._capacity = ref(cache), cache.version, cache.capacity
+
+
 class NativeLayer(nn.Module):
     """A fused layer in one call. Steps that the call does not support run in the fused layer itself."""
 
@@ -151,40 +200,58 @@ class NativeLayer(nn.Module):
         """Describe the layer for the call. Raises TypeError or ValueError for unsupported parts."""
         super().__init__()
         self.layer = layer
-        self._workspace = workspace
-        described = _described(layer)
-        packed = packed_kernels() if isinstance(described, _PackedLayer) else None
-        self._library = packed or library
-        # Computed once, because Python between two layers takes a tenth of the time of a step of one row.
-        self._described, self._index = byref(described), layer.self_attn.layer_idx
-        sizes = (described.size, described.value_size)
-        # Empty keys and values with the shapes of the newest step, from which the cache makes its slots.
-        self._like = [torch.empty((1, described.shared, 1, size)) for size in sizes]
+        self.described = _described(layer)
+        packed = packed_kernels() if isinstance(self.described, _PackedLayer) else None
+        self.library, self.workspace = packed or library, workspace
+        self._one = _Layers([self], self.library, workspace)
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
         """Compute the layer's output, states [1, T, size], and write its keys and values to the cache."""
-        if hidden_states.shape[1] > MAX_ROWS or not isinstance(named["block"].attend, NativeAttention):
+        if not _suits(hidden_states.shape[1], named):
             answer: Tensor = self.layer(hidden_states, **named)
             return answer
-        cache: BlockCache = named[CACHE_NAME]
-        view: BlockView = named["block"]
-        view.windows.append(0)
-        layer, rows = self._described, hidden_states.shape[1]
-        if self._like[0].shape[2] != rows:
-            self._like = [each[:, :, :1].expand(-1, -1, rows, -1) for each in self._like]
-        slots = cache.slots_for(self._index, *self._like)
-        states, (cos, sin) = (
-            hidden_states.contiguous(),
-            (t.contiguous() for t in named["position_embeddings"]),
-        )
-        visible, out = view.visible(), torch.empty_like(states)
-        space = self._workspace.of(self._library.decoder_layer_room(layer, rows, slots.begin))
-        self._library.decoder_layer(
-            layer, states.data_ptr(), rows, cos.data_ptr(), sin.data_ptr(), cos.shape[-1],
-            slots.keys.data_ptr(), slots.keys.stride(1), slots.values.data_ptr(), slots.values.stride(1),
-            slots.begin, visible.ctypes.data, space.data_ptr(), out.data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
+        out = hidden_states.clone(memory_format=torch.contiguous_format)
+        self._one.compute(out, named["position_embeddings"], named[CACHE_NAME], named["block"])
         return out
+
+
+class NativeDecoder(nn.Module):
+    """A decoder whose layers are computed in one call: embeddings, layers, norm.
+
+    Steps that the call does not support run in the decoder itself, and so do all steps while a layer has hooks."""
+
+    def __init__(self, decoder: Any) -> None:
+        """Take a decoder all of whose layers are native. Raises TypeError for other layers."""
+        super().__init__()
+        self.decoder, self.layers = decoder, decoder.layers
+        self.embed_tokens, self.rotary_emb, self.norm = decoder.embed_tokens, decoder.rotary_emb, decoder.norm
+        kinds = {type(layer.described) if isinstance(layer, NativeLayer) else None for layer in self.layers}
+        if len(kinds) != 1 or None in kinds:
+            raise TypeError(f"all layers must be one kind of whole layer, not {kinds}")
+        first = self.layers[0]
+        self._native = list(self.layers)
+        self._all = _Layers(self._native, first.library, first.workspace)
+
+    def get_decoder(self) -> "NativeDecoder":
+        """Return the decoder, for which transformers asks the base model."""
+        return self
+
+    def forward(self, input_ids: Tensor | None = None, **named: Any) -> BaseModelOutputWithPast:
+        """Return the final states [1, T, size] of these ids, and write keys and values to the cache."""
+        is_seen = any(layer._forward_hooks for layer in self._native)
+        if input_ids is None or is_seen or not _suits(input_ids.shape[1], named):
+            answer: BaseModelOutputWithPast = self.decoder(input_ids=input_ids, **named)
+            return answer
+        cache: BlockCache = named[CACHE_NAME]
+        states = self.embed_tokens(input_ids).contiguous()
+        tables = self.rotary_emb(states, position_ids=named["position_ids"])
+        self._all.compute(states, tables, cache, named["block"])
+        return BaseModelOutputWithPast(last_hidden_state=self.norm(states))
+
+
+def _suits(rows: int, named: Mapping[str, Any]) -> bool:
+    """Return whether the call supports a step with these arguments."""
+    return rows <= MAX_ROWS and isinstance(named["block"].attend, NativeAttention)
 
 
 def _described(layer: Any) -> _Int8Layer | _PackedLayer:

@@ -16,7 +16,7 @@ from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
 from app.engine.attention.selector import AMPERE, DeviceCapabilities
-from app.engine.layers.cpu_layers import CpuKernels, NativeLayer, Workspace
+from app.engine.layers.cpu_layers import CpuKernels, NativeDecoder, NativeLayer, Workspace
 from app.engine.layers.fused_modules import LayerKernels
 from app.engine.layers.model_trial import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.layers.products import join_products
@@ -27,6 +27,7 @@ from app.engine.layers.replacements import (
     find_layers,
     find_mlps,
     find_norms,
+    find_whole_decoder,
     find_whole_layers,
     join_sums,
 )
@@ -63,7 +64,10 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
             if machine.cpu_kernels is None or model.dtype != torch.float32:
                 return FusedModel(model)
             make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
-            stages = {"whole layers": partial(find_whole_layers, model, attend=attend, make=make)}
+            stages: dict[str, Find] = {
+                "whole layers": partial(find_whole_layers, model, attend=attend, make=make),
+                "whole decoder": partial(find_whole_decoder, model, attend=attend, make=NativeDecoder),
+            }
             return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, stages)
         if not can_have(machine):
             if machine.device.type != "cuda":

@@ -7,6 +7,7 @@ A module is a candidate if it has parts with certain names. Then it and its repl
     attention    its input in a real pass        equal queries, keys, values and scoring when it attends
     layer        its input in a real pass        bitwise identical to the layer itself over the same new parts
     whole layer  its input in a real pass        bitwise identical to the replaced layer
+    decoder      its input in a real pass        bitwise identical to the decoder with whole layers
 
 A module whose replacement does not agree is kept, so an unknown architecture is slower but never writes wrong
 text.
@@ -195,6 +196,22 @@ def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Non
     for layer, output in outputs.items():
         taking = [norms[norm] for norm, call in calls.items() if call.args and call.args[0] is output]
         layers[layer].following = tuple(taking[:1])
+
+
+@torch.inference_mode()
+def find_whole_decoder(
+    model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[nn.Module], nn.Module]
+) -> Replaced:
+    """Return the replacement of the decoder if all its layers can be one call of the device's kernels."""
+    calls = captured_calls(model, [model.get_decoder()], attend)  # type: ignore[no-untyped-call]
+
+    def whole(decoder: nn.Module) -> nn.Module | None:
+        theirs, call = copy_with(decoder, replaced), calls[decoder]
+        ours = make(theirs)
+        outputs = [_called(each, call, attend).last_hidden_state for each in (ours, theirs)]
+        return ours if torch.equal(*outputs) else None
+
+    return _found(calls, whole)
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:

@@ -1,4 +1,4 @@
-"""A decoder layer in one call has the bits of its parts, whatever the rows, the threads, the text before them."""
+"""Decoder layers in one call have the bits of their parts, whatever the rows, the threads, the text before them."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ from transformers import AutoModelForCausalLM, LlamaConfig, PreTrainedConfig, Qw
 from app.engine.attention.native import MAX_ROWS
 from app.engine.block.block import Block, chain_block
 from app.engine.cpu_kernels import cpu_kernels
-from app.engine.layers.cpu_layers import NativeLayer
+from app.engine.layers.cpu_layers import NativeDecoder, NativeLayer
 from app.engine.layers.quantising import quantise
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.runner.runner import BlockRunner
@@ -71,9 +71,21 @@ def logits_of(runner: BlockRunner, prefix: int, block: Block) -> Tensor:
 
 
 @pytest.mark.parametrize("name", CONFIGS)
-def test_layers_of_8_bits_are_one_call_each(name: str) -> None:
+def test_layers_of_8_bits_are_one_call(name: str) -> None:
     assert len(layers(runner_of(name))) == 2
-    assert "2 whole layers" in loaded(name).info.note("fused")
+    assert isinstance(runner_of(name).model.get_decoder(), NativeDecoder)
+    assert "2 whole layers, 1 whole decoder" in loaded(name).info.note("fused")
+
+
+def by_layers(patch: pytest.MonkeyPatch) -> None:
+    """Let decoders run their layers one by one."""
+    patch.setattr(NativeDecoder, "forward", lambda self, *args, **named: self.decoder(*args, **named))
+
+
+def by_parts(patch: pytest.MonkeyPatch) -> None:
+    """Let decoders run their layers part by part."""
+    by_layers(patch)
+    patch.setattr(NativeLayer, "forward", lambda self, *args, **named: self.layer(*args, **named))
 
 
 @pytest.mark.parametrize("name", CONFIGS)
@@ -89,9 +101,46 @@ def test_it_has_the_bits_of_its_parts(
         found.append(logits_of(runner, prefix, block))
     finally:
         torch.set_num_threads(1)
-    monkeypatch.setattr(NativeLayer, "forward", lambda self, *args, **named: self.layer(*args, **named))
+    by_layers(monkeypatch)
+    found.append(logits_of(runner, prefix, block))
+    by_parts(monkeypatch)
     expected = logits_of(runner, prefix, block)
     assert all(torch.equal(each, expected) for each in found)
+
+
+def texts_of(runner: BlockRunner) -> list[Tensor]:
+    """Read two texts in turn, in caches of their own, one of which grows and is rewound; return all logits."""
+    other = runner.with_small_cache()
+    found: list[Tensor] = []
+    for one in (runner, other):
+        one.forget()
+        for _ in one.prefill(numbers(500)):
+            pass
+    for begin in (500, 501, 502, 503, 501, 502):
+        for one in (runner, other):
+            one.rewind(begin)
+            found.append(one.forward(chain_block(numbers(30), begin, tuple(range(30)))).clone())
+            one.commit((0,))
+    return found
+
+
+def test_caches_may_alternate_and_grow_and_be_rewound(monkeypatch: pytest.MonkeyPatch) -> None:
+    runner = runner_of("llama")
+    found = texts_of(runner)
+    by_parts(monkeypatch)
+    assert all(torch.equal(*pair) for pair in zip(found, texts_of(runner), strict=True))
+
+
+def test_hooks_of_a_layer_are_called() -> None:
+    runner, seen = runner_of("llama"), list[Tensor]()
+    block = chain_block(numbers(3), 20, (0, 1, 2))
+    expected = logits_of(runner, 20, block)
+    hook = layers(runner)[0].register_forward_hook(lambda _module, _inputs, output: seen.append(output))
+    try:
+        assert torch.equal(logits_of(runner, 20, block), expected)
+    finally:
+        hook.remove()
+    assert [states.shape[1] for states in seen] == [20, 3]
 
 
 def test_more_rows_than_the_call_is_made_for_are_the_layers_own() -> None:
