@@ -1,9 +1,9 @@
-"""Tables that list each row's keys by position, whether they are drafted or committed.
+"""Tables that list each row's keys, drafted and committed, by position.
 
 Every row of a block sees the whole prefix and then one row for each further position up to its own: its path. So a
 row has exactly one key for each position, and only the newest few may lie out of order in the cache:
 
-    slot      0 1 2 3 4 | 5 6 7 8        prefix of 5, then the rows of a tree: 5, 6 and 7 below it, 8 below 7
+    slot      0 1 2 3 4 | 5 6 7 8        prefix of 5, then a tree of rows 0 to 3: 1 and 2 below 0, 3 below 2
     position  0 1 2 3 4 | 5 6 6 7
 
     row 3 (position 7), NEWEST = 4:   border 4   newest keys in the slots 4 5 7 8   (positions 4 5 6 7)
@@ -11,11 +11,10 @@ row has exactly one key for each position, and only the newest few may lie out o
 
 The key of each position before the border is in the slot of the same number. The border and the order of the
 newest keys depend on the row's position alone, so a sum over the keys is rounded in the same way if the same
-text was committed row by row. A row more than NEWEST positions after the prefix, if its path is not simply
-the block's first rows, gathers a larger multiple of NEWEST keys, and its border is that much earlier.
+text was committed row by row. If a key out of order lies NEWEST or more positions before the row's own, the row
+gathers two, three or more times NEWEST keys, enough to include that key, and its border is that much earlier.
 """
 
-from collections.abc import Sequence
 from ctypes import byref, c_int32
 from struct import pack
 
@@ -38,11 +37,13 @@ Paths = NDArray[np.int32]
 def row_paths(prefix_length: int, block: Block) -> Paths:
     """Make the table of a block; raise ValueError for a row that sees two keys at one position."""
     table = _native_paths(prefix_length, block)
-    return _python_paths(prefix_length, block) if table is None else table
+    return _any_paths(prefix_length, block) if table is None else table
 
 
 def _native_paths(prefix_length: int, block: Block) -> Paths | None:
-    """Make the table in C, as `_near_paths` does; None without a compiler and for blocks it does not support."""
+    """Make the table in C, because the CPU makes one in every step.
+
+    Returns None without a compiler, and for blocks with gaps or with rows that gather more than NEWEST keys."""
     library, rows = cpu_kernels(), len(block)
     if library is None:
         return None
@@ -52,62 +53,16 @@ def _native_paths(prefix_length: int, block: Block) -> Paths | None:
     return table if library.row_paths(prefix_length, rows, NEWEST, numbers, first) else None
 
 
-def _python_paths(prefix_length: int, block: Block) -> Paths:
-    positions = np.array(block.positions)
-    if not _is_without_gaps(prefix_length, block):
-        return _far_paths(prefix_length, positions, block.visible())
-    if block.is_chain:
-        return _chain_paths(positions)
-    if max(block.positions) < prefix_length + NEWEST:
-        return _near_paths(prefix_length, positions, block.parents)
-    return _far_paths(prefix_length, positions, block.visible())
-
-
-def _far_paths(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> Paths:
-    """Make the table of any block, at the cost of more time than for chains and shallow trees."""
-    straight = _straight(prefix_length, positions, visible)
-    chunks = _chunks(positions, visible, straight)
-    # A row that skips positions has no keys right after its straight part, so its border is at that part's end.
-    borders = np.minimum(positions + 1 - NEWEST * chunks, prefix_length + straight).clip(min=0)
-    slots = _slots(prefix_length, positions, visible, NEWEST * int(chunks.max()))
+def _any_paths(prefix_length: int, block: Block) -> Paths:
+    """Make the table of any block, which takes longer than in C."""
+    positions, visible = np.array(block.positions), block.visible()
+    in_place = _rows_in_place(prefix_length, positions, visible)
+    groups = _groups(positions, visible, in_place)
+    # A row that skips positions has no keys right after the rows in place, so its border is at their end.
+    borders = np.minimum(positions + 1 - NEWEST * groups, prefix_length + in_place).clip(min=0)
+    slots = _slots(prefix_length, positions, visible, NEWEST * int(groups.max()))
     _check(slots, prefix_length, positions, borders, visible)
     return np.column_stack((positions, borders, slots)).astype(np.int32)
-
-
-def _is_without_gaps(prefix_length: int, block: Block) -> bool:
-    """Return whether each row's position follows its parent's, or the prefix if it has no parent."""
-    positions = (*block.positions, prefix_length - 1)  # parent -1 stands for the end of the prefix
-    return all(
-        position == positions[parent] + 1 for position, parent in zip(positions, block.parents, strict=False)
-    )
-
-
-def _chain_paths(positions: NDArray[np.int64]) -> Paths:
-    """Make the table of a chain, in which each key is in the slot of its position. It is the fastest case."""
-    table = np.empty((len(positions), SLOTS + NEWEST), dtype=np.int32)
-    table[:, POSITION] = positions
-    table[:, BORDER] = np.maximum(positions + 1 - NEWEST, 0)
-    table[:, SLOTS:] = np.maximum(positions[:, None] + np.arange(1 - NEWEST, 1), -1)
-    return table
-
-
-def _near_paths(prefix_length: int, positions: NDArray[np.int64], parents: Sequence[int]) -> Paths:
-    """Make the table of a block without gaps whose rows are all within NEWEST positions after the prefix.
-
-    This fast case is for the host, which has little time in a step. A row's newest keys are its parent's
-    without the oldest, and its own."""
-    rows = len(parents)
-    slots = np.arange(prefix_length - NEWEST, prefix_length + rows, dtype=np.int32).clip(min=-1)
-    lines = [b""] * rows + [
-        slots[:NEWEST].tobytes()
-    ]  # parent -1: the prefix; bytes are joined faster than arrays
-    for row, (parent, own) in enumerate(zip(parents, slots[NEWEST:].view("V4").tolist(), strict=True)):
-        lines[row] = lines[parent][slots.itemsize :] + own
-    table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
-    table[:, POSITION] = positions
-    table[:, BORDER] = np.maximum(positions + 1 - NEWEST, 0)
-    table[:, SLOTS:] = np.frombuffer(b"".join(lines[:-1]), dtype=np.int32).reshape(rows, NEWEST)
-    return table
 
 
 def _check(
@@ -128,7 +83,7 @@ def _check(
 
 def _two_keys(row: int, positions: NDArray[np.int64], visible: Visible) -> ValueError:
     visible_keys = positions[visible[row]].tolist()
-    return ValueError(f"a row must see one key at each position, row {row} sees the block's {visible_keys}")
+    return ValueError(f"a row must see one key at each position, but row {row} sees keys at {visible_keys}")
 
 
 def _newest_positions(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -136,19 +91,18 @@ def _newest_positions(positions: NDArray[np.int64], width: int) -> NDArray[np.in
     return positions[:, None] + 1 - width + np.arange(width)
 
 
-def _straight(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> NDArray[np.int64]:
-    """Count for each row how many of the block's first rows it sees without a gap, in their positions' slots:
-    [T]."""
-    in_place = positions == prefix_length + np.arange(len(positions))
-    run: NDArray[np.int64] = np.logical_and.accumulate(visible & in_place, axis=1).sum(axis=1)
+def _rows_in_place(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> NDArray[np.int64]:
+    """Count for each row the block's leading rows that it sees, all in the slots of their positions: [T]."""
+    is_there = positions == prefix_length + np.arange(len(positions))
+    run: NDArray[np.int64] = np.logical_and.accumulate(visible & is_there, axis=1).sum(axis=1)
     return run
 
 
-def _chunks(positions: NDArray[np.int64], visible: Visible, straight: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Compute how many times NEWEST keys each row has to gather: [T], 1 for all but very deep rows."""
+def _groups(positions: NDArray[np.int64], visible: Visible, in_place: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Compute how many groups of NEWEST keys each row has to gather: [T], 1 for all but very deep rows."""
     rows = np.arange(len(positions))
-    strewn = visible & (rows >= straight[:, None])
-    oldest = np.where(strewn, positions, positions[:, None]).min(axis=1)
+    out_of_order = visible & (rows >= in_place[:, None])
+    oldest = np.where(out_of_order, positions, positions[:, None]).min(axis=1)
     needed: NDArray[np.int64] = -(-(positions + 1 - oldest) // NEWEST)
     return needed
 
