@@ -2,9 +2,9 @@
 
     python -m tools.soak --minutes 10
 
-Each lap is the same: long and short prompts, stopped and interrupted replies, and both types of each model. Prints
-after each lap how many replies were stopped and interrupted. The exit code is 1 if the last lap ends with more
-bytes in use than the first, or if laps differ.
+Each lap is the same: long and short prompts, each model in bfloat16 and in float32, and replies that are stopped
+between two steps or interrupted within one, as by an error. Prints the numbers of these replies after each lap. The
+exit code is 1 if the last lap ends with more bytes in use than the first, or if laps differ.
 """
 
 import argparse
@@ -59,8 +59,8 @@ class Lap:
 
     def __str__(self) -> str:
         return (
-            f"{self.used:,} bytes; {self.replies} replies, {self.stopped} stopped, {self.interrupted} interrupted, "
-            f"to prompts of {self.prompt_tokens:,} tokens"
+            f"{self.used:,} bytes; {self.replies} replies ({self.stopped} stopped), "
+            f"{self.interrupted} interrupted; {self.prompt_tokens:,} tokens of prompts"
         )
 
 
@@ -126,7 +126,7 @@ def _write(session: Session, request: Request, pieces: int) -> Finished:
 
 
 def _interrupt(session: Session, request: Request) -> bool:
-    """Leave a reply in the middle of a step, as an error does; then make the session forget, as the worker does."""
+    """Leave a reply in the middle of a step, as an error does; then clear the session, as the worker does."""
     for event in session.events(request, no_progress, StopAfter(0)):
         if isinstance(event, Piece):
             break
@@ -155,8 +155,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, default=10.0)
-    parser.add_argument("--model", type=Path, action="append", help="a folder; the demo model without it")
+    parser.add_argument("--minutes", type=float, default=10.0, help="how long to run laps")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        action="append",
+        help="a model's folder; may be repeated; default: the demo model",
+    )
     given = parser.parse_args(arguments)
     if not torch.cuda.is_available():
         sys.exit("The soak needs a CUDA device, and torch finds none here: run it on a machine with one.")

@@ -42,7 +42,7 @@ IN_LEAVES = (
     "chat", "message", "preset", "races",
     "collection", "document", "document_text", "passage", "passage_vector",
 )  # fmt: skip
-"""Tables whose rows are recognised by the types of their values. The indexes of words are built again."""
+"""Tables whose rows are recognised by the types of their values. The full-text indexes are rebuilt."""
 IN_TREES = {
     "folder": "SELECT * FROM folder ORDER BY name {0}",
     "draft": "SELECT * FROM draft ORDER BY chat {0}",

@@ -1,4 +1,4 @@
-"""Reads files that are archives of parts: Office files, OpenDocument files and e-books, whatever their names."""
+"""Reads ZIP archives: Office files, OpenDocument files and e-books, recognised by their content, not by name."""
 
 import re
 import zipfile
@@ -61,7 +61,7 @@ def office_package(path: Path) -> tuple[str | IO[bytes], int]:
     """Returns an Office file that libraries can open, and the number of its references to missing parts.
 
     If there are such references, or if the file is in the strict format, returns a corrected copy in memory:
-    without these references, and with the names of elements that libraries know. Else returns the file's path."""
+    without these references, and in the namespaces that libraries know. Else returns the file's path."""
     written, missing = BytesIO(), 0
     with zipfile.ZipFile(path) as archive:
         changed, missing = _without_missing_parts(archive)
@@ -90,15 +90,15 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
     size = sum(info.file_size for info in archive.infolist())
     if size > LARGEST:
         raise DocumentUnreadable(
-            f"{name} unpacks to {size / 2**20:,.0f} MB, and up to {LARGEST / 2**20:,.0f} MB are read: save only "
-            "its text, and add that file."
+            f"{name} unpacks to {size / 2**20:,.0f} MB, but at most {LARGEST / 2**20:,.0f} MB can be read: "
+            "save only its text, and add that file."
         )
     if any(says in archive.read(part) for part, says in LOCKS if part in archive.namelist()):
         raise DocumentUnreadable(f"{name} is encrypted: save it without a password, and add that.")
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Returns the corrected lists of references that named missing parts, and the number of missing parts."""
+    """Returns each list of references that had some to missing parts, without these, and how many were removed."""
     names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
     for one in (one for one in names if one.endswith(".rels")):
         relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent

@@ -35,7 +35,7 @@ class LayerCache(NamedTuple):
 
 
 class Scoring(NamedTuple):
-    """How a layer weighs keys: by softmax of the scores, `scale` times the products of query and key.
+    """How a layer weighs keys: by softmax of the scores. A score is `scale` times the product of query and key.
 
     A row sees the positions that are less than `window` before its own (0: all). With a soft cap the scores
     become `softcap` * tanh(scores / `softcap`). `sinks` [H] take a share of each head's weight, which is

@@ -9,9 +9,9 @@ wherever torch would have written a result in the model's type:
     here                        1 program per row
 
 Products and sums are rounded one by one (no multiply-add is fused), so all values are bitwise identical to
-torch's, except sums over a row. The sum of squares is added in an order that depends only on the row's size,
-because rows that begin at an unaligned address are copied first and one program has the whole row. Needs triton, so
-this module is imported only when it is used.
+torch's, except sums over a row and what follows from them. The sum of squares is added in an order that depends
+only on the row's size, because rows that begin at an unaligned address are copied first and one program has the
+whole row. Needs triton, so this module is imported only when it is used.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,8 @@ PAIRS = 256
 """Number of pairs of values that a program rotates; if heads are small, it takes several heads."""
 
 _ALIGNED = 16
-"""The alignment in bytes for a kernel's widest reads; the width decides which values a thread adds up."""
+"""Bytes to which a row must be aligned for a kernel's widest reads: with narrower reads a thread adds other values,
+and the sum is rounded differently."""
 
 _NO_NORM = NormShape(0.0, False)
 
@@ -67,8 +68,9 @@ def norm_kernel(
     HAS_OTHERS: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr,
     BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Normalise one row of SIZE; with HAS_OTHERS, the sum of two, which is written to `total`. `factor` is 1 /
-    SIZE."""
+    """Normalise one row of SIZE values. `factor` is 1 / SIZE.
+
+    With HAS_OTHERS the row of `others` is added first, and the sum is written to `total`."""
     row = tl.program_id(0).to(tl.int64) * SIZE
     at = tl.arange(0, BLOCK)
     is_in = at < SIZE
@@ -97,7 +99,7 @@ def gate_kernel(
     gate, up, out, gate_row, up_row,
     ACTIVATION: tl.constexpr, BY_HAND: tl.constexpr, SIZE: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Compute a piece of one row: the activated gate, rounded, times up."""
+    """Compute a piece of one row: activation(`gate`), rounded, times `up`."""
     row = tl.program_id(0).to(tl.int64)
     at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
     is_in = at < SIZE

@@ -37,7 +37,7 @@ BELIEF, MOST_BELIEF = 1, 8
 """Weight of a bucket's present value, in steps: BELIEF for the value measured at load, one more with each
 round that had steps of the bucket, MOST_BELIEF at most."""
 MOST_SURPRISE = log(2)
-"""Steps of a bucket that took over twice (under half) the expected time count as twice (half) of it."""
+"""In a round, a bucket's steps count as at most twice and at least half as slow as the round's other steps."""
 PROOF, STALE = 4, 256
 """A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without one."""
 STRIDE = 64
@@ -63,12 +63,12 @@ class CurveShape:
 
 
 class StepTimeCurve:
-    """Expected `seconds` [rows] of drafted steps; padded blocks cost as much as their bucket.
+    """`seconds[n]` is the expected time of a drafted step of n rows, and `plain` that of a plain step.
 
-    `plain` is the expected seconds of a plain step."""
+    Padded blocks cost as much as their bucket."""
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
-        """Start from a stored shape, whose buckets must be those of the times, else from the times."""
+        """Start from a stored shape with the buckets of the times, or else from the measured times."""
         # Blocks wider than the last measured bucket may not fit in memory.
         self.largest = min(LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:])
         self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)
@@ -105,8 +105,8 @@ class StepTimeCurve:
 
     @property
     def is_plain_unproven(self) -> bool:
-        """Whether a plain step should be tried, because its time was measured only at load, or long ago. What the
-        user reads about the time saved depends on it."""
+        """Whether a plain step should be tried, because its time was measured only at load, or long ago. The time
+        saved, which the page shows, is computed from it."""
         return self._plain_steps < PROOF or self._steps - self._newest_plain > STALE
 
     def refine(self, rows: int, seconds: float) -> None:
@@ -131,7 +131,8 @@ class StepTimeCurve:
             self._draw()
 
     def _settle(self) -> None:
-        """Scale each bucket's time by how much longer its steps took than the round's steps on the whole."""
+        """Compare real with expected times: if a bucket's steps were off by more than the round's median, correct
+        the bucket's time and, by less, its neighbours'."""
         pace = median(step for steps in self._round.values() for step in steps)
         for bucket, steps in self._round.items():
             belief = min(BELIEF + self._rounds[bucket], MOST_BELIEF)
@@ -170,7 +171,7 @@ class StepTimeCurve:
     def _draw(self) -> None:
         # No drafted step costs less than a plain one. If the times contradict that, they are averaged, and a
         # time with more rounds counts more.
-        first = self._bucket_index(1)  # narrower blocks are never fed
+        first = self._bucket_index(1)  # a block of one row is padded to it
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
         ]
@@ -193,7 +194,7 @@ def _measured(times: StepTimes, padded_to: Buckets) -> CurveShape:
 
 
 def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the closest times that never fall; neighbours out of order share their mean.
+    """Return the closest times that never fall (isotonic regression): neighbours out of order share their mean.
 
     A step of more rows never takes less time, so a measurement that shows this is noise."""
     pools: list[tuple[float, float, int]] = []  # mean, weight, size

@@ -62,8 +62,9 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix from which most of these ids can be restored, and mark it as used; None if fewer than
-        WORTH_KEEPING can be restored from each."""
+        """Return the prefix that shares the most of these ids, and mark it as used.
+
+        Returns None if no prefix shares at least WORTH_KEEPING of them."""
         best = max(self._kept, key=lambda one: one.shared(ids), default=None)
         if best is None or best.shared(ids) < WORTH_KEEPING:
             return None
