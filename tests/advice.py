@@ -161,7 +161,6 @@ KINDS = {
         torchrun
         one device
         pip (un)?install
-        torchao
         driver
         gcc
         cu1\d\d

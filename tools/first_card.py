@@ -6,7 +6,7 @@ Each trial is a process of its own with a time limit; the next one runs even if 
 the trials' output (output.txt), how each ended (summary.md), and the report (report.md, report.json). A trial that
 ended well is not run again, so a second call continues where the first stopped. `--within 9` stops after nine
 minutes. `--short` runs a few small trials on the CPU, to test the script. Needs torch, triton, transformers, numpy,
-typer, rich, pytest and hypothesis; for quantised weights torchao.
+typer, rich, pytest and hypothesis.
 """
 
 import subprocess

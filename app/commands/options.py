@@ -145,7 +145,7 @@ Seed = Annotated[
     ),
 ]
 QUANTISATION_HELP = (
-    "Quantise weights to 8 or 4 bits (needs torchao). auto means int8 on x86 CPUs under Linux with a C compiler, "
+    "Quantise weights to 8 or 4 bits. auto means int8 on x86 CPUs under Linux with a C compiler, "
     "where it is faster with hardly any loss, unless --dtype is given."
 )
 DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial, or else the CPU."

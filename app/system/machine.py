@@ -3,9 +3,7 @@
 import ctypes
 import platform
 import sys
-from collections.abc import Callable
 from functools import lru_cache
-from importlib.util import find_spec
 from pathlib import Path
 
 from app.system.gpus import gpu_memories, gpu_name
@@ -41,18 +39,14 @@ def parse_cpuinfo(text: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def multiplies_int8_fast(
-    has_package: Callable[[str], object] = find_spec,
-    which: Which = find_program,
-    system: tuple[str, str] | None = None,
-) -> bool:
+def multiplies_int8_fast(which: Which = find_program, system: tuple[str, str] | None = None) -> bool:
     """Return whether this machine's processor was measured to be fastest with weights in int8.
 
     That is an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per row". The answer
     is kept, because a list of models asks for each of them."""
     name, machine = system or (platform.system(), platform.machine())
     is_known = name == "Linux" and machine in ("x86_64", "AMD64")
-    return is_known and bool(has_package("torchao") and find_compiler(which))
+    return is_known and bool(find_compiler(which))
 
 
 def memories() -> list[Memory]:

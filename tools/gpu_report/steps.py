@@ -18,7 +18,7 @@ from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.fuse import fuse
 from app.engine.layers.packed_layers import PackedLinear, packer
 from app.engine.layers.packed_weight import GROUP, Numbers
-from app.engine.layers.quantising import check_can_quantise, quantise
+from app.engine.layers.quantising import quantise
 from app.engine.machine.memory import is_out_of_memory, release_memory
 from app.engine.runner.model_config import Rotary, context_of, heads_of
 from app.engine.runner.runner import BlockRunner
@@ -159,9 +159,7 @@ def _device_us(event: Any) -> float:
 
 
 def quantised_times(plan: Plan) -> Iterator[Row]:
-    """Yield the milliseconds of a step by its rows and the quantisation of the weights. Raises BadOption without
-    torchao."""
-    check_can_quantise("int8")
+    """Yield the milliseconds of a step by its rows and the quantisation of the weights."""
     for quantisation in QUANTISATIONS:
         model = random_model(plan, plan.quantised_shape)
         if quantisation != "none":

@@ -1,8 +1,8 @@
 """Weight-only quantisation of a model before it is moved to its device: each Linear's weight becomes integers.
 
-torchao chooses the integers; `quantised_layers.py` multiplies by them. Layers are quantised one after the
-other: each slice of a weight is moved to the device and quantised there, and the dense weight is freed before
-the next layer. So neither the device nor main memory ever holds two copies of more than a slice:
+Layers are quantised one after the other: each slice of a weight is moved to the device and quantised there, and
+the dense weight is freed before the next layer. So neither the device nor main memory ever holds two copies of
+more than a slice:
 
     14B, bfloat16, int4      main memory 28 GB, the device at most what stays there, 10 GB, and a slice
 
@@ -15,7 +15,6 @@ import logging
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -83,11 +82,6 @@ TIMED_WEIGHTS = 2**26
 ALIGNED = 16
 """Kernels are compiled in variants by the remainder of a length after division by this."""
 
-MISSING = (
-    "Quantised weights need torchao 0.17 or newer, which is not installed: "
-    "run pip install 'torchao>=0.17,<0.19', or choose the quantisation none."
-)
-
 
 def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -> tuple[Quantisation, str]:
     """Return the quantisation to use, and, if "auto" stands for none here, the reason. The model may be on the meta
@@ -122,12 +116,11 @@ def check_can_quantise(
     device: torch.device = CPU,
     find: FindKernel | None = None,
 ) -> None:
-    """Raise BadOption, before any weight is read, if torchao is missing or the GPU has no kernel.
+    """Raise BadOption, before any weight is read, if the GPU has no kernel.
 
     Without a kernel the weights would be dequantised in every step, which is slower than not quantising them."""
     if quantisation == "none":
         return
-    torchao()
     bits = BITS[quantisation]
     reason = (find or find_kernel)(bits, dtype, device).reason if device.type != "cpu" else ""
     if reason:
@@ -139,15 +132,6 @@ def _no_kernel(bits: int, dtype: torch.dtype, reason: str) -> BadOption:
         f"This device has no kernel for int{bits} weights in {dtype_name(dtype)} ({reason}): "
         "choose another quantisation, or --device cpu."
     )
-
-
-def torchao(load: Callable[[str], Any] = import_module) -> Any:
-    """Import torchao's class of integer tensors and its mapping types. Raises BadOption if they are missing."""
-    try:
-        found = load("torchao.quantization")
-        return found.IntxUnpackedToInt8Tensor, found.MappingType
-    except (ImportError, AttributeError) as error:  # torchao is missing, or older than this class
-        raise BadOption(MISSING) from error
 
 
 @torch.inference_mode()
@@ -220,19 +204,30 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
 
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
-    """Quantise a weight [out, in] to integers on the device."""
-    tensor, mapping = torchao()
-    kind, whole = {8: mapping.SYMMETRIC, 4: mapping.ASYMMETRIC}[bits], getattr(torch, f"int{bits}")
-    rows, group = max(1, SLICE // weight.shape[1]), group_of(bits, weight.shape[1])
+    """Quantise a weight [out, in] on the device: to 8 bits around 0, or to 4 bits between a group's extremes."""
+    size = weight.shape[1]
+    rows, groups = max(1, SLICE // size), size // group_of(bits, size)
     values = torch.empty(weight.shape, dtype=torch.int8, device=device)
-    scale, zero = torch.empty((2, len(weight), weight.shape[1] // group), device=device)
+    scale, zero = torch.empty((2, len(weight), groups), device=device)
     for start in range(0, len(weight), rows):
         part = slice(start, start + rows)
-        # In float32, because in bfloat16 torchao allows no scale below 1/128.
-        dense = weight.detach()[part].to(device).float()
-        found = tensor.from_hp(dense, (1, group), whole, mapping_type=kind)
-        values[part], scale[part], zero[part] = found.qdata, found.scale, found.zero_point.float()
+        dense = weight.detach()[part].to(device).float().reshape(-1, groups, size // groups)
+        numbers, scale[part], zero[part] = _rounded(dense, bits)
+        values[part] = numbers.flatten(1)
     return QuantisedWeight(values, scale, zero)
+
+
+def _rounded(dense: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Round groups of values [..., n] to integers; return these, and the groups' scales and zeros [...]."""
+    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    least, most = dense.amin(-1).clamp(max=0), dense.amax(-1).clamp(min=0)
+    if bits == 8:
+        most = torch.maximum(-least, most)
+        least = -most
+    scale = ((most - least) / (high - low)).clamp(min=torch.finfo(torch.float32).smallest_normal)
+    zero = torch.zeros_like(scale) if bits == 8 else (low - (least / scale).round()).clamp(low, high)
+    numbers = ((dense * (1 / scale)[..., None]).round() + zero[..., None]).clamp(low, high)
+    return numbers, scale, zero
 
 
 class _TriedKernels:

@@ -62,7 +62,7 @@ UNLOADED = "No model is loaded: the next message loads it again."
 CANCELLED = "Loading was cancelled."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
 """Loggers whose warnings do not help the user: about kernels that are missing without CUDA (transformers imports
-torchao if it can), and about weights that are in main memory on purpose."""
+torchao if it is installed), and about weights that are in main memory on purpose."""
 
 
 def import_session() -> type["Session"]:

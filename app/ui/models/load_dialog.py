@@ -98,7 +98,7 @@ def options_here(
     """Return the options of this machine, given its GPUs, its packages, and its (system, processor)."""
     name, processor = system or (platform.system(), platform.machine())
     has_gpu = bool(gpus) or (name, processor) == ("Darwin", "arm64")
-    packed = (ON_GPU if has_gpu else ON_CPU) if has_package("torchao") else ()
+    packed = (ON_GPU if has_package("triton") else ON_GPU[1:]) if gpus else () if has_gpu else ON_CPU
     cuda = [Option("cuda", f"GPU ({gpus[0]})")] if gpus else []
     kernels = [option for package, option in GPU_ATTENTION.items() if gpus and has_package(package)]
     if name == "Linux" and not gpus:

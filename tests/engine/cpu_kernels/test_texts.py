@@ -30,8 +30,6 @@ SOME_ROWS = (1, 2, 3, 5, 8, 13, 24, 40, 96, 128)
 @pytest.fixture(scope="module", params=["none", "int8"])
 def loaded(request: pytest.FixtureRequest) -> LoadedModel:
     quantisation: Quantisation = request.param
-    if quantisation == "int8":
-        pytest.importorskip("torchao", reason="torchao is not installed")
     return read(quantisation)
 
 
@@ -57,7 +55,6 @@ def test_the_text_is_the_same_on_and_off(loaded: LoadedModel, sampling: Sampling
 
 
 def test_in_int8_every_number_of_rows_writes_the_same_bits() -> None:
-    pytest.importorskip("torchao", reason="torchao is not installed")
     runner = read("int8").runner
     assert isinstance(runner, BlockRunner)
     assert profile_steps(runner, lambda _done, _total: None).bucket_sets == (ANY_ROWS,)
@@ -75,8 +72,6 @@ def test_rows_are_known_to_be_taken_one_by_one_where_all_products_are_ours(
     quantisation: Quantisation, is_known: bool
 ) -> None:
     """Layers of int4 are torch's products, beside a head of 8 bits."""
-    if quantisation != "none":
-        pytest.importorskip("torchao", reason="torchao is not installed")
     runner = read(quantisation).runner
     assert isinstance(runner, BlockRunner)
     assert runner.attention.name == "native"

@@ -90,7 +90,6 @@ def test_in_bfloat16_lookahead_writes_what_plain_writes(
 def test_in_bfloat16_quantised_lookahead_writes_what_quantised_plain_writes(
     session: Session, quantisation: Quantisation, sampling: Sampling, prompt: str
 ) -> None:
-    pytest.importorskip("torchao", reason="torchao is not installed")
     options = Options(sampling, Decoding("lookahead"), max_new_tokens=40, ignore_eos=True)
     plain = replace(options, decoding=Decoding("plain"))
     session.forget()

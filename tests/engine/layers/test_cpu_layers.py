@@ -40,7 +40,6 @@ CONFIGS: dict[str, PreTrainedConfig] = {
 
 @cache
 def loaded(name: str) -> LoadedModel:
-    pytest.importorskip("torchao", reason="torchao is not installed")
     torch.manual_seed(0)
     model = AutoModelForCausalLM.from_config(CONFIGS[name]).requires_grad_(False).train(False)
     for parameter in model.parameters():

@@ -109,7 +109,6 @@ def test_in_float32_lookahead_by_our_kernels_says_what_plain_says(name: str, sam
 
 @pytest.mark.parametrize("quantisation", ["int8", "int4"])
 def test_quantised_layers_are_fused_as_well(quantisation: Quantisation) -> None:
-    pytest.importorskip("torchao", reason="torchao is not installed")
     from tests.engine.layers.test_quantising import make_model
 
     model = make_model(torch.bfloat16)

@@ -1,7 +1,5 @@
 """A quantised model is nearly the model, takes the memory that was foretold, and keeps the promise of text."""
 
-import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from importlib.util import find_spec
@@ -40,7 +38,6 @@ from app.engine.layers.quantising import (
     quantise,
     quantised,
     settled,
-    torchao,
 )
 from app.engine.loading.loading import load
 from app.engine.lookahead import make_lookahead
@@ -59,8 +56,6 @@ from tests.engine.replies import GREEDY, numbers, says_plainly, with_pool, write
 from tests.engine.replies import load as load_made
 from tests.engine.tiny import DEMO, STORIES
 from tests.tiers import covering, named, tiered
-
-pytest.importorskip("torchao", reason="torchao is not installed")
 
 CPU = torch.device("cpu")
 SAMPLED = Sampling(temperature=0.8, top_p=0.95, seed=3)
@@ -287,15 +282,6 @@ def test_recurrent_models_are_refused_in_one_sentence() -> None:
         quantise(architecture.make(), "int8", CPU)
 
 
-@pytest.mark.parametrize("error", [ModuleNotFoundError, ImportError, AttributeError])
-def test_without_torchao_a_sentence_says_what_to_install(error: type[Exception]) -> None:
-    def lacking(name: str) -> object:
-        raise error(name)
-
-    with pytest.raises(BadOption, match=r"need torchao .* run pip install 'torchao>=0"):
-        torchao(lacking)
-
-
 def test_a_card_without_a_kernel_is_refused_before_weights_are_read() -> None:
     card = torch.device("cuda")
 
@@ -445,19 +431,3 @@ def test_whatever_a_trial_raises_is_the_reason_and_the_true_one() -> None:
         found = find_kernel(bits, torch.bfloat16, card)
         assert found.kernel is ANYWHERE[bits] and found.reason
         assert "Triton" not in found.reason or find_spec("triton") is None
-
-
-@pytest.mark.thorough
-def test_a_person_sees_nothing_of_torchaos_import() -> None:
-    script = (
-        "from app.engine.session.worker import quiet_imports; quiet_imports()\n"
-        "import app.engine.session.session, sys; sys.exit(0 if 'torchao' in sys.modules else 'not imported')"
-    )
-    child = subprocess.run(
-        [sys.executable, "-W", "error", "-c", script],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
-    assert (child.returncode, child.stderr) == (0, "")

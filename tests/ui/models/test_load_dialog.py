@@ -70,16 +70,18 @@ def values_of(options: object) -> dict[str, list[str]]:
 
 
 def test_only_what_exists_here_is_offered() -> None:
-    assert values_of(options_here((), has("torchao"), ON_LINUX)) == {
+    assert values_of(options_here((), has(), ON_LINUX)) == {
         "dtype": ["auto", "float32", "bfloat16"], "quantisation": ["auto", "none", "int8", "int4"],
         "device": ["auto"], "attention": ["auto", "sdpa", "native"],
     }  # fmt: skip
-    assert values_of(options_here(("cuda:0",), has("torchao", "triton"), ON_LINUX)) == {
+    assert values_of(options_here(("cuda:0",), has("triton"), ON_LINUX)) == {
         "dtype": ["auto", "float32", "bfloat16", "float16"], "quantisation": ["auto", "none", "int8", "int4"],
         "device": ["auto", "cpu", "cuda"], "attention": ["auto", "sdpa", "triton"],
     }  # fmt: skip
     apple = values_of(options_here((), has(), ("Darwin", "arm64")))
     assert (apple["device"], apple["quantisation"]) == (["auto", "cpu"], ["auto", "none"])
+    without_triton = options_here(("cuda:0",), has(), ("Windows", "AMD64"))
+    assert values_of(without_triton)["quantisation"] == ["auto", "none", "int4"]
 
 
 def test_int8_on_a_cpu_tells_its_speed_and_its_loss(dialog: LoadDialog, engine: ScriptedEngine) -> None:
