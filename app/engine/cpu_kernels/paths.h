@@ -4,7 +4,8 @@
    unfinished if a row's position does not follow, or is `newest` or more positions after the prefix, unless the row and
    all rows before it are a chain. */
 int32_t row_paths(int64_t prefix, int64_t rows, int64_t newest, const int64_t *block, int32_t *table) {
-    const int64_t *positions = block, *parents = block + rows, width = 2 + newest, chain = 0;
+    const int64_t *positions = block, *parents = block + rows, width = 2 + newest;
+    int64_t chain = 0; /* rows from the first on that follow each other */
     for (int64_t row = 0; row < rows; row++) {
         int64_t position = positions[row], parent = parents[row];
         int64_t before = parent < 0 ? prefix - 1 : positions[parent];

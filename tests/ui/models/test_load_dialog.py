@@ -94,7 +94,7 @@ def test_int8_on_a_cpu_tells_its_speed_and_its_loss(dialog: LoadDialog, engine: 
 def test_a_choice_of_another_machine_becomes_one_that_exists_here() -> None:
     here = options_here((), has(), ON_LINUX)
     assert here.allowed(ModelChoice("x", "float16", "cuda", "int4", "flash", 2048)) == ModelChoice(
-        "x", context=2048
+        "x", quantisation="int4", context=2048
     )
 
 
