@@ -28,7 +28,7 @@ KINDS = {
     "tests/tools/test_importing.py": r"""
         Paste it with their names
         Paste the whole file
-        add only the mcpServers
+        paste only the mcpServers part
         Check its quotation marks
     """,
     "tests/tools/test_servers.py": r"""
@@ -250,7 +250,7 @@ KINDS = {
         send the text itself
         send less at once
         send all items
-        send it as it is
+        send it uncompressed
         send instructions
         sent with
         body must be

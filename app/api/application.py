@@ -18,7 +18,9 @@ from app.web.server_thread import ServerThread
 PREFIX = "/v1"
 ROUTES = (chat, completions, embeddings, responses, anthropic_messages)
 READ = ["GET", "HEAD"]
-REFUSALS: dict[int | str, dict[str, Any]] = {"4XX": {"description": "An error in the format of the route"}}
+REFUSALS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "The request was refused, with an error as this route's clients read it"}
+}
 router = APIRouter()
 
 

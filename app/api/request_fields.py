@@ -59,7 +59,7 @@ OF_THE_APP = (
     "messages", "tools", "documents", "conversations", "chat_template", "add_generation_prompt",
     "continue_final_message", "return_assistant_tokens_mask",
 )  # fmt: skip
-"""Variables of templates that requests set by other fields, or not at all."""
+"""Variables of templates that chat_template_kwargs cannot set, because Foresight sets them."""
 UNSUPPORTED: Mapping[str, str] = {
     **dict.fromkeys(
         ("response_format", "output_format", "format", "json_schema", "regex", "ebnf", "grammar",
@@ -78,7 +78,7 @@ UNSUPPORTED: Mapping[str, str] = {
 """Fields that a route refuses if it does not have them, with advice: the answer would not be what they ask for.
 In the first ones some servers take the format of an answer."""
 SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
-"""Variables of templates that are read as a level, too: words, or true and false."""
+"""Variables of templates that choose the level of thinking if no field does: a word, true or false."""
 Limit = Annotated[
     Annotated[int, Field(ge=0)] | None,
     BeforeValidator(lambda given: None if given in (-1, -2) else given),
@@ -117,7 +117,7 @@ Stops = Annotated[
         lambda one: [one] if isinstance(one, str) else one, json_schema_input_type=str | list[str] | None
     ),
 ]
-"""The stop strings, one of which may come without a list."""
+"""The stop strings: a list, or a single string."""
 
 
 class Body(BaseModel):
@@ -162,7 +162,7 @@ class _JsonRequest(HttpRequest):
         if not hasattr(self, "_json"):
             if (encoding := self.headers.get("content-encoding", "identity")) != "identity":
                 raise HTTPException(
-                    415, f"The request's body is compressed ({encoding[:40]}): send it as it is."
+                    415, f"The request's body is compressed ({encoding[:40]}): send it uncompressed."
                 )
             body = await self.body()
             self._json = _read(body) if len(body) < SMALL else await asyncio.to_thread(_read, body)
@@ -178,7 +178,7 @@ def _read(body: bytes) -> Any:
         if "recursion limit" in str(error):
             raise HTTPException(400, TOO_DEEP) from error
     try:
-        # Lone surrogates, which JSON can contain, are in no text that a tokenizer reads.
+        # JSON can contain lone surrogates, which no tokenizer reads, so they are replaced.
         text = json.dumps(json.loads(body), ensure_ascii=False)
         return json.loads(without_surrogates(text))
     except RecursionError as error:
@@ -215,7 +215,9 @@ class ThinkingFields(BaseModel):
 
     @property
     def thinking(self) -> Thinking:
-        """The level and the budget, each from the first field that has it. A budget of 0 switches thinking off."""
+        """The level and the budget, each from the first field that has it.
+
+        A budget of 0 switches thinking off, unless a field names a level."""
         reasoning, values = self.reasoning or ReasoningFields(), self.chat_template_kwargs or {}
         budgets = (self.thinking_budget, self.max_thinking_tokens, reasoning.max_tokens)
         budget = next((one for one in budgets if one is not None), None)

@@ -148,7 +148,7 @@ class Hub:
             raise ModelError(
                 "Foresight is set to offline: turn Offline off under Models → Discover to log in."
             )
-        self.require_online("Your account")
+        session()  # so that unusable network settings are reported as such
         with as_model_errors("your account", "", self.address):
             answer = read_json(f"{self.address}/api/whoami-v2", token)
         name = answer.get("name") if isinstance(answer, dict) else None

@@ -27,7 +27,7 @@ class ContextMeter:
     def __init__(self, services: Services, seconds: float) -> None:
         self.fit: ContextFit | None = None
         self.first_read = 0
-        """The first message that the model reads if not all messages fit, else 0."""
+        """Id of the first message that the model reads if not all messages fit, else 0."""
         self._services = services
         self._seconds = seconds
         self._key: tuple[object, ...] = ()
@@ -62,7 +62,7 @@ class ContextMeter:
             return 0
         store = self._services.conversations.stores.of(thread.version.chat)
         read = store.path_ids(thread.version.chat, thread.messages[-1].id)[fit.left_out :]
-        return read[0] if read else 0  # perhaps the text being typed fits alone
+        return read[0] if read else 0  # none if only the text being typed fits
 
     def _current_key(self, thread: Thread, state: ChatState, status: EngineStatus) -> tuple[object, ...]:
         is_writing = self._services.conversations.is_writing(thread.version.chat)
@@ -85,7 +85,7 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, documents: str 
     """Return the meter; nothing while no model is loaded.
 
     `leaves_out` means that the user has agreed to leave out the oldest turns of a chat that is too long.
-    `documents` says whether the tokens of passages are counted, which are known only when the question is sent."""
+    `documents` is added to the words: passages are chosen, and counted, only when the question is sent."""
     if fit is None:
         return ""
     is_cut = leaves_out and not fit.fits and fit.fits_without_oldest

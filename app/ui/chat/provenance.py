@@ -106,7 +106,7 @@ def _numbers(numbers: Statistics) -> Iterator[Row]:
         yield "Generated", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
         yield "Tokens per step", f"{numbers.tokens_per_step:.2f}"
     if numbers.rows:
-        yield "Hit rate", f"{numbers.hit_rate:.0%}"
+        yield "Hit rate", f"{numbers.hit_rate:.0%} of steps had a right guess"
     if not numbers.tokens:
         return
     yield "Tokens/s", f"{numbers.tokens_per_second:,.1f}"
@@ -137,7 +137,7 @@ def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple
 def in_words(mark: TokenMark, tokens: int) -> str:
     """Describe how a token was written: "history · step 12 · 4 tokens in one step"."""
     if mark.step == 0:
-        return f"{mark.origin} · with the prompt"
+        return f"{mark.origin} · from the pass that read the prompt"
     together = f"{tokens} tokens in one step" if tokens > 1 else "alone in its step"
     return f"{mark.origin} · step {mark.step:,} · {together}"
 

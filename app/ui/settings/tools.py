@@ -67,7 +67,7 @@ class ToolsActions:
 
     def _add(self, text: str) -> None:
         if len(text) > LONGEST:
-            raise ToolFailed(f"This has more than {LONGEST:,} characters: add only the mcpServers.")
+            raise ToolFailed(f"This has more than {LONGEST:,} characters: paste only the mcpServers part.")
         with impossible_values():
             is_json = text.lstrip().startswith(("{", "[", '"mcpServers"'))
             found = imported_servers(text) if is_json else (server_from(text),)

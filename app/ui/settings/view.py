@@ -78,7 +78,7 @@ class SettingsActions:
         self._try(lambda: self._services.choose(theme=theme, text_size=text_size))
 
     def restore(self) -> tuple[Any, ...]:
-        """Restore the default options and appearance. The model stays. Keeps the settings for `undo`."""
+        """Restore the default options and appearance, but not the model. Keeps the settings for `undo`."""
         before = self._services.settings
         self._try(self._services.restore_options)
         self._try(lambda: self._services.choose(theme="system", text_size="100"))
@@ -127,8 +127,8 @@ def build_settings_view(
 ) -> tuple[DecoderControls, PageValue[set[str]]]:
     """Build the view inside the current Blocks, and connect its events. The button `opening` leads to it.
 
-    Returns the decoder's controls (`beside_chat` has the other option controls), and what each page shows of the
-    tools."""
+    `beside_chat` are the option controls beside the chat. Returns the decoder's controls, and what each page shows
+    of the tools."""
     actions = SettingsActions(services, toast)
     about = AboutActions(services, app_context, endpoint)
     with gr.Row(elem_id="settings"):
@@ -173,7 +173,7 @@ def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, g
     Also returns the component that shows what was restored."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
-            "<h3>Defaults</h3><p class='hint'>Sampling, decoder and appearance. The model stays.</p>",
+            "<h3>Defaults</h3><p class='hint'>Resets sampling, decoder and appearance. The model is kept.</p>",
             js_on_load=None,
         )
         restore = gr.Button("Restore defaults", elem_id="restore", size="sm", scale=0)
@@ -196,7 +196,7 @@ def _connect_decoder(
     box, *sizes, _same_text = decoder.controls
     _rows, *recommended = sizes
     given = [lookahead, box, *sizes]
-    # `change` instead of `input`, so that the cost is also right after a page load, a preset and restored
+    # `change` instead of `input`, so that the cost is also correct after a page load, a preset and restored
     # defaults.
     changes = [control.change for control in given]  # type: ignore[attr-defined]
     events.on(

@@ -112,7 +112,7 @@ def test_every_letter_is_coloured_once_and_steps_stay_together() -> None:
     html = coloured_html("a<cde", MARKS).split('<p class="tokens" dir="auto">')[1]
     assert re.sub(r"<[^>]+>", "", html) == "a&lt;cde"
     assert html.count('class="step"') == 2
-    assert 'title="model · with the prompt">a<' in html
+    assert 'title="model · from the pass that read the prompt">a<' in html
     assert 'title="output · step 1 · 3 tokens in one step">&lt;<' in html
     assert 'title="model · step 1 · 3 tokens in one step">cd<' in html
 
