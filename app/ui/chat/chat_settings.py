@@ -168,7 +168,7 @@ class ChatSettingsPanel:
 
     @property
     def boxes(self) -> list[gr.components.Component]:
-        """The components that show a chat's settings, in the order in which `ChatSettingsActions.shown` sets them."""
+        """The components that show a chat's settings, in the order of `ChatSettingsActions.shown`."""
         return [self.system, self.is_json, self.schema]
 
     def connect(
