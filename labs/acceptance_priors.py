@@ -3,10 +3,10 @@
     python -m labs.acceptance_priors MODEL:raw MODEL --towards MODEL --suite-data FOLDER --out priors.py
     python -m labs.acceptance_priors --towards MODEL --suite-data FOLDER --out priors.py
 
-Each model writes greedy replies with lookahead to made-up prompts (`:raw` for models that tell stories). Every
-candidate after an accepted token is one observation: its two codes and whether the model agreed. The log odds are a
-sum of one weight for each code, fitted by logistic regression with a small ridge penalty, every model counting the
-same.
+Each model writes greedy replies with lookahead to made-up prompts (`:raw`: without a chat template, the
+model continues a story). Every candidate after an accepted token is one observation: its two codes, which
+app/engine/lookahead/acceptance_estimator.py makes, and whether the model agreed. The log odds are a sum of one
+weight for each code, fitted by logistic regression with a small ridge penalty, every model counting the same.
 
 `--towards` then fits the weights to a real model's replies to the first questions of each Spec-Bench category; a
 stronger ridge penalty keeps them near the weights fitted before, or near the weights in use if no MODEL is given.
@@ -58,8 +58,8 @@ REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
 BORROWED = ("document", "history", "prediction")
-"""The last sources, which single short replies do not use. Their weights are the mean of those of prompt and
-output."""
+"""The last sources, from which the single short replies here never draft. Their weights are the mean of those of
+prompt and output."""
 
 
 class Recorder(AcceptanceEstimator):
@@ -81,7 +81,7 @@ Observed = list[tuple[int, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """Base, weights by successor code and weights by follower code."""
+    """The base log odds, and the weights of successor codes (`said`) and of follower codes (`seen`)."""
 
     base: float
     said: Tensor
@@ -89,7 +89,7 @@ class Weights:
 
 
 def no_weights() -> Weights:
-    """Return weights of zero for every code."""
+    """Return a base of -2 and weights of zero for every code."""
     return Weights(-2.0, torch.zeros(NUM_SUCCESSOR_CODES), torch.zeros(NUM_FOLLOWER_CODES))
 
 

@@ -30,8 +30,10 @@ def started(data_dir: str) -> Iterator[str]:
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:
         try:
             while not answers(port):
-                if app.poll() is not None or perf_counter() - begin > LONGEST:
-                    raise RuntimeError(f"the app did not answer, and its exit code is {app.poll()}")
+                if app.poll() is not None:
+                    raise RuntimeError(f"the app ended with code {app.poll()}")
+                if perf_counter() - begin > LONGEST:
+                    raise RuntimeError(f"the app did not answer within {LONGEST:.0f} seconds")
                 sleep(0.02)
             yield f"http://127.0.0.1:{port}/"
         finally:

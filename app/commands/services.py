@@ -1,7 +1,7 @@
 """Opens what a command uses: devices, engine, documents with their embedding model, the hub and the API.
 
-The app itself (app/startup.py) makes its engine and its API here, too. The registry is imported inside functions,
-because the hub's client reads its environment when it is imported (app/main.py).
+The app itself (app/startup.py) makes its engine and its API here, too. `app.models_registry` is imported inside
+functions, because the hub's client reads its environment when it is imported (app/main.py).
 """
 
 import os
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.models_registry import Hub
 
 SECONDS_TO_REPORT = 2
-"""Seconds from torchrun's signal to end until rank 0 ends. In this time it reports the end to its clients."""
+"""For how many seconds rank 0 goes on after torchrun's signal. In this time it reports the end to its clients."""
 
 
 def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
@@ -74,7 +74,8 @@ def hub_of(settings: ModelSettings) -> "Hub":
 
 
 def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device: Device) -> Engine:
-    """Start an engine that keeps its measurements in this data folder. It embeds texts on `device` at first.
+    """Start an engine that keeps its measurements in this data folder. Until a model is loaded it embeds texts on
+    `device`.
 
     `hub` is called at every load, because the user may have switched to offline meanwhile."""
     from app.models_registry import fit_on_device, locate
@@ -89,7 +90,7 @@ def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device
 def engine_in(
     data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE, device: Device = "auto"
 ) -> Iterator[Engine]:
-    """Open an engine for a command, and close it at the end, when its job may take `closing_seconds` to finish."""
+    """Open an engine for a command, and close it at the end; its running job then has `closing_seconds`."""
     engine = make_engine(data_dir, lambda: hub_of(SettingsFile(data_dir).load().library), plan, device)
     try:
         yield engine

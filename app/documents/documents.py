@@ -59,7 +59,7 @@ class Documents(Store):
     rename = writes(document_table.rename_collection)
 
     def delete_attached(self, kept: Iterable[int]) -> None:
-        """Erases all that is hidden, and all collections that belong to chats but those in `kept`."""
+        """Erases everything that is hidden, and all collections that belong to chats, except those in `kept`."""
         for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
             self.delete(unused)
         self.erase()
@@ -167,7 +167,7 @@ class Documents(Store):
             self._worker.wake()
 
     def undo_replacement(self, document: int) -> int:
-        """Gives a document back the text that was replaced last. Returns a new document that has the newer text.
+        """Restores a document's previous text. Returns a new document with the text that had replaced it.
 
         Raises DocumentNotFound if no older version is kept."""
         with self.database.writing() as connection:

@@ -2,7 +2,7 @@
 
 The queue is the documents' state in the database, so a kill loses nothing.
 
-    waiting --> reading --> (waiting) --> indexing --> ready        oldest first
+    waiting --> reading --> waiting --> indexing --> ready          oldest first; the second time with its text
        leaving --> deleted                                          before all others
 
 Each document is processed under a file lock, because the app and a command may both run this thread.
@@ -90,7 +90,7 @@ class DocumentWorker:
     def imported_into(self, document: int) -> int:
         """Returns the document that now has an added document's text.
 
-        It is another document if the text was a duplicate or a new version of that document's text."""
+        It is another document if the text was the same as that document's, or replaced it as a new version."""
         return self._imported_into.get(document, document)
 
     def wait(self) -> None:
@@ -140,15 +140,13 @@ class DocumentWorker:
             return bool(document_table.leaving(connection) or document_table.next_busy(connection))
 
     def _work(self) -> bool:
-        """Deletes hidden documents, or processes the next document. Returns whether there was work."""
+        """Deletes documents in state "leaving", or else processes the next one. Returns whether there was work."""
         self._is_busy = True  # set before the check, so that `wait` never misses work in between
         try:
             if not self._has_work():
                 return False
-            with (
-                suppress(Timeout),
-                self._lock.acquire(POLL_SECONDS),
-            ):  # another process works on documents: try again
+            # At a timeout another process works on documents: the next call tries again.
+            with suppress(Timeout), self._lock.acquire(POLL_SECONDS):
                 self._do_next()
                 self._on_change()
             return True
@@ -165,7 +163,8 @@ class DocumentWorker:
             self._import_and_index(document)
 
     def _delete(self, gone: Sequence[int]) -> None:
-        """Deletes the rows of all hidden documents, merges the index, and deletes these documents."""
+        """Deletes the contents of these documents in short transactions, merges the full-text index, and then
+        deletes their rows in the table of documents."""
         is_more = True
         while is_more and not self._is_closing:
             with self._database.writing() as connection:
@@ -180,7 +179,7 @@ class DocumentWorker:
     def _merge_words(self) -> None:
         is_first = has_more = True
         while has_more and not self._is_closing:
-            # Even for a few pages FTS5 reads all words that were deleted, which takes long.
+            # Even a small merge makes FTS5 read all deleted words, which takes long.
             if self._has_to_wait():
                 sleep(POLL_SECONDS)
                 continue

@@ -1,7 +1,7 @@
-"""The servers of tools. A process of the app talks to each of them. It is started when it is first needed.
+"""Tool servers. For each server the app starts a child process (`mcp_main.py`) when the server is first needed.
 
-`mcp_main.py` is that process: it holds the client of the protocol and has the server as its child. This one only
-exchanges short messages with it, and kills both when the server takes too long or the user stops the call.
+The child process holds the client of the protocol, and runs the server as its own child. This module exchanges
+short messages with the child process, and kills both processes if a call takes too long or is stopped.
 """
 
 import json
@@ -31,7 +31,7 @@ LONGEST_ARGUMENTS = 1_000_000
 LOOK_SECONDS = 0.1
 """Seconds between two checks whether a call should stop."""
 SECONDS_TO_END = 3.0
-"""How long a server may take to end by itself: longer than the limit that its process enforces."""
+"""How long a server may take to end by itself: longer than `mcp_main` waits for it."""
 RETRY_SECONDS = 10.0
 """For how long a server that could not be started is not started again, unless the user restarts it."""
 Stopping = Callable[[], bool]
@@ -55,7 +55,7 @@ DEFAULT_LIMITS = Limits()
 
 
 class ToolServers:
-    """The servers that `servers` returns at each use, started in `folder`. Safe to use from any thread."""
+    """Tool servers, started in `folder`. `servers` is called at each use. Safe to use from any thread."""
 
     def __init__(
         self, servers: Callable[[], Sequence[ToolServer]], folder: Path, limits: Limits = DEFAULT_LIMITS
@@ -72,7 +72,7 @@ class ToolServers:
         return self._connection(name).listed(is_stopping)
 
     def text_of(self, offered: ServerText, is_stopping: Stopping = never) -> str:
-        """Return the text of a resource, or of a prompt whose arguments are their [names]. Raises ToolFailed."""
+        """Return the text of a resource, or of a prompt with [names] for arguments. Raises ToolFailed."""
         job = {"do": "resource", "uri": offered.uri} if offered.uri else {
             "do": "prompt", "name": offered.name, "arguments": {one: f"[{one}]" for one in offered.arguments}
         }  # fmt: skip
@@ -89,7 +89,7 @@ class ToolServers:
         return str(self._connection(tool.server).ask(job, is_stopping))
 
     def status(self, name: str) -> ServerStatus:
-        """Return how a server is, without waiting for it."""
+        """Return a server's status, without waiting for it."""
         with self._lock:
             connection = self._connections.get(name)
         return connection.status if connection else ServerStatus()
@@ -220,7 +220,7 @@ class _Connection:
                 continue
             if "result" in answer:
                 return answer["result"]
-            if "problem" in answer:  # of this request alone
+            if "problem" in answer:  # only this request failed; the server goes on
                 raise (ArgumentsRefused if answer.get("is_refused") else ToolFailed)(answer["problem"])
             raise self._failed(answer["over"])
         if self._is_ended:
@@ -237,7 +237,7 @@ class _Connection:
         return ToolFailed(problem)
 
     def _read(self, child: ChildProcess, answers: SimpleQueue[Answer]) -> None:
-        """Runs on a thread of its own until the process ends."""
+        """Read the messages of a process until it ends, on a thread of their own."""
         over = f"The process that talks to {self.server.name} ended unexpectedly. Try again."
         for line in child.lines():
             message = json.loads(line)
@@ -277,7 +277,7 @@ def arguments_object(arguments: str) -> Answer:
 def _described(server: ToolServer, folder: Path) -> Answer:
     """Return what the process needs to know of its server. Raises ToolFailed if the program is missing."""
     if server.address:
-        sys.audit("socket.getaddrinfo", server.host, None, 0, 0, 0)  # log of contacts
+        sys.audit("socket.getaddrinfo", server.host, None, 0, 0, 0)  # so that the log of contacts lists it
         return asdict(server)
     environment = {**settled(without_secrets(os.environ)), **server.environment}
     if "PYTHONSAFEPATH" not in {**os.environ, **server.environment}:

@@ -123,7 +123,7 @@ class TextMaker:
         return self.name() if chance < 0.92 else self.symbol()
 
     def made_up_word(self) -> str:
-        """Draw two to four syllables, or letters in any order: skoleth, grimia, xqvt."""
+        """Draw one to three syllables, or sometimes three to six random letters: breanol, trimath, xqvt."""
         rng = self.rng
         if rng.random() < 0.08:
             return "".join(rng.choices(string.ascii_lowercase, k=rng.randint(3, 6)))

@@ -1,5 +1,5 @@
-"""Measures steps of models with random weights: eager, with fused layers, as CUDA graphs, sampled, after prompts,
-and with quantised weights."""
+"""Measures steps of models with random weights: eager, with fused layers, as CUDA graphs, sampled, with quantised
+weights, and the reading of prompts."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter
@@ -31,7 +31,7 @@ KERNELS = 15
 """Number of kernels that are listed for each step."""
 QUANTISATIONS: tuple[Quantisation, ...] = ("none", "int8", "int4")
 PACKED = {"packed in 4 bits": 4, "packed in 8 bits": 6}
-"""Names of packed weights, and the bits of their numbers in the file. Numbers of 6 bits are kept in 8."""
+"""Forms of packed weights, and the bits of a number in the file. Numbers of 6 bits are stored in 8."""
 
 
 def step_times(plan: Plan) -> Iterator[Row]:
@@ -77,7 +77,7 @@ SAMPLINGS = {
 
 
 def sampled_times(plan: Plan) -> Iterator[Row]:
-    """Yield the milliseconds of a step by its rows and how tokens are sampled."""
+    """Yield the milliseconds of a step for each number of rows and way of sampling."""
     runners, _ = _runners(random_model(plan, plan.quantised_shape), plan, ("fused graphs",))
     for rows in plan.step_rows:
         columns = {
@@ -109,9 +109,10 @@ def prompt_times(plan: Plan) -> Iterator[Row]:
 
 
 def step_kernels(plan: Plan) -> Iterator[Row]:
-    """Yield the kernels of a step at few and at many rows: calls and milliseconds, the longest first. The model has
-    the first shape that fits into memory. The first rows name the attention and the layers, and whether CUDA graphs
-    are used."""
+    """Yield the kernels of a step at few and at many rows: calls and milliseconds, the longest first.
+
+    The model has the first shape that fits into memory. The report's first lines name the attention and the layers,
+    and whether CUDA graphs are used."""
     for name in plan.shapes:
         error = yield from _without_memory_yielded(_kernels_of(plan, name))
         if not error:

@@ -194,7 +194,7 @@ class _Layers:
 
 
 class NativeLayer(nn.Module):
-    """A fused layer in one call. Steps that the call does not support run in the fused layer itself."""
+    """Computes a fused layer with one call into C, or, if the call does not support a step, by its parts."""
 
     def __init__(self, layer: FusedLayer, library: CDLL, workspace: Workspace) -> None:
         """Describe the layer for the call. Raises TypeError or ValueError for unsupported parts."""
@@ -216,7 +216,7 @@ class NativeLayer(nn.Module):
 
 
 class NativeDecoder(nn.Module):
-    """A decoder whose layers are computed in one call: embeddings, layers, norm.
+    """A decoder that computes all its layers with one call into C, between the embeddings and the last norm.
 
     Steps that the call does not support run in the decoder itself, and so do all steps while a layer has hooks."""
 
@@ -227,13 +227,13 @@ class NativeDecoder(nn.Module):
         self.embed_tokens, self.rotary_emb, self.norm = decoder.embed_tokens, decoder.rotary_emb, decoder.norm
         kinds = {type(layer.described) if isinstance(layer, NativeLayer) else None for layer in self.layers}
         if len(kinds) != 1 or None in kinds:
-            raise TypeError(f"all layers must be one kind of whole layer, not {kinds}")
+            raise TypeError(f"all layers must be NativeLayers with the same kind of weights, not {kinds}")
         first = self.layers[0]
         self._native = list(self.layers)
         self._all = _Layers(self._native, first.library, first.workspace)
 
     def get_decoder(self) -> "NativeDecoder":
-        """Return the decoder, for which transformers asks the base model."""
+        """Return this decoder; transformers calls this on a base model."""
         return self
 
     def forward(self, input_ids: Tensor | None = None, **named: Any) -> BaseModelOutputWithPast:
@@ -276,13 +276,13 @@ def _described(layer: Any) -> _Int8Layer | _PackedLayer:
 
 def _parts(products: nn.Module) -> Sequence[Any]:
     if not isinstance(products, SeparateProducts):
-        raise TypeError(f"products must be separate, not {type(products).__name__}")
+        raise TypeError(f"projections must be separate linear layers, not {type(products).__name__}")
     return tuple(products.parts)
 
 
 def _int8(linear: nn.Module) -> _Int8:
     if not isinstance(linear, NativeInt8Linear):
-        raise TypeError(f"a product must have weights of 8 bits, not {type(linear).__name__}")
+        raise TypeError(f"a linear layer must have weights of 8 bits, not be {type(linear).__name__}")
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
     return _Int8(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
@@ -290,7 +290,7 @@ def _int8(linear: nn.Module) -> _Int8:
 
 def _packed(linear: nn.Module) -> CPacked:
     if not (isinstance(linear, PackedLinear) and isinstance(linear.packed, CpuPackedWeight)):
-        raise TypeError(f"a product must have packed weights; it is a {type(linear).__name__}")
+        raise TypeError(f"a linear layer must have packed weights; it is a {type(linear).__name__}")
     if linear.bias is not None:
         _floats(linear.bias)
     return linear.packed.described(linear.bias)

@@ -11,9 +11,9 @@ row. With W=3, N=4 and c the current token (a number means the guess that many p
 Which guesses attend to which: row 0 is a line of text, in which each token sees the tokens to its left. In
 the rows above, a guess in column i sees row 0 up to column i, and column i of the rows between. So the parent
 of a guess is the guess below it, or in row 0 the guess to its left. After the step the rows move down by one,
-and the predictions become the top row. The rows move by one however many tokens the step committed, as in
-LADE: the window then lags a little, but on stories260K as many of its tokens were accepted as with a window
-whose columns move with the text.
+and the predictions become the top row. The rows always move by one, even if the step committed more tokens, as in
+LADE. The window then lags a little; on stories260K no fewer of its tokens were accepted than with a window whose
+columns move with the text.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,9 @@ class JacobiWindow:
     def __init__(self, width: int, ngram: int, line: Sequence[int]) -> None:
         """Start from a line of W + N - 2 tokens: the current token, then guesses of the tokens after it."""
         if width and len(line) != width + ngram - 2:
-            raise ValueError(f"a window {width} wide needs {width + ngram - 2} guesses, not {len(line)}")
+            raise ValueError(
+                f"a window {width} wide needs a line of {width + ngram - 2} tokens, not {len(line)}"
+            )
         self.width = width
         self.rows = [list(line[row : row + width]) for row in range(ngram - 1)]
 
@@ -46,10 +48,10 @@ class JacobiWindow:
 
     @property
     def need(self) -> int:
-        """The number of block rows to allow for the window: those that it feeds or whose logits it reads, whichever
-        is more.
+        """The number of block rows to allow for the window: those that it adds to the block, or those whose logits
+        it reads, whichever is more.
 
-        With N = 2 it reads the logits of one row more than it feeds, because its only row begins with the current
+        With N = 2 it reads the logits of one row more than it adds, because its only row begins with the current
         token."""
         return max(self.size, self.width)
 
@@ -110,29 +112,29 @@ class JacobiWindow:
 
 
 STEPS = 16
-"""Steps between two comparisons of the window's price and earnings."""
+"""Steps between two comparisons of the window's cost and gain."""
 MOST_COLUMNS = 8
 RETRY = 32
 """Replies after which a window without columns is tried again."""
 WORTH = 2.0
-"""Tokens that the window must earn for each token of its price, because the tree would have drafted many of
-the window's tokens without it (docs/lookahead.md)."""
+"""Tokens that the window must gain for each token that it costs, because the tree would have drafted many of the
+window's tokens without it (docs/lookahead.md)."""
 FADE = 0.5
-"""Factor by which the sums of price and earnings are multiplied after each comparison."""
+"""Factor by which the sums of cost and gain are multiplied after each comparison."""
 
 
 class WindowSizer:
-    """Chooses how many columns the window has, over all replies of a model: drops columns that do not pay.
+    """Chooses how many columns the window has, over all replies of a model: drops columns that cost too much.
 
-    The window's price is the planner's estimate of the tokens that its rows would have brought if they had
-    been used for the tree, or left out to save time. The window earns a token for each accepted draft token
-    that came from its lines. Every few steps the sums are compared: a column is dropped if the window earned
-    less than WORTH times its price; the next reply begins with one more column if the window earned more than
+    The window's cost is the planner's estimate of the tokens that its rows would have brought if they had
+    been used for the tree, or left out to save time. The window gains a token for each accepted draft token
+    that came from its lines. Every few steps the sums are compared: a column is dropped if the window gained
+    less than WORTH times its cost; the next reply begins with one more column if the window gained more than
     twice that."""
 
     def __init__(self, columns: int) -> None:
         self._columns = columns
-        self._earned = self._price = 0.0
+        self._gained = self._cost = 0.0
         self._steps = self._replies = 0
 
     @property
@@ -147,21 +149,21 @@ class WindowSizer:
         self._replies += 1
         return self._columns or int(self._replies % RETRY == 0)
 
-    def settle(self, window: JacobiWindow, price: float, accepted: int) -> None:
-        """Count a step that fed this window: its price, and the accepted tokens. May narrow the window."""
+    def settle(self, window: JacobiWindow, cost: float, accepted: int) -> None:
+        """Count a step whose block had this window: its cost, and the accepted tokens. May narrow the window."""
         if not window.width:
             return
-        self._earned += accepted
-        self._price += price
+        self._gained += accepted
+        self._cost += cost
         self._steps += 1
         if self._steps % STEPS == 0:
             self._compare(window)
 
     def _compare(self, window: JacobiWindow) -> None:
-        if self._earned < WORTH * self._price:
+        if self._gained < WORTH * self._cost:
             window.narrow(window.width - 1)
             self._columns = window.width
-        elif self._earned > 2 * WORTH * self._price > 0:
+        elif self._gained > 2 * WORTH * self._cost > 0:
             self._columns = min(window.width + 1, MOST_COLUMNS)
-        self._earned *= FADE
-        self._price *= FADE
+        self._gained *= FADE
+        self._cost *= FADE

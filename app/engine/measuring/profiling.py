@@ -1,8 +1,8 @@
-"""Measures a loaded model's steps by bucket, on the path that decoding takes: their time and their exact results.
+"""Measures a loaded model's steps by bucket (a row count to which blocks are padded): their time and exact results.
 
 Time: each round runs one block of each bucket, from the largest to the smallest, without committing it; the
 median of the rounds counts. Two buckets are timed after a longer context as well, because each row attends to
-all of its tokens. A slow model is timed at fewer buckets. On a busy machine the rounds end early, so that
+all tokens of the context. A slow model is timed at fewer buckets. On a busy machine the rounds end early, so that
 a chat need not wait long.
 
 Exact results: `same_bits.py` compares them bit by bit, the most useful buckets first.
@@ -44,7 +44,7 @@ SLOW, SLOW_ON_CPU = 0.1, 0.01
 """If a step of one row takes longer than this many seconds, only the row counts in FEW_BUCKETS are measured. The
 limit is lower on a CPU, because blocks of many rows take many times as long there."""
 PREFIX = 24
-"""Number of tokens before every measured block."""
+"""Number of tokens before a measured block, unless a longer context is timed."""
 CONTEXT = 1024
 """Number of tokens before the blocks that show what a longer context costs."""
 LONG_BUCKETS: Buckets = (1, 32)
@@ -59,11 +59,11 @@ LONG_PREFIX = 2048
 _SAME_TEXT = "{}: the same text with lookahead on and off"
 USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
-"""Buckets of models that compute each row independently. They are so fine-grained that almost no block is
-padded."""
+"""Buckets of models that compute each row independently. They are so fine-grained that blocks are
+padded by little."""
 ALWAYS_READ = 2
-"""Number of buckets that are compared even if time is up, because plain steps of a slow model must not be
-padded to 32 rows."""
+"""How many buckets of USEFUL_FIRST (32 and 1) are compared even if time is up: without bucket 1, plain steps of a
+slow model would be padded to 32 rows."""
 SHORT, LONG, BEFORE = 1, 33, 24
 """Rows of a draft model's two timed passes, and the number of tokens before them."""
 QUESTION_SECONDS = 0.2
@@ -75,7 +75,7 @@ ProgressListener = Callable[[int, int], None]
 
 
 def measured_text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
-    """Make a varied token sequence for any model, short enough that the rotary table stays the same."""
+    """Make random tokens for any model, so few that the model reads them with a single rotary table."""
     return random_tokens(runner.vocabulary, min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0)))
 
 
@@ -102,13 +102,14 @@ class StepTimer:
         one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
         is_few = is_free_on_cpu or one_row > (SLOW_ON_CPU if on_cpu else SLOW)
         wanted = self.runner.buckets or MEASURED_BUCKETS
-        if is_few:  # only recorded buckets, because blocks are padded to these
+        if is_few:  # only the runner's own buckets, because blocks are padded to these
             wanted = tuple(rows for rows in wanted if rows in FEW_BUCKETS)
         most = min(len(self.text) - PREFIX, self.runner.max_rows)
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return a timer that reports only its start, where loading can be cancelled."""
+        """Return a timer that always reports 0 as done. It still reports at each run, so that loading can be
+        cancelled."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
@@ -175,9 +176,9 @@ def time_in_turn(
 ) -> list[float]:
     """Return the median seconds of the jobs 0, 1, 2, ..., run in turn in as many rounds as fit into `seconds`.
 
-    Runs at least ROUNDS[0] and at most ROUNDS[1] rounds; after `end` no round begins except the first. Each
-    round runs the jobs backwards, so that job 0 comes after the second smallest: after a wide block a step of
-    one row takes up to a third longer. A job first runs `warm_up` times untimed; if memory is too small for a
+    Runs at least ROUNDS[0] and at most ROUNDS[1] rounds; after `end` no round begins except the first. Jobs
+    are sorted by size, and each round runs them from the largest to the smallest, because a step of one row takes
+    up to a third longer after a large block. A job first runs `warm_up` times untimed; if memory is too small for a
     job, it and all later jobs are left out."""
     possible = _possible(run, jobs, warm_up)
     rounds: list[list[float]] = []
@@ -257,7 +258,7 @@ def _profile_chains(
 
 
 def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListener:
-    """Report part `number` (from 0) of several equal parts as progress of the whole."""
+    """Return a listener that reports part `number` (from 0) of several equal parts as progress of the whole."""
     return lambda done, total: progress(number * total + done, parts * total)
 
 

@@ -21,7 +21,7 @@ from app.values.trace import NO_TRACE, StepTrace
 
 @dataclass(frozen=True, slots=True)
 class FirstToken:
-    """The token that the prefill sampled. It counts neither as a token nor as a step."""
+    """The token that the prefill sampled. In the statistics it counts as neither a token nor a step."""
 
     token: int
     reused: int
@@ -100,9 +100,8 @@ class StatisticsMeter:
 
 
 StepInParts = Generator[StopReason | None, None, Step]
-"""One step as a generator from its launch to its report, which returns the finished step. It pauses twice: it
-yields None after its forward pass was launched, and after its tokens were committed the reason why the reply
-ends, or None."""
+"""A step as a generator with two pauses. It yields None when its forward pass is launched; when its tokens are
+committed it yields the reason why the reply ends, or None if it does not end. It returns the finished step."""
 
 
 def run_steps(begin: Callable[[], StepInParts], runner: ModelRunner) -> Iterator[Step]:

@@ -44,7 +44,7 @@ _TRIED = (Sampling(0.8), Sampling(0.8, min_p=0.1), Sampling(0.8, 20, 0.95), Samp
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
 """Size of the blocks of logits whose maxima are taken first, and the fewest blocks with which this is faster."""
 VALUES = 1 << 22
-"""Logits that are filtered and get noise at once, which takes some 100 MiB of intermediate values."""
+"""How many logits are filtered and perturbed at once; their intermediate values take some 100 MiB."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def refuse_config(config: Mapping[str, Any], name: str, files: Iterable[str] = (
     if form := _quantised_form(values, files):
         raise ModelBroken(
             f"{name} is quantised by {form}, which Foresight does not read: choose the original "
-            "model, which --quantisation makes as small here, or a GGUF file."
+            "model, which can be quantised while it is loaded, or a GGUF file."
         )
     if not is_known(kind):
         raise ModelBroken(

@@ -39,7 +39,7 @@ class ToolActions:
         self._tools.permissions.answer(state.version.chat, waiting, permission)
 
     def choose(self, state: ChatState, server: str) -> None:
-        """Let the chat use a server's tools, or no longer. A server that is chosen is started."""
+        """Turn a server's tools on or off for the chat. A server that is turned on is started."""
         settings = settings_of(self._services, state)
         others = tuple(one for one in settings.tools if one != server)
         chosen = others if server in settings.tools else (*others, server)
@@ -81,7 +81,7 @@ def tools_note(services: Services, chosen: Sequence[str]) -> str:
 
 
 def _tokens(services: Services, use: ToolUse) -> int:
-    """Return how many tokens a prompt has more because it describes these tools."""
+    """Return how many more tokens a prompt has because it describes these tools."""
     reader, question = services.engine.reader(), Message("user", "?")
     told = (Message("system", use.prompt), question) if use.prompt else (question,)
     return reader.count(told, tools=use.native) - reader.count((question,))

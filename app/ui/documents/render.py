@@ -65,7 +65,7 @@ class DocumentsRenderer:
         if inputs != self._inputs:
             parts = self._render(embedder)
             self._inputs = inputs
-            if parts != self._parts:  # chats are in the same database, and their changes count as well
+            if parts != self._parts:  # the change may have been in a chat, which is in the same database
                 self._parts = parts
         return self._parts
 
@@ -74,7 +74,7 @@ class DocumentsRenderer:
         shown = open_collection(collections, state)
         documents = self._documents.documents(shown.id) if shown else ()
         ids = {document.id for document in documents}
-        # Documents may have been removed since.
+        # Documents may have been removed since the search.
         hits = tuple(hit for hit in state.result.hits if hit.passage.document in ids)
         return {
             "collections": collections_html(collections, shown.id if shown else 0),

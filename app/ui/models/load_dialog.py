@@ -1,4 +1,4 @@
-"""The Load dialog: the options with which a model can be loaded, whether it fits then, and why loading failed."""
+"""The Load dialog: the options for loading a model, whether it fits with them, and why loading failed."""
 
 import json
 import platform
@@ -68,15 +68,15 @@ NO_DRAFT_MODEL = Option("", "None")
 FIELDS = ("dtype", "quantisation", "device", "attention", "draft_model")
 CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 STOP = "stop"
-"""The name of the button that also stops the reply which is being written."""
+"""The name of the button that stops the current reply and then loads."""
 LONGEST = 10_000_000
-"""A context longer than any model's, by which the estimate returns the model's own."""
+"""Longer than any model's context. The estimate shortens it to the model's own, so this value asks for that."""
 PACKED: tuple[Quantisation, ...] = ("int8", "int4")
 
 
 @dataclass(frozen=True, slots=True)
 class LoadOptions:
-    """The options for each field of `ModelChoice`. A field with a single option is not shown."""
+    """The options for four fields of `ModelChoice`. A field with a single option is not shown."""
 
     dtype: tuple[Option, ...]
     quantisation: tuple[Option, ...]
@@ -84,7 +84,7 @@ class LoadOptions:
     attention: tuple[Option, ...]
 
     def allowed(self, choice: ModelChoice) -> ModelChoice:
-        """Return the choice without values that this machine lacks, because it may come from another machine."""
+        """Replace each value that this machine lacks by the first option. The choice may be another machine's."""
         for field in fields(self):
             known = [option.value for option in getattr(self, field.name)]
             if getattr(choice, field.name) not in known:
@@ -189,7 +189,7 @@ class LoadActions:
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Open the dialog for this model, with the options of its last load, else with what is automatic."""
+        """Open the dialog for this model, with the options of its last load, or automatic ones at its first."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
@@ -203,7 +203,7 @@ class LoadActions:
         dialog.form, dialog.folder = self._preselected(form) if is_new else form, None
 
     def browse(self, dialog: LoadDialog, typed: str) -> None:
-        """Let the user look for a model: in the folder typed in the box, or else in the home folder."""
+        """Let the user look for a model: in the folder typed in the box, its parent, or the home folder."""
         path = Path(typed.strip() or "~").expanduser()
         folders = [one for one in (path, path.parent, Path.home()) if one.is_absolute() and one.is_dir()]
         self._look_into(dialog, "browse", str(folders[0]) if folders else path.anchor)

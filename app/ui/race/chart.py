@@ -1,7 +1,7 @@
 """Draws the lanes of a race as bars at one moment of the race's clock.
 
 While a lane runs, the lanes that have finished this round are shown at the same elapsed time. After the last round
-every lane is shown at the time at which the fastest one finished, by its run of median speed.
+each lane shows its run of median speed, at the moment when the fastest lane's run finished.
 """
 
 import json
@@ -32,7 +32,7 @@ LaneStatus = Literal["waiting", "running", "finished", "done"]
 """A lane is "finished" while other lanes run, and "done" once all lanes have finished."""
 TEMPLATE = "race.html"
 MOST_POINTS = 400
-"""Maximum number of points of a lane's curve that are sent to the page, approximately."""
+"""Maximum number of points of a lane's curve that are sent to the page."""
 MOST_STEPS_SHOWN = 240
 """On a track with more tokens, single steps would be too narrow to see and are not drawn."""
 MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
@@ -127,7 +127,7 @@ def _bar(
 
 
 def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:
-    """Return about `most` points of a curve or fewer, always with the last point."""
+    """Return at most `most` points of a curve, always with the last point."""
     every = max(1, -(-len(curve) // most))
     return (*curve[::-1][::every][::-1],)
 

@@ -91,7 +91,7 @@ def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
 
 
 def test_a_line_of_the_wrong_length_is_refused_with_both_lengths() -> None:
-    with pytest.raises(ValueError, match="a window 3 wide needs 5 guesses, not 2"):
+    with pytest.raises(ValueError, match="a window 3 wide needs a line of 5 tokens, not 2"):
         JacobiWindow(3, 4, [1, 2])
 
 
