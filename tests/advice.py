@@ -29,6 +29,8 @@ KINDS = {
         Paste it with their names
         Paste the whole file
         paste only the mcpServers part
+        add it as mcpServers JSON
+        restart it under Settings
         Check its quotation marks
     """,
     "tests/tools/test_servers.py": r"""

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from app.models_registry import Hub
 
 SECONDS_TO_REPORT = 2
-"""For how many seconds rank 0 goes on after torchrun's signal. In this time it reports the end to its clients."""
+"""For how many seconds rank 0 continues after torchrun's signal. In this time it reports the end to its clients."""
 
 
 def chosen_ranks(devices: str | None, device: Device) -> RankPlan:

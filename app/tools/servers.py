@@ -220,7 +220,7 @@ class _Connection:
                 continue
             if "result" in answer:
                 return answer["result"]
-            if "problem" in answer:  # only this request failed; the server goes on
+            if "problem" in answer:  # only this request failed; the server still runs
                 raise (ArgumentsRefused if answer.get("is_refused") else ToolFailed)(answer["problem"])
             raise self._failed(answer["over"])
         if self._is_ended:

@@ -65,7 +65,7 @@ def _page(address: str) -> dict[str, str]:
         host, proxy = request.url.host, proxy_for(str(request.url))
         if proxy:
             proxies.update(_addresses(proxy.rpartition(":")[0] if ":" in proxy else proxy))
-        # Behind a proxy this lookup may find nothing; the proxy looks the name up itself.
+        # If there is a proxy, this lookup may find nothing; the proxy looks the name up itself.
         if private := [found for found in _addresses(host) if not is_public(found)]:
             raise ToolFailed(
                 f"{host} is in a private network, or on this machine ({private[0]}): it is not read."

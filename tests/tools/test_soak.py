@@ -15,5 +15,5 @@ def test_what_every_lap_leaves_behind_is_printed(tmp_path: Path, capsys: pytest.
     leak = count(5, 5)
     assert run(choices, 0.01, lambda: next(leak)) == 5
     first, second = capsys.readouterr().out.splitlines()
-    happened = "; 3 replies, 2 stopped, 1 interrupted, to prompts of "
+    happened = "; 3 replies (2 stopped), 1 interrupted; "
     assert first.startswith(f"lap 1: 5 bytes{happened}") and second.startswith(f"lap 2: 10 bytes{happened}")
