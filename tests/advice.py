@@ -29,15 +29,17 @@ KINDS = {
         Paste it with their names
         Paste the whole file
         paste only the mcpServers part
-        add it as mcpServers JSON
-        restart it under Settings
         Check its quotation marks
     """,
     "tests/tools/test_servers.py": r"""
         The arguments have more than
     """,
+    "tests/tools/test_hostile_addresses.py": r"""
+        add it as mcpServers JSON
+    """,
     "tests/ui/settings/test_tools.py": r"""
         turn it on under Settings → Tools
+        restart it under Settings → Tools
     """,
     "test_a_damaged_database_is_rescued_or_restored_as_advised": r"""
         chats rescue
