@@ -23,7 +23,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.cpu_kernels import cpu_kernels
+from app.engine.cpu_kernels import compiled_kernels, cpu_kernels
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.packed_layers import PackedInt4Linear, PackedInt8Linear
 from app.engine.layers.quantised_layers import (
@@ -38,6 +38,7 @@ from app.engine.layers.quantised_layers import (
     stands_for,
 )
 from app.engine.layers.recurrent_layers import calls_its_linears
+from app.engine.machine.compiling import Compiled
 from app.engine.machine.device_faults import fault_found, refused_because
 from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
@@ -88,10 +89,13 @@ def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -
     device."""
     if choice.quantisation != "auto":
         return choice.quantisation, ""
-    is_fast = choice.dtype == "auto" and device.type == "cpu" and multiplies_int8_fast()
+    may_be_fast = choice.dtype == "auto" and device.type == "cpu"
+    kernels = compiled_kernels() if may_be_fast else Compiled(None)
+    is_fast = kernels.library is not None and multiplies_int8_fast()
     parameters = model.num_parameters()
     share = _quantisable(model) / max(parameters, 1)
-    return automatic(parameters, share, is_fast and cpu_kernels() is not None, ram().free)
+    quantisation, reason = automatic(parameters, share, is_fast, ram().free)
+    return quantisation, reason or kernels.note
 
 
 def _quantisable(model: PreTrainedModel) -> int:

@@ -234,9 +234,9 @@ class Tuner(DraftPlanner):
         return Split(1, 0, self._drafted_seconds(rows) / self._curve.plain)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Update the curve at this bucket, the speed, and the window's price and earnings."""
+        """Update the curve at this bucket, the speed, and the window's cost and gain."""
         tree, window = len(step.reaches), step.window.size
-        self.sizer.settle(step.window, self._window_price(step.reaches, window), step.from_window)
+        self.sizer.settle(step.window, self._window_cost(step.reaches, window), step.from_window)
         self._steps_since_plain += 1
         asked = self._budget.settle(step.seconds) if self._budget else 0.0
         split = Split(tree, window, (self._drafted_seconds(step.rows) + asked) / self._curve.plain)
@@ -253,7 +253,7 @@ class Tuner(DraftPlanner):
     def _drafted_seconds(self, rows: int) -> float:
         return self._curve.seconds[min(rows, self._curve.largest)]
 
-    def _window_price(self, reaches: Sequence[float], window: int) -> float:
+    def _window_cost(self, reaches: Sequence[float], window: int) -> float:
         """Return the worth of the window's time in tokens, or of its rows in the tree if that is more."""
         rows, seconds = len(reaches), self._curve.seconds
         time = self._drafted_seconds(rows + window) - seconds[rows]

@@ -42,6 +42,7 @@ from app.engine.layers.quantising import (
 from app.engine.loading.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
+from app.engine.machine.compiling import Compiled
 from app.engine.machine.kernel_timing import Run
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
@@ -88,7 +89,7 @@ def test_automatic_is_int8_where_it_is_fastest_and_tells_why_it_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(quantising, "multiplies_int8_fast", lambda: True)
-    monkeypatch.setattr(quantising, "cpu_kernels", lambda: object())
+    monkeypatch.setattr(quantising, "compiled_kernels", lambda: Compiled(object()))
     automatic = ModelChoice("x")
     assert automatic_of("dense", automatic) == ("int8", "")
     reasons = {"small": "so small", "experts": "stacked experts", "recurrent": "recurrent layers"}
@@ -104,6 +105,9 @@ def test_automatic_is_int8_where_it_is_fastest_and_tells_why_it_is_not(
     assert "more memory than is free" in automatic_of("dense", automatic)[1]
     monkeypatch.setattr(quantising, "multiplies_int8_fast", lambda: False)
     assert automatic_of("dense", automatic) == ("none", "")
+    monkeypatch.setattr(quantising, "compiled_kernels", lambda: Compiled(None, "Install a C compiler."))
+    assert automatic_of("dense", automatic) == ("none", "Install a C compiler.")
+    assert automatic_of("dense", automatic, "cuda") == ("none", "")
 
 
 def make_model(dtype: torch.dtype = torch.float32, **settings: Any) -> PreTrainedModel:
