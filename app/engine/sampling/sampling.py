@@ -286,12 +286,7 @@ def _fault_of_kernels(
     made = torch.randn((TIMED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
     for each in {dtype: made, torch.float32: made[:8]}.items():
         logits = each[1].to(device, each[0])
-        for sampling in (
-            Sampling(0.8),
-            Sampling(0.8, min_p=0.1),
-            Sampling(0.8, 20, 0.95),
-            Sampling(0.8, 0, 0.9),
-        ):
+        for sampling in _TRIED:
             draws = Draws(sampling, tuple(range(len(logits))))
             found, drawn = best_by_kernels(logits, draws), draw_rows(logits, draws.positions, sampling)
             if found[:, -1].tolist() != drawn.tolist():
