@@ -1,11 +1,12 @@
 """What every test shares: no network, and a browser where there is one."""
 
+import asyncio
 import gc
 import os
 import platform
 import shutil
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -90,18 +91,29 @@ def pytest_xdist_auto_num_workers() -> int:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Leave out the cases marked thorough before they are made: there are more of them than of all others."""
     if not metafunc.config.getoption("--thorough"):
+        is_left_out = metafunc.definition.get_closest_marker("thorough") is not None
         markers = metafunc.definition.own_markers
-        markers[:] = [_without_thorough(each) if each.name == "parametrize" else each for each in markers]
+        markers[:] = [
+            _without_thorough(each, is_left_out) if each.name == "parametrize" else each for each in markers
+        ]
 
 
-def _without_thorough(parametrize: pytest.Mark) -> pytest.Mark:
+def _without_thorough(parametrize: pytest.Mark, is_left_out: bool) -> pytest.Mark:
+    """Return the mark without its thorough cases; of a test that is left out whole with one case."""
     names, values, *others = parametrize.args
-    kept = [
-        value for value in values if not any(mark.name == "thorough" for mark in getattr(value, "marks", ()))
-    ]
-    if len(kept) in (0, len(values)):
+    values = list(values)
+    kept = [place for place, value in enumerate(values) if not _is_thorough(value)]
+    kept = [0] if is_left_out or not kept else kept
+    if len(kept) == len(values):
         return parametrize
-    return pytest.mark.parametrize(names, kept, *others, **parametrize.kwargs).mark
+    ids = parametrize.kwargs.get("ids")
+    fewer = {"ids": [ids[place] for place in kept]} if isinstance(ids, Sequence) else {}
+    cases = [values[place] for place in kept]
+    return pytest.mark.parametrize(names, cases, *others, **{**parametrize.kwargs, **fewer}).mark
+
+
+def _is_thorough(value: object) -> bool:
+    return any(mark.name == "thorough" for mark in getattr(value, "marks", ()))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -159,22 +171,50 @@ Launch = Callable[..., Any]
 """Starts a Chromium, with more arguments."""
 
 
-@pytest.fixture(scope="module")
-def launch() -> Iterator[Launch]:
-    """How to start a headless Chromium; skips where there is none.
+@pytest.fixture(scope="session")
+def playwright() -> Iterator[Any]:
+    """One driver of browsers for the session: its process takes seconds to start, as a browser's does."""
+    api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with api.sync_playwright() as driver:
+        yield driver
 
-    One for each module: while it lives, playwright runs an event loop on the tests' own thread."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    """Where Chromium is; skips where it is not."""
     path = next(filter(None, map(shutil.which, CHROMIUM_NAMES)), None)
     if path is None:
         pytest.skip(f"no browser: none of {', '.join(CHROMIUM_NAMES)} is installed")
-    with playwright.sync_playwright() as driver:
-        yield lambda *more: driver.chromium.launch(executable_path=path, args=[*CHROMIUM_ARGUMENTS, *more])
+    return path
+
+
+@pytest.fixture(scope="session")
+def chromium(playwright: Any, chromium_path: str) -> Iterator[Any]:
+    """The headless Chromium of all modules."""
+    started = playwright.chromium.launch(executable_path=chromium_path, args=CHROMIUM_ARGUMENTS)
+    yield started
+    started.close()
 
 
 @pytest.fixture(scope="module")
-def browser(launch: Launch) -> Iterator[Any]:
+def playwright_loop(playwright: Any) -> Iterator[None]:
+    """Mark playwright's event loop as the tests' thread's for this module only.
+
+    Playwright expects that of its thread, and tests of other modules run loops of their own there."""
+    asyncio._set_running_loop(playwright._loop)
+    yield
+    asyncio._set_running_loop(None)
+
+
+@pytest.fixture(scope="module")
+def launch(playwright_loop: None, playwright: Any, chromium_path: str) -> Launch:  # noqa: ARG001
+    """How to start a Chromium that only some tests use; skips where there is none."""
+    return lambda *more: playwright.chromium.launch(
+        executable_path=chromium_path, args=[*CHROMIUM_ARGUMENTS, *more]
+    )
+
+
+@pytest.fixture(scope="module")
+def browser(chromium: Any, playwright_loop: None) -> Any:  # noqa: ARG001
     """A headless Chromium."""
-    chromium = launch()
-    yield chromium
-    chromium.close()
+    return chromium

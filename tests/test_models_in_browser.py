@@ -23,6 +23,7 @@ from tests.remote.fake_server import FakeServer
 from tests.remote.fake_server import running as model_server
 from tests.support import fake_cuda
 from tests.support.app_process import GPU_BUILD, AppProcess
+from tests.support.waiting import until
 
 COMMIT = "0" * 40
 FAST, SLOW = 0.0, 3_000_000.0
@@ -103,9 +104,7 @@ def test_a_model_is_found_fetched_paused_resumed_loaded_and_talked_to(
     wait_for(person, "#to-models", "1 downloading, 1 paused")
     person.page.click(button("Pause tiny/stories"))
     person.page.wait_for_selector(button("Resume tiny/stories"))
-    sent = len(place.hub.sent)
-    person.page.wait_for_timeout(400)
-    assert len(place.hub.sent) == sent
+    until(lambda: not place.hub.connections)
     place.hub.pace = FAST
     person.page.click(button("Resume tiny/stories"))
     person.page.click(button("Load… tiny/stories"), timeout=300_000)

@@ -23,6 +23,7 @@ from app.settings import Settings
 from app.values.messages import Failed, Message, ModelChoice, Options, Piece, Request, Sampling
 from tests.commands.typed import CHECKOUT, command, typed
 from tests.engine.asking import Watched
+from tests.support.app_process import free_port
 
 FOLDER = b"a folder in place of the file"
 
@@ -147,7 +148,7 @@ def ended(process: subprocess.Popen[str]) -> Iterator[None]:
 @pytest.fixture
 def process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     """The server as a process of its own, which ends with the test."""
-    process = started(tmp_path, "--port", "8731")
+    process = started(tmp_path, "--port", str(free_port()))
     yield process
     process.kill()
     process.communicate()
@@ -155,7 +156,7 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
 
 def test_why_a_model_was_not_loaded_is_told_while_the_api_goes_on(tmp_path: Path) -> None:
     missing = tmp_path / "none"
-    process = started(tmp_path, "--model", str(missing), "--port", "8751")
+    process = started(tmp_path, "--model", str(missing), "--port", str(free_port()))
     with ended(process):
         assert process.stderr
         told = process.stderr.readline()
@@ -192,7 +193,7 @@ def test_it_prints_where_it_is_and_its_key_lists_its_models_for_a_page_and_ends_
 def test_a_key_of_the_environment_is_asked_for_and_neither_printed_nor_seen_nor_handed_on(
     tmp_path: Path,
 ) -> None:
-    process = started(tmp_path, "--port", "8771", variables={KEY_VARIABLE: "sk-of-the-shell"})
+    process = started(tmp_path, "--port", str(free_port()), variables={KEY_VARIABLE: "sk-of-the-shell"})
     with ended(process):
         assert process.stdout
         lines = [process.stdout.readline() for _ in range(2)]

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from time import sleep
+from threading import enumerate as running_threads
 
 import pytest
 
@@ -38,6 +38,13 @@ def until_titled(stores: ChatStores, title: str) -> None:
     until(lambda: [line.title for line in stores.summaries()] == [title])
 
 
+def until_idle(conversations: Conversations) -> None:
+    """Wait until all replies are recorded, and then until no title is being written."""
+    until(lambda: not conversations.is_busy)
+    for name in ("recorder", "title"):
+        until(lambda name=name: all(thread.name != name for thread in running_threads()))
+
+
 def test_a_new_chat_is_titled_after_its_first_answer(
     conversations: Conversations, stores: ChatStores
 ) -> None:
@@ -52,18 +59,17 @@ def test_a_new_chat_is_titled_after_its_first_answer(
 def test_a_title_that_the_person_gave_stays(conversations: Conversations, stores: ChatStores) -> None:
     place = conversations.start(NewChat(ChatVersion(), ASKED, "I want to book something"))
     stores.stored.rename(place.chat, "Mine")
-    sleep(0.3)
-    until_titled(stores, "Mine")
+    until_idle(conversations)
+    assert [line.title for line in stores.summaries()] == ["Mine"]
 
 
 def test_a_later_answer_titles_nothing(conversations: Conversations, stores: ChatStores) -> None:
     plain = ReplySettings(ModelChoice("demo"), Options())
     place = conversations.start(NewChat(ChatVersion(), plain, "First question"))
-    while conversations.is_busy:
-        sleep(0.02)
+    until_idle(conversations)
     conversations.start(NewQuestion(place, ASKED, "Second question"))
-    sleep(0.3)
-    until_titled(stores, "First question")
+    until_idle(conversations)
+    assert [line.title for line in stores.summaries()] == ["First question"]
 
 
 @pytest.mark.parametrize(

@@ -117,7 +117,7 @@ def test_a_second_start_opens_the_browser_at_the_first_ones_page(tmp_path: Path)
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\necho "$1" > "{told}"\n', encoding="utf-8")
     browser.chmod(0o755)
-    command = [sys.executable, "run.py", "--port", "7991", "--data-dir", str(data_dir)]
+    command = [sys.executable, "run.py", "--port", str(free_port()), "--data-dir", str(data_dir)]
     quiet = {**os.environ, "HF_HUB_OFFLINE": "1"}
     with subprocess.Popen(
         [*command, "--no-browser"], cwd=CHECKOUT, stdout=subprocess.PIPE, env=quiet

@@ -41,7 +41,7 @@ class FakeHub:
     By file name: `breaks_off` counts how often the connection breaks half-way through what is left, `answers` are
     the codes of the next refusals, `lies` is what is sent in place of the file, `silent` files never begin, `loops`
     are redirected to themselves. `leaked` are tokens that the storage saw. `pace` is in bytes per second, 0 for
-    no limit."""
+    no limit. `connections` are those that are open now."""
 
     models: dict[str, dict[str, bytes]] = field(default_factory=dict)
     gated: set[str] = field(default_factory=set)
@@ -57,6 +57,7 @@ class FakeHub:
     asked: list[str] = field(default_factory=list)
     sent: list[Sent] = field(default_factory=list)
     leaked: list[str] = field(default_factory=list)
+    connections: set[socket.socket] = field(default_factory=set)
     endpoint: str = ""
 
     def gets(self, file: str) -> list[str]:
@@ -116,8 +117,12 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing on the console."""
 
     def handle(self) -> None:
-        with suppress(ConnectionError, TimeoutError):  # a client that was killed
-            super().handle()
+        self.hub.connections.add(self.connection)
+        try:
+            with suppress(ConnectionError, TimeoutError):  # a client that was killed
+                super().handle()
+        finally:
+            self.hub.connections.discard(self.connection)
 
     def do_HEAD(self) -> None:
         self._answer(with_body=False)

@@ -5,9 +5,9 @@ import socket
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
+from dataclasses import dataclass
 from http.client import HTTPConnection
 from pathlib import Path
-from time import monotonic, sleep
 from typing import Any, cast
 from urllib.error import URLError
 from urllib.request import urlopen
@@ -63,48 +63,86 @@ def test_a_resting_server_does_not_wait_for_its_next_tick_to_end(monkeypatch: py
     assert not server.is_alive
 
 
-class Hasty(TimeoutProtocol):
-    """Looks more often than a person would have it."""
+class Checked(TimeoutProtocol):
+    """Is checked when the test says so, and not by time."""
 
-    check_seconds = 0.3
+    check_seconds = 3600.0
     unread_checks = 3
 
 
-async def app(scope: Any, receive: Any, send: Any) -> None:
-    """Answers at once; /stream says a word every two seconds, /large more than anybody's buffers hold."""
-    if scope["type"] == "websocket":
-        await receive()
-        await send({"type": "websocket.accept"})
-        await asyncio.sleep(2)
-        await send({"type": "websocket.send", "text": "still here"})
-        return
-    while scope["method"] == "POST" and (await receive()).get("more_body"):
-        pass
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    if scope["path"] == "/stream":
-        await send({"type": "http.response.body", "body": b"first ", "more_body": True})
-        await asyncio.sleep(2)
-    body = b"x" * LARGE if scope["path"] == "/large" else b"answered"
-    await send({"type": "http.response.body", "body": body})
+@dataclass(frozen=True)
+class Served:
+    """A server on a thread; `may_go_on` ends what takes long on purpose."""
+
+    port: int
+    server: uvicorn.Server
+    may_go_on: threading.Event
+
+    @property
+    def connections(self) -> list[Checked]:
+        return [one for one in self.server.server_state.connections if isinstance(one, Checked)]
+
+    def check(self, times: int = 1) -> None:
+        """Check all connections, as the server does by itself after a while."""
+        for _ in range(times):
+            for one in self.connections:
+                done = threading.Event()
+                one.loop.call_soon_threadsafe(one._check)
+                one.loop.call_soon_threadsafe(done.set)
+                assert done.wait(PATIENCE)
+
+    def opened(self, said: bytes = b"") -> socket.socket:
+        """Connect, and wait until the server has received this."""
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        connection.sendall(said)
+        port = connection.getsockname()[1]
+
+        def is_received() -> bool:
+            return any(
+                (one.client[1], getattr(one, "_received", None)) == (port, len(said))
+                for one in self.connections
+            )
+
+        until(is_received)
+        return connection
 
 
 @pytest.fixture
-def port() -> Iterator[int]:
+def served() -> Iterator[Served]:
+    may_go_on = threading.Event()
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        """Answers at once; /stream and a WebSocket say a word when they may, /large more than buffers hold."""
+
+        async def wait() -> None:
+            while not may_go_on.is_set():
+                await asyncio.sleep(0.01)
+
+        if scope["type"] == "websocket":
+            await receive()
+            await send({"type": "websocket.accept"})
+            await wait()
+            await send({"type": "websocket.send", "text": "still here"})
+            return
+        while scope["method"] == "POST" and (await receive()).get("more_body"):
+            pass
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        if scope["path"] == "/stream":
+            await send({"type": "http.response.body", "body": b"first ", "more_body": True})
+            await wait()
+        body = b"x" * LARGE if scope["path"] == "/large" else b"answered"
+        await send({"type": "http.response.body", "body": body})
+
     listener = socket.create_server(("127.0.0.1", 0), backlog=128)
-    config = uvicorn.Config(app, http=Hasty, ws="auto", lifespan="off", log_config=None)
+    config = uvicorn.Config(app, http=Checked, ws="auto", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, args=([listener],), daemon=True)
     thread.start()
     until(lambda: server.started)
-    yield int(listener.getsockname()[1])
+    yield Served(int(listener.getsockname()[1]), server, may_go_on)
+    may_go_on.set()
     server.should_exit = server.force_exit = True
     thread.join()
-
-
-def opened(port: int, said: bytes = b"") -> socket.socket:
-    connection = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE)
-    connection.sendall(said)
-    return connection
 
 
 def is_ended(connection: socket.socket) -> bool:
@@ -115,26 +153,22 @@ def is_ended(connection: socket.socket) -> bool:
         return True
 
 
-def test_a_head_that_comes_a_byte_at_a_time_ends(port: int) -> None:
-    with closing(opened(port)) as connection:
-        end = monotonic() + PATIENCE
-        with pytest.raises(ConnectionError):
-            while monotonic() < end:
-                connection.sendall(b"G")
-                sleep(0.1)
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nno"
 
 
-@pytest.mark.parametrize(
-    "said", [b"", HEAD, b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\nno"]
-)
-def test_a_request_that_never_comes_whole_ends(port: int, said: bytes) -> None:
-    with closing(opened(port, said)) as connection:
+@pytest.mark.parametrize(("said", "checks"), [(b"", 1), (b"G", 1), (HEAD, 1), (POST, 2)])
+def test_a_request_that_does_not_come_whole_between_two_checks_ends(
+    served: Served, said: bytes, checks: int
+) -> None:
+    with closing(served.opened(said)) as connection:
+        served.check(checks)
         assert is_ended(connection)
 
 
-def test_a_response_that_nobody_reads_ends(port: int) -> None:
-    with closing(opened(port, b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")) as connection:
-        sleep(3)
+def test_a_response_that_nobody_reads_ends(served: Served) -> None:
+    with closing(served.opened(b"GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n")) as connection:
+        until(lambda: served.connections[0].flow.write_paused)
+        served.check(Checked.unread_checks + 1)
         received = 0
         with pytest.raises(ConnectionError):
             while part := connection.recv(2**20):
@@ -143,34 +177,40 @@ def test_a_response_that_nobody_reads_ends(port: int) -> None:
         assert received < LARGE
 
 
-def test_what_is_long_on_purpose_is_left_alone(port: int) -> None:
+def test_what_is_long_on_purpose_is_left_alone(served: Served) -> None:
     client = pytest.importorskip("websockets.sync.client", reason="uvicorn serves WebSockets by this package")
-    with client.connect(f"ws://127.0.0.1:{port}/") as page:
-        assert urlopen(f"http://127.0.0.1:{port}/stream", timeout=PATIENCE).read() == b"first answered"
+    with client.connect(f"ws://127.0.0.1:{served.port}/") as page:
+        with closing(urlopen(f"http://127.0.0.1:{served.port}/stream", timeout=PATIENCE)) as stream:
+            assert stream.read(6) == b"first "
+            served.check(5)
+            served.may_go_on.set()
+            assert stream.read() == b"answered"
         assert page.recv(timeout=PATIENCE) == "still here"
 
 
-def test_a_connection_that_is_used_again_and_again_is_left_alone(port: int) -> None:
-    with closing(HTTPConnection("127.0.0.1", port, timeout=PATIENCE)) as connection:
+def test_a_connection_that_is_used_again_and_again_is_left_alone(served: Served) -> None:
+    with closing(HTTPConnection("127.0.0.1", served.port, timeout=PATIENCE)) as connection:
         connection.connect()
         used = connection.sock
         for _ in range(8):
             connection.request("GET", "/")
             assert connection.getresponse().read() == b"answered"
             assert connection.sock is used
-            sleep(0.2)
+            served.check()
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="only Linux tells of open files there")
-def test_a_flood_of_connections_takes_few_descriptors_and_the_page_answers_meanwhile(port: int) -> None:
+def test_a_flood_of_connections_takes_few_descriptors_and_the_page_answers_meanwhile(served: Served) -> None:
     def files() -> int:
         return len(list(Path("/proc/self/fd").iterdir()))
 
     before = files()
     with ExitStack() as stack:
         for number in range(SLOW):
-            stack.enter_context(closing(opened(port, b"" if number % 2 else HEAD)))
-        assert urlopen(f"http://127.0.0.1:{port}/", timeout=PATIENCE).read() == b"answered"
+            said = b"" if number % 2 else HEAD
+            one = stack.enter_context(closing(socket.create_connection(("127.0.0.1", served.port), PATIENCE)))
+            one.sendall(said)
+        assert urlopen(f"http://127.0.0.1:{served.port}/", timeout=PATIENCE).read() == b"answered"
         assert files() - before - SLOW <= MOST_WAITING + 5, "the server's own ends of them"
     until(lambda: files() <= before)
 
@@ -204,19 +244,19 @@ async def accepting(_scope: Any, receive: Any, send: Any) -> None:
 
 @pytest.mark.parametrize("is_hanging_up", [False, True])
 def test_a_connection_is_closed_whether_or_not_its_page_is_hanging_up(is_hanging_up: bool) -> None:
-    async def run() -> Wire:
+    async def run() -> None:
         config = uvicorn.Config(cast(Any, accepting), ws=WebSocketProtocol, log_config=None)
         config.load()
         protocol, wire = WebSocketProtocol(config, ServerState(), {}), Wire()
         protocol.connection_made(wire)
         protocol.data_received(HANDSHAKE)
-        await asyncio.sleep(0.05)
-        assert b"101 Switching" in wire.written
+        while b"101 Switching" not in wire.written:
+            await asyncio.sleep(0)
         if is_hanging_up:
             goodbye = Frame(Opcode.CLOSE, Close(1001, "").serialize()).serialize(mask=True)
             protocol.conn.receive_data(goodbye)
         protocol.shutdown()
-        await asyncio.sleep(0.05)
-        return wire
+        while not wire.is_closed:
+            await asyncio.sleep(0)
 
-    assert asyncio.run(run()).is_closed
+    asyncio.run(asyncio.wait_for(run(), PATIENCE))
