@@ -15,6 +15,7 @@ import pytest
 from app.database.data_folder import DataFolder
 from app.desktop.single_instance import RAISE_ROUTE, raise_window, switch
 from app.errors import DataFolderInUse
+from tests.support.app_process import free_port
 
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 300.0

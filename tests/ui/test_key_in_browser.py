@@ -26,12 +26,14 @@ def test_the_address_opens_the_page_loses_its_key_and_a_reload_needs_none(
     with PageDriver(browser, running.url) as person:
         assert person.page.url.partition("#")[0] == f"{running.endpoint.origin}/"
         assert running.endpoint.key not in person.page.evaluate("document.cookie + location.href")
-        assert person.page.evaluate("history.length") <= 2, "going back must not lead to the key"
         person.reload()
         assert (person.complaints, person.foreign) == ([], [])
         person.page.goto(running.url)
         person.page.wait_for_selector("#message textarea")
         assert person.page.url.partition("#")[0] == f"{running.endpoint.origin}/"
+        while person.page.url.startswith("http"):
+            assert running.endpoint.key not in person.page.url, "going back must not lead to the key"
+            person.page.go_back()
 
 
 @pytest.mark.thorough
