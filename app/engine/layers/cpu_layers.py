@@ -153,7 +153,8 @@ class Workspace:
 
 
 class _Layers:
-    """Consecutive layers that one call computes. The addresses of their caches are read when these change."""
+    """Consecutive layers that one call computes. The addresses of their keys and values are read when they
+    change."""
 
     def __init__(self, layers: "Sequence[NativeLayer]", library: CDLL, workspace: Workspace) -> None:
         described: list[Any] = [layer.described for layer in layers]
@@ -221,7 +222,7 @@ class NativeDecoder(nn.Module):
     Steps that the call does not support run in the decoder itself, and so do all steps while a layer has hooks."""
 
     def __init__(self, decoder: Any) -> None:
-        """Take a decoder all of whose layers are native. Raises TypeError for other layers."""
+        """Take a decoder with only NativeLayers. Raises TypeError for other layers."""
         super().__init__()
         self.decoder, self.layers = decoder, decoder.layers
         self.embed_tokens, self.rotary_emb, self.norm = decoder.embed_tokens, decoder.rotary_emb, decoder.norm

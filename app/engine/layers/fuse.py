@@ -1,8 +1,8 @@
 """Decides whether a model's layers can use our kernels on this machine, and makes the model that uses them.
 
-Our kernels are for GPUs from Ampere on, and for CPUs if there is a C compiler, because there most kernels of a
-layer take longer to start than to run. The given model is not changed: it still runs transformers' code, over
-the same weights.
+Our kernels are for GPUs from Ampere on, and for CPUs if there is a C compiler. Most of a layer's small kernels take
+longer to start than to run, so one kernel for several operations is faster. The given model is not changed: it
+still runs transformers' code, over the same weights.
 """
 
 import logging
@@ -49,8 +49,8 @@ Find = Callable[[Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model whose layers use our kernels if they can. `note` names these layers, or the reason why there are
-    none; "" if the device has no such kernels."""
+    """A model with fused layers, or the given model. `note` names the fused parts, or the reason why there are
+    none; "" if we have no kernels for the device."""
 
     model: PreTrainedModel
     note: str = ""
@@ -60,37 +60,31 @@ class FusedModel:
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
     """Return a model with fused layers, or the given model with a note if that is not possible."""
     try:
-        if machine.device.type == "cpu":
-            if machine.cpu_kernels is None or model.dtype != torch.float32:
-                return FusedModel(model)
-            make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
-            stages: dict[str, Find] = {
-                "whole layers": partial(find_whole_layers, model, attend=attend, make=make),
-                "whole decoder": partial(find_whole_decoder, model, attend=attend, make=NativeDecoder),
-            }
-            return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, stages)
-        if not can_have(machine):
-            if machine.device.type != "cuda":
-                return FusedModel(model)
-            reason = "Triton is not installed for this device"
-            if machine.is_rocm:
-                reason = "ours were never tried on AMD's GPUs"
-            elif machine.capability < AMPERE:
-                reason = "ours need a GPU of the Ampere generation or newer"
-            return FusedModel(model, f"Layers keep torch's kernels: {reason}.")
-        from app.engine.layers.triton_kernels import on_device
-
-        found = fuse_by(on_device(machine.device), model, attend)
-        reason = slowness_of(found.model, model, attend) if found.is_fused else ""
-        return (
-            FusedModel(model, f"Layers keep torch's kernels, because with ours {reason}.")
-            if reason
-            else found
-        )
+        if machine.device.type == "cuda":
+            return _fused_on_gpu(model, machine, attend)
+        if machine.device.type != "cpu" or machine.cpu_kernels is None or model.dtype != torch.float32:
+            return FusedModel(model)
+        make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
+        stages: dict[str, Find] = {
+            "whole layers": partial(find_whole_layers, model, attend=attend, make=make),
+            "whole decoder": partial(find_whole_decoder, model, attend=attend, make=NativeDecoder),
+        }
+        return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, stages)
     except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         reason = refused_because(error)
         log.info("layers keep torch's kernels, because ours failed their trial: %s", reason)
         return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")
+
+
+def _fused_on_gpu(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
+    if reason := refusal(machine):
+        return FusedModel(model, f"Layers keep torch's kernels: {reason}.")
+    from app.engine.layers.triton_kernels import on_device
+
+    found = fuse_by(on_device(machine.device), model, attend)
+    if found.is_fused and (reason := slowness_of(found.model, model, attend)):
+        return FusedModel(model, f"Layers keep torch's kernels, because with ours {reason}.")
+    return found
 
 
 @torch.inference_mode()
@@ -105,9 +99,13 @@ def slowness_of(
     return ""
 
 
-def can_have(machine: DeviceCapabilities) -> bool:
-    """Return whether our kernels support this GPU."""
-    return machine.device.type == "cuda" and machine.capability >= AMPERE and machine.has_triton
+def refusal(machine: DeviceCapabilities) -> str:
+    """Return why our kernels do not support this machine's GPU; "" if they do."""
+    if machine.is_rocm:
+        return "ours were never tried on AMD's GPUs"
+    if machine.capability < AMPERE:
+        return "ours need a GPU of the Ampere generation or newer"
+    return "" if machine.has_triton else "Triton is not installed for this device"
 
 
 def fuse_by(

@@ -19,9 +19,10 @@ Activation = Literal["silu", "gelu_tanh"]
 
 @dataclass(frozen=True, slots=True)
 class NormShape:
-    """Everything of an RMSNorm except its weight w, by which a normalised row r is multiplied in float32.
+    """The kind of an RMSNorm, which multiplies a normalised row r by a weight w in float32.
 
-    With `rounds_first` r is rounded to the model's type before the product; with `adds_one` the factor is 1 + w."""
+    With `rounds_first`, r is rounded to the model's type before the product; with `adds_one`, the factor is 1 +
+    w."""
 
     eps: float
     rounds_first: bool
@@ -37,7 +38,8 @@ class HeadNorms(NamedTuple):
 
 
 class LayerKernels(Protocol):
-    """The kernels; each method is one launch or call. A row's result depends only on the row, to the last bit."""
+    """The kernels of fused layers; each method is one launch or call. A row's result does not depend on other
+    rows."""
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
         """Normalise rows [..., size] by RMSNorm with weight [size]."""
@@ -75,14 +77,14 @@ class FusedNorm(nn.Module):
         self._known: tuple[Tensor, Tensor] | None = None  # a sum, and its norm
 
     def forward(self, states: Tensor) -> Tensor:
-        """Return the norm of states [..., size], which `sum_ahead` may have computed."""
+        """Return the norm of states [..., size], which `sum_ahead` may have computed already."""
         known, self._known = self._known, None
         if known is not None and known[0] is states:
             return known[1]
         return self._kernels.rms_norm(states, self.weight, self.shape)
 
     def sum_ahead(self, states: Tensor, others: Tensor) -> Tensor:
-        """Add `states` and `others`; return the sum, and keep its norm for the next call, which asks for it."""
+        """Add `states` and `others`; return the sum, and keep its norm for the next call of `forward`."""
         self._known = self.of_sum(states, others)
         return self._known[0]
 
@@ -92,7 +94,7 @@ class FusedNorm(nn.Module):
 
 
 class FusedGatedMLP(nn.Module):
-    """A gated MLP whose activation and product with up are one kernel. `products` returns the gate and up."""
+    """A gated MLP; one kernel computes activation(gate) * up. `products` returns gate and up."""
 
     def __init__(self, mlp: Any, products: nn.Module, activation: Activation, kernels: LayerKernels) -> None:
         super().__init__()
@@ -132,7 +134,7 @@ class FusedAttention(nn.Module):
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Compute the attention's output [1, T, size]; return it and None in the place of attention weights."""
+        """Compute the attention's output [1, T, size]; return it, and None instead of attention weights."""
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
         query, keys, values = (each.view(heads) for each in self.products(hidden_states))
         states = (
@@ -160,12 +162,15 @@ class FusedAttention(nn.Module):
 class FusedLayer(nn.Module):
     """A decoder layer with two residual sums; each sum and the norm after it are one kernel.
 
-    The norm after the second sum is the next layer's, or the model's last one, if `following` holds it."""
+    The norm after the second sum is the next layer's, or the model's last norm. It is computed here if `following`
+    has it."""
 
     def __init__(self, layer: Any) -> None:
         """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""
         super().__init__()
-        self.following: tuple[FusedNorm, ...] = ()  # a tuple, because it is no part of this layer
+        self.following: tuple[
+            FusedNorm, ...
+        ] = ()  # in a tuple, because nn.Module would register it as a submodule
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm
 

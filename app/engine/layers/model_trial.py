@@ -1,10 +1,10 @@
-"""Tests whether a model can decode draft trees, only chains, or only token by token, and why.
+"""Tests whether a model can decode draft trees, only chains, or only token by token.
 
-The config is read first: every layer's kind and the windows of sliding layers must be known. Then a small tree is
-run with our attention and cache, and each of its paths by transformers' own code; a recurrent model also continues
-after an accepted path. Trees are used only if the logits agree, so a model with a positional bias, chunked layers,
-its own attention code or another recurrence is found before it can write wrong text. Such models are tried again
-with transformers' attention and cache: a text in one pass, row by row, and as a chain after wrong guesses.
+First the config must show every layer's kind and the windows of sliding layers. Then a small tree is run with our
+attention and cache, and each of its paths by transformers' own code; a recurrent model also continues after an
+accepted path. Trees are used only if the logits agree. So models with a positional bias, chunked layers, their own
+attention code or an unknown recurrence are recognised. They are tried again with transformers' attention and cache:
+a text is fed in one pass, row by row, and as a chain after wrong guesses.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -29,22 +29,22 @@ from app.errors import ModelBroken
 
 _PREFIX = (3, 1, 4, 1, 5)
 _PATHS = ((9, 2, 6), (9, 5))
-"""The tokens of a trial, in tenths of the vocabulary: a prefix, then two paths from the current token 9, one with
-the draft 2 6 and one with the draft 5."""
+"""The tokens of a trial, in tenths of the vocabulary: a prefix, then two paths of a draft tree. Both begin with the
+current token 9; one continues with 2 and 6, the other with 5."""
 
 ROWS = (3, 33, 128)
-"""Row counts of the trials that compare two ways to run a model, because libraries use different kernels for
-few and for many rows."""
+"""Row counts of the trials that compare two ways to run a model. They are few and many, because libraries use
+different kernels for them."""
 
 _CONTINUED = (*_PATHS[0], _PATHS[1][-1])
 """The tree's first path and one more token."""
 
 _NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, hybrid or reads in chunks)"
-"""A reason is the first half of a sentence; `kernel_choice.py` completes it."""
+"""A reason against draft trees; `kernel_choice.py` completes its sentence."""
 
 
 def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
-    """Return why this model takes no draft trees; if it does, set its attention to ours and return ""."""
+    """Return why this model cannot decode draft trees. If it can, set its attention to ours and return ""."""
     config = model.config.get_text_config(decoder=True)
     cache = block_cache(config)
     windows = attention_windows(config) if cache.is_recurrent else layer_windows(config)
@@ -95,9 +95,9 @@ def _continued_logits(model: PreTrainedModel, cache: BlockCache, attend: Attend)
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
     """Feed tokens whole, row by row and in chunks; set the runner's chunk size and longest chain accordingly.
 
-    Raises ModelBroken if row by row gives wrong logits. If chunks give wrong logits (Mamba, RecurrentGemma), the
-    runner reads long prompts row by row. If chunks agree and a chain can be taken back, the runner takes chains,
-    unless rows drift away from them (Zamba 2)."""
+    Raises ModelBroken if the logits are wrong row by row. If they are wrong in chunks (Mamba, RecurrentGemma), the
+    runner reads prompts row by row. The runner decodes chains if chunks agree, a chain can be taken back, and rows
+    that follow it agree with it, which is not so for Zamba 2."""
     text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     if not is_close(_row_by_row(runner, text, read), expected, tolerance):
@@ -120,7 +120,8 @@ def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
 
 
 def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bool:
-    """Return whether a chain fed after wrong guesses has the logits of one pass, and of feeding row by row."""
+    """Return whether a chain that is fed after wrong guesses, and the same text row by row, have the logits of one
+    pass."""
     if not runner.has_fixed_positions:
         return False
     read, (current, *guesses) = len(_PREFIX), _PATHS[0]
@@ -143,8 +144,8 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Return the tokens at these tenths of the vocabulary. The first tokens of many vocabularies are control
-    tokens, after which rounding errors grow, so they are avoided."""
+    """Return the tokens at these tenths of the vocabulary. Its first tokens are avoided, because in many
+    vocabularies they are control tokens, after which rounding errors grow."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 
@@ -206,5 +207,5 @@ def tree_block(model: PreTrainedModel) -> Block:
         for token in _tokens(model, *path[1:]):
             node = tree.add(node, token, "prompt")
     positions = tuple(len(_PREFIX) + depth for depth in tree.depths)
-    # The root is not wanted, so that a model that ignores which rows are wanted is found by its number of logits.
+    # The root is not wanted, so that the number of logits shows whether the model computes only wanted rows.
     return Block(tuple(tree.tokens), positions, tuple(tree.parents), wanted=tuple(range(1, len(tree))))

@@ -16,7 +16,7 @@ from app.engine.machine.hardware import is_close
 log = logging.getLogger(__name__)
 
 TRIED, ROWS, ALLOWED = 1024, 20, 0.05
-"""The row length and the rows of a trial, and how far its products may be off."""
+"""The row length and the number of rows of a trial, and the tolerance of its products."""
 
 Pack = Callable[[tuple[int, int], Iterable[Numbers]], PackedWeight]
 """(shape, slices of the rows) -> the weight on its device."""
@@ -130,7 +130,8 @@ def packer(device: torch.device) -> Pack:
 
 @cache
 def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Try this device's kernels on small packed weights of all kinds; return what is wrong with them, or ""."""
+    """Try this device's kernels on small packed weights of all kinds; return what is wrong with the kernels, or
+    ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     return fault_found(partial(_wrong_products, device, dtype))

@@ -1,10 +1,10 @@
-"""Packs a weight that is given as integers and scales, in the order in which the CPU's kernels read it (packed.h).
-`packed_weight_triton.py` packs it for a GPU.
+"""Packs a weight of integers and scales in the order in which the CPU's kernels read it (packed.h).
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 
-A group of neighbours in a row shares a scale, and in some formats an offset. In other formats, several groups
-share both, and each multiplies them by a small integer. Some formats have a table of the numbers' values.
+A group of neighbours in a row shares a scale, and in some formats an offset. In other formats several groups share
+both, and each group multiplies them by small integers, its factors. In some formats a number is the index of a
+value in a table. `packed_weight_triton.py` packs weights for a GPU.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -152,8 +152,7 @@ def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, 
 def joined_parts(
     tiles: int, slices: Iterable[Numbers], packed: Callable[[Numbers], dict[str, Tensor]]
 ) -> tuple[Numbers, dict[str, Tensor]]:
-    """Pack slice after slice into arrays, whose first dimension is the tile; return the last slice and the
-    arrays."""
+    """Pack slice after slice into arrays with the tile as first dimension; return the last slice and the arrays."""
     parts: dict[str, Tensor] = {}
     done, numbers = 0, None
     for numbers in slices:

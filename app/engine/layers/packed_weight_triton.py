@@ -2,11 +2,11 @@
 
 Two numbers of up to 4 bits share a byte; larger numbers have a byte each. The weight is stored in tiles, in the
 order in which they are read. A program computes WIDTH columns of the product from some groups of the weight: it
-widens the numbers in registers to the type of the states, in which they are exact; multiplies 16 of them at a time
-on the matrix unit; and scales each sum in float32. So no weight is rounded, and a row's sum is added in an order
-that does not depend on the other rows. Several programs share the groups of a tile, so that even a small weight is
-read by the whole GPU. The last of them to finish adds up their sums; for more rows, whose sums are longer, a second
-kernel adds them up.
+converts the numbers in registers to the type of the states, in which they are exact; multiplies 16 numbers at a
+time on the matrix unit; and scales each sum in float32. So no weight is rounded, and the order in which a row's sum
+is added does not depend on the other rows. Several programs share the groups of a tile, so that the whole GPU reads
+even a small weight. With few rows, the last program to finish adds up the programs' sums; with more rows, a second
+kernel does.
 """
 
 from collections.abc import Iterable, Sequence

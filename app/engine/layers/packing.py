@@ -1,14 +1,14 @@
 """Packs weights into the order in which the CPU's matrix kernels read them.
 
-A Linear keeps its weight row by row, as in the file. oneDNN's kernels need small blocks, so each step copies
-every weight of the model into blocks before it multiplies, and for one row that copy costs as much as the
+A Linear keeps its weight row by row, as in the file. oneDNN's kernels need small blocks, so in each step torch
+copies every weight of the model into blocks before it multiplies, and for one row the copy takes as long as the
 product. Here the copy is made once, at load, and replaces the weight:
 
     Linear(576 -> 3072), bfloat16, one row     428 us, reading 3.5 MB at  8 GB/s
     the same, packed                           240 us, reading 3.5 MB at 15 GB/s
 
-In bfloat16 the product stays bitwise identical. In float32 torch would use another library, in which rounding
-depends on the number of rows; with packed weights it depends on that less.
+In bfloat16 the product stays bitwise identical. In float32 it does not, because torch multiplies dense weights with
+another library; with packed weights the rounding depends less on the number of rows.
 """
 
 import platform
@@ -19,12 +19,12 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
-"""The size of the smallest weight that is packed. For smaller weights, starting the kernel costs more than the
-copy."""
+"""The number of values of the smallest weight that is packed. For smaller weights, starting oneDNN's kernel takes
+longer than the copy."""
 
 _ROWS = 16
-"""The row count for which the block layout is chosen. The layout works for every count, but a layout that is chosen
-for a single row would be slow for more rows."""
+"""The row count for which the block layout is chosen. A layout chosen for a single row would be slow for more
+rows."""
 
 _TIED_SHARE = 1 / 3
 """A head that shares the embedding's weight gets a packed copy if the model grows by at most this share."""

@@ -4,7 +4,7 @@
     k_proj [1024, 4096]   are views of its    rows    0 to 4095
     v_proj [1024, 4096]                       rows 4096 to 5119 and 5120 to 6143
 
-Because the old weights become views, no weight is kept twice, and transformers' own model reads the same memory.
+The old weights become views, so no weight is kept twice, and transformers' own model reads the same memory.
 """
 
 from collections import Counter
@@ -74,8 +74,8 @@ def _shared_parameters(model: nn.Module) -> set[int]:
 
 
 def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
-    """Return whether all parts are plain Linears with the same input, type, device and bias, and unshared weights,
-    or Linears with packed weights."""
+    """Return whether all parts have packed weights, or are plain Linears that fit each other and share no weight
+    with another module."""
     parts: list[Any] = list(products.parts)
     if all(isinstance(part, PackedLinear) for part in parts):
         return True
@@ -89,10 +89,10 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
 
 
 def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
-    """Join the products; return None if they cannot be joined, or the results differ for few rows or for many.
+    """Join the products; return None if they cannot be joined, or if results differ for few or for many rows.
 
-    In either case the parts' weights may become views of the joined weight. `like` has the type and the device of
-    states."""
+    The parts' weights may become views of the joined weight in any case. States have the type and device of
+    `like`."""
     first: Any = products.parts[0]
     source = torch.Generator().manual_seed(0)
     trials = [torch.randn((1, rows, first.in_features), generator=source).to(like) for rows in (1, *ROWS)]

@@ -13,9 +13,9 @@ On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
     torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
     dequantised tiles                       3.1    3.3    3.6    4.6   10.1 ms
 
-So few rows use the kernel, whose rows do not depend on each other, and many rows use tiles. On a GPU with Triton
-the weights are packed (`packed_layers.py`): with torch's int4 kernel an H200's step of 8 rows takes 1.7 times as
-long as a step of one row, with ours 1.07 times. On a GPU without a kernel, quantisation is refused.
+So torch's kernel multiplies few rows, and tiles multiply many. On a GPU with Triton the weights are packed
+(`packed_layers.py`), because on an H200 a step of 8 rows takes 1.7 times as long as a step of one row with torch's
+int4 kernel, and 1.07 times as long with ours. On a GPU without a kernel, quantisation is refused.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ TILE = {"cpu": 2**19, "cuda": 2**23}
 """How many weights are dequantised at a time."""
 
 FEW_ROWS = 16
-"""Up to this many rows torch's int8 kernel for CPUs is faster than tiles."""
+"""Up to this many rows, torch's int8 kernel for CPUs is faster than tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +119,8 @@ class TiledInt8Linear(_TiledLinear):
 
     def multiply(self, states: Tensor) -> Tensor:
         """Multiply states [rows, in] tile by tile."""
-        # The states are divided by a power of two, because products with integers up to 127 could exceed float16's
-        # range. Only float16 states below 0.008 lose digits by that, up to 4e-6 each.
+        # The states are divided by 128, because products with integers up to 127 could exceed float16's range. Only
+        # float16 states below 0.008 lose digits by this division, up to 4e-6 each.
         small = states / 128
         tiles = [F.linear(small, values.to(states.dtype)) for (values,) in self._slices(self.values)]
         return torch.cat(tiles, -1).mul_(self.scale.view(-1) * 128)
@@ -249,13 +249,12 @@ class QuantisedEmbedding(nn.Module):
 
 
 def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
-    """Return whether the table gives the same rows as the embedding, which in some models does more than look rows
+    """Return whether the table returns the embedding's rows; in some models an embedding does more than look them
     up."""
     ids = torch.tensor(TRIED)
     expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.factor.device))
     if expected.shape != found.shape:
         return False
-    step = (
-        expected.abs().amax(-1, keepdim=True) / 64
-    )  # quantising is off by half of 1/127 of a row's largest value
-    return bool(((found.to(expected) - expected).abs() <= step).all())
+    # Quantising changes a value by up to half of 1/127 of the row's largest value.
+    allowed = expected.abs().amax(-1, keepdim=True) / 64
+    return bool(((found.to(expected) - expected).abs() <= allowed).all())

@@ -1,14 +1,14 @@
-"""Weight-only quantisation of a model before it is moved to its device: each Linear's weight becomes integers.
+"""Quantises a model's weights before it is moved to its device: each Linear's weight becomes integers.
 
 Layers are quantised one after the other: each slice of a weight is moved to the device and quantised there, and
-the dense weight is freed before the next layer. So neither the device nor main memory ever holds two copies of
-more than a slice:
+the dense weight is freed before the next layer. So neither the device nor main memory ever has two copies of more
+than a slice:
 
-    14B, bfloat16, int4      main memory 28 GB, the device at most what stays there, 10 GB, and a slice
+    14B, bfloat16, int4      main memory 28 GB, device 10 GB (the quantised weights) and a slice
 
-The embedding gets 8 bits, and a head that is tied to it multiplies by the same integers. Norms, and experts
-that are stacked in one tensor, are not quantised. Activations keep their type, so in float32 every decoder
-still writes the same text.
+The embedding gets 8 bits, and a head that is tied to it multiplies by the same integers. Norms, and experts that
+are stacked in one tensor, are not quantised. Activations keep their type, so in float32 every decoder still writes
+the same text.
 """
 
 import logging
@@ -85,7 +85,7 @@ ALIGNED = 16
 
 
 def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -> tuple[Quantisation, str]:
-    """Return the quantisation to use, and, if "auto" stands for none here, the reason. The model may be on the meta
+    """Return the quantisation to use and, if "auto" means none here, the reason. The model may be on the meta
     device."""
     if choice.quantisation != "auto":
         return choice.quantisation, ""
@@ -99,7 +99,7 @@ def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -
 
 
 def _quantisable(model: PreTrainedModel) -> int:
-    """Count the weights that quantised layers would hold, including the embedding's."""
+    """Count the weights that would be quantised, including the embedding's."""
     linears: Any = [parent.get_submodule(name) for parent, name, _, _ in _linears(model, "int8")]
     weights = [one.weight for one in linears]
     weights += [model.get_input_embeddings().weight] if weights else []
@@ -147,7 +147,7 @@ def quantise(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     timer: Timer = gpu_seconds,
 ) -> int:
-    """Replace the model's layers by quantised layers on the device; return how many weights they hold.
+    """Replace the model's layers by quantised layers on the device; return how many weights were quantised.
 
     `progress` is called with the number of layers that are done, and of all layers.
 
@@ -196,7 +196,8 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits, and return it; None if the embedding does more than that."""
+    """Replace the embedding by a table of 8 bits, and return it; None if the embedding does more than look rows
+    up."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
     factor = getattr(embedding, "embed_scale", 1.0)  # a factor, as in Gemma

@@ -1,4 +1,4 @@
-"""Recurrent layers that read a draft tree in one pass: each row continues the state after its own ancestors.
+"""Lets recurrent layers read a draft tree in one pass: each row continues the state after its own ancestors.
 
 A gated delta net and a state space (Mamba-2) keep a matrix S. Row i decays it by exp(g_i) and adds the product of
 its key k_i and an update u_i; its result is the product of its query q_i and the new S. Along a row's path from
@@ -8,9 +8,10 @@ the state before the block this is a sum, where G_i is the sum of g along the pa
     y_i = exp(G_i) q_i S + sum over j of exp(G_i - G_j) (q_i . k_j) u_j
 
 So a block is a product of matrices [T, T] under the mask "is an ancestor" instead of "comes before", and no row
-needs a state of its own. In a state space u_j is the row's own input. In a delta net it is what the state before
-the row does not predict yet: u_i = b_i (v_i - k_i exp(g_i) S_parent). That is a triangular system, because
-parents come before their children. Only the accepted path is added to the state, when it is committed.
+needs a state of its own. In a state space u_j is the row's own input. In a delta net it is the row's value less
+the value that the state predicts: u_i = b_i (v_i - k_i exp(g_i) S_parent). The u of all rows solve a triangular
+system, because parents come before their children. Only the accepted path is added to the state, when it is
+committed.
 
 transformers' layers call functions for the convolution and for the recurrence. `RecurrentMixer` runs a layer's
 own forward with these functions replaced by those of this module; everything else is computed by the layer.
@@ -46,7 +47,7 @@ def _convolution(
 ) -> Tensor:
     """Compute a convolution [1, C, T] of each row's newest inputs [1, C, T, kernel] with weights [C, kernel].
 
-    A line of inputs [1, C, n] is left to the layer's own function."""
+    Inputs [1, C, n], which are one text, are left to the layer's own function."""
     if inputs.dim() == 3:
         line: Tensor = of_line(inputs, weight, bias, activation=activation, **others)
         return line
@@ -175,12 +176,14 @@ def _state_space_row(
 
 
 class _Paths:
-    """The decays of a block along its rows' paths: from the block's beginning to row i `decay` [H, T], and from row
-    j to row i `between` [H, T, T], 0 unless j is i or an ancestor of i."""
+    """The decays of a block along its rows' paths.
+
+    `decay` [H, T] is that from the block's beginning to row i; `between` [H, T, T] that from row j to row i, or 0
+    if j is neither i nor an ancestor of i."""
 
     def __init__(self, logs: Tensor, visible: Tensor) -> None:
         """Take the logarithm of each row's own decay [T, H]."""
-        # In float64, because a difference of long sums would lose the digits that a product row by row keeps.
+        # In float64, because a difference of long sums loses digits, which a product row by row does not lose.
         sums = (visible.double() @ logs.double()).T
         self.decay = sums.exp().float()
         differences = sums[:, :, None] - sums[:, None]
@@ -248,7 +251,7 @@ def _tree_forward(forward: FunctionType, dt_limit: tuple[float, float]) -> Funct
 def read_trees(model: PreTrainedModel) -> None:
     """Let the model's recurrent layers read trees if their cache is a `BlockCache`.
 
-    A trial must show whether the layers read trees right; a recurrence without a function here raises an error."""
+    A trial must show whether their results are right; a recurrence that is not in _REPLACED raises an error."""
     for path, module in list(model.named_modules()):
         if not _MARKS.isdisjoint(_names(module)):
             model.set_submodule(path, RecurrentMixer(module))
@@ -264,7 +267,7 @@ def read_chains(model: PreTrainedModel) -> None:
 def calls_its_linears(model: PreTrainedModel) -> bool:
     """Return whether all layers call their Linears, so that these may be replaced.
 
-    Recurrent layers of other kinds than those of this module also read the weights of their Linears."""
+    Recurrent layers of kinds that this module does not know also read the weights of their Linears."""
     config = model.config.get_text_config(decoder=True)
     if not block_cache(config).is_recurrent:
         return bool(layer_windows(config))

@@ -9,8 +9,8 @@ A module is a candidate if it has parts with certain names. Then it and its repl
     whole layer  its input in a real pass        bitwise identical to the replaced layer
     decoder      its input in a real pass        bitwise identical to the decoder with whole layers
 
-A module whose replacement does not agree is kept, so an unknown architecture is slower but never writes wrong
-text.
+A module whose replacement does not agree is kept. So a model of an unknown architecture may be slower, but its text
+is right.
 """
 
 import logging
@@ -60,15 +60,15 @@ _SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
 
 
 ROUNDINGS = {4: 16, 2: 2}
-"""Bytes of a value -> its allowed error in units in the last place. Float32 allows more, because sums have many
-terms."""
+"""Bytes of a value -> its allowed error in units in the last place. More is allowed in float32, because the
+rounding errors of a row's sum show only there."""
 
 NOISE = 1e-6
-"""Errors below this share of a row's largest value are allowed, because torch's tanh loses as much near -1."""
+"""Errors below this share of a row's largest value are allowed, because torch's tanh has such errors near -1."""
 
 UNLIKE = 0.05
-"""The share of values in half precision that may be off by more than NOISE. If more are, the module rounds at
-other steps than its replacement."""
+"""The maximum share of values in half precision with errors above NOISE. With a larger share, the module rounds
+other intermediate values than its replacement."""
 
 TEXT = (3, 1, 4, 1, 5, 9, 2)
 """The tokens of the real pass."""
@@ -120,10 +120,9 @@ def find_attentions(
 ) -> Replaced:
     """Return replacements of all self-attentions that rotate their heads and then attend; they use replaced
     norms."""
-    parts = ("o_proj", "head_dim", "layer_idx")
-    calls = captured_calls(model, _having(model, parts), attend)
+    calls = captured_calls(model, _having(model, "o_proj", "head_dim", "layer_idx"), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
-    # The trials above used the old norms, because they require bitwise identical results.
+    # The new norms are set only now, because the trials above require bitwise identical results.
     for module, attention in fused.items():
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)
@@ -139,19 +138,19 @@ def _take_head_norms(attention: Any, call: ModuleCall) -> None:
         return
     if len(query.weight) != attention.head_dim or len(keys.weight) != attention.head_dim:
         return  # these norms span all heads
-    apart, _ = probe_attention(attention, call)
+    separate, _ = probe_attention(attention, call)
     attention.q_norm, attention.k_norm = nn.Identity(), nn.Identity()
     attention.head_norms = HeadNorms(query.weight, keys.weight, query.shape)
     together, _ = probe_attention(attention, call)
-    if not all(is_close(*pair) for pair in zip(together.states, apart.states, strict=True)):
+    if not all(is_close(*pair) for pair in zip(together.states, separate.states, strict=True)):
         attention.q_norm, attention.k_norm, attention.head_norms = query, keys, None
 
 
 @torch.inference_mode()
 def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
     """Return replacements of all decoder layers that add attention to their states and normalise the sum."""
-    parts = ("input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
-    calls = captured_calls(model, _having(model, parts), attend)
+    parts = _having(model, "input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
+    calls = captured_calls(model, parts, attend)
 
     def fused(layer: nn.Module) -> nn.Module | None:
         theirs = copy_with(layer, replaced)
@@ -183,6 +182,8 @@ def find_whole_layers(
 def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> None:
     """Let each fused layer compute the norm that takes its output, if that norm is fused, too."""
     layers = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
+    if not layers:
+        return
     norms = {norm: new for norm, new in replaced.items() if isinstance(new, FusedNorm)}
     outputs: dict[nn.Module, Tensor] = {}
     hooks = [
@@ -258,7 +259,7 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
 
 def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn.Module | None:
     theirs, answer = probe_attention(module, call)
-    if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs):
+    if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs.states[0]):
         return None
     products: nn.Module
     if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
@@ -313,21 +314,19 @@ def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
         fused(rows)
     finally:
         hook.remove()
-    # The MLP must return the result of its last product unchanged.
-    is_last = torch.equal(mlp.down_proj(inputs[0]), answer)
+    is_last = torch.equal(mlp.down_proj(inputs[0]), answer)  # the MLP returns its last product unchanged
     return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
 
 
-def _having(model: nn.Module, parts: Iterable[str]) -> list[nn.Module]:
+def _having(model: nn.Module, *parts: str) -> list[nn.Module]:
     return [module for module in model.modules() if all(hasattr(module, part) for part in parts)]
 
 
-def _has_rotary_tables(call: ModuleCall, probe_attention: AttentionProbe) -> bool:
+def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
     """Return whether positions are given as one cos and one sin table, in the type of the queries they rotate."""
     tables = call.named.get("position_embeddings")
     if not isinstance(tables, tuple) or len(tables) != 2:
         return False
-    query = probe_attention.states[0]
     return all(
         table.dtype == query.dtype and table.shape[:2] == (1, query.shape[2]) and table.shape[2] % 2 == 0
         for table in tables
@@ -355,10 +354,10 @@ def captured_calls(
     """Run a short pass and record the arguments of each of these modules."""
     calls: dict[nn.Module, ModuleCall] = {}
 
-    def meet(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
+    def record(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         calls[module] = ModuleCall(args, named)
 
-    hooks = [module.register_forward_pre_hook(meet, with_kwargs=True) for module in modules]
+    hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
     try:
         run_block(model, block_cache(model.config), chain_block(TEXT, 0, wanted=(0,)), attend)
     finally:
@@ -382,21 +381,20 @@ def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = No
 
 def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
     """Call the module with the arguments of the real pass, but with an empty cache and this attention."""
-    block_view = call.named["block"]
-    view = BlockView(block_view.block, 0, attend, block_view.device)
+    given = call.named["block"]
+    view = BlockView(given.block, 0, attend, given.device)
     return module(*call.args, **{**call.named, CACHE_NAME: BlockCache(), "block": view})
 
 
 def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
     """Copy the model with these modules replaced; all weights, buffers and configs are shared.
 
-    A module without a replaced module inside is shared with its state, so a rotary table that changes with the
-    text's length changes for both models. A module with a replaced module inside is copied, over the same
-    weights."""
+    Modules that contain a replaced module are copied. All other modules are shared with their state, so a rotary
+    table that changes with the text's length changes for both models."""
     shared = [module for module in model.modules() if not any(part in replaced for part in module.modules())]
     configs = [module.config for module in model.modules() if getattr(module, "config", None) is not None]
     kept: dict[int, object] = {
         id(each): each for each in chain(model.parameters(), model.buffers(), shared, configs)
     }
-    # deepcopy uses what it finds in its memo instead of copying.
+    # deepcopy does not copy an object whose id is in its memo, and uses the memo's object instead.
     return deepcopy(model, kept | {id(old): new for old, new in replaced.items()})

@@ -9,9 +9,9 @@ wherever torch would have written a result in the model's type:
     here                        1 program per row
 
 Products and sums are rounded one by one (no multiply-add is fused), so all values are bitwise identical to
-torch's, except sums over a row and what follows from them. The sum of squares is added in an order that depends
-only on the row's size, because rows that begin at an unaligned address are copied first and one program has the
-whole row. Needs triton, so this module is imported only when it is used.
+torch's, except sums over a row and the values that are computed from them. The order in which the squares of a row
+are added depends only on the row's size, because one program has the whole row, and rows that begin at an unaligned
+address are copied first. Needs triton, so this module is imported only when it is used.
 """
 
 from dataclasses import dataclass
@@ -29,11 +29,11 @@ PIECE = 1024
 """Values of a gated product per program: a row of 11,008 values keeps 11 multiprocessors busy."""
 
 PAIRS = 256
-"""Number of pairs of values that a program rotates; if heads are small, it takes several heads."""
+"""Number of pairs of values that a program rotates; if heads are small, it rotates several of them."""
 
 _ALIGNED = 16
-"""Bytes to which a row must be aligned for a kernel's widest reads: with narrower reads a thread adds other values,
-and the sum is rounded differently."""
+"""A row's address must be a multiple of this many bytes for a kernel's widest reads. With narrower reads each
+thread would add other values of the row, and the sum would be rounded differently."""
 
 _NO_NORM = NormShape(0.0, False)
 
@@ -87,8 +87,8 @@ def norm_kernel(
 
 @triton.jit
 def _exponential(values, BY_HAND: tl.constexpr):
-    """Compute exp as torch does on a GPU, because Triton's faster exp rounds differently; with BY_HAND, use
-    Triton's."""
+    """Compute exp as torch does on a GPU, because Triton's faster exp rounds differently. With BY_HAND, use
+    Triton's exp, because its interpreter has no libdevice."""
     if BY_HAND:
         return tl.exp(values)
     return libdevice.exp(values)
@@ -212,7 +212,7 @@ def rotary_kernel(
 
 @dataclass(frozen=True, slots=True)
 class TritonKernels:
-    """`LayerKernels` on one device. `by_hand` is true if Triton's interpreter runs them."""
+    """`LayerKernels` in Triton. `by_hand` is true if Triton's interpreter runs them (BY_HAND above)."""
 
     by_hand: bool = False
 
@@ -250,7 +250,7 @@ class TritonKernels:
         query, keys, values = (each if each.stride(3) == 1 else each.contiguous() for each in states)
         cos, sin = (table.contiguous() for table in tables)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
-        # the memory layout that a query projection's output has
+        # in memory the layout of a query projection's output
         new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)
@@ -296,8 +296,7 @@ def on_device(device: torch.device) -> TritonKernels:
 
 
 def _rows(states: Tensor) -> Tensor:
-    """Return contiguous rows [n, size] at an aligned address, because the order of adding depends on the
-    alignment."""
+    """Return contiguous rows [n, size] at an address that is a multiple of _ALIGNED."""
     rows = states.reshape(-1, states.shape[-1]).contiguous()
     return rows.clone() if rows.data_ptr() % _ALIGNED else rows
 

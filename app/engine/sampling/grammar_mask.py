@@ -1,8 +1,7 @@
-"""Restricts replies to a grammar, with llguidance, which finds the tokens that may come after those before a row.
+"""Restricts replies to a grammar, with llguidance.
 
-Verification follows the accepted path, so the matcher consumes the tokens before each row and then masks that
-row's logits. A draft does not change the result: a token that the grammar forbids is never drawn, even if it
-was drafted.
+Verification follows the accepted path: a matcher consumes the tokens before each row and then masks that row's
+logits. A draft does not change the result: a token that the grammar forbids is never drawn, even if it was drafted.
 
 The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that it
 forces, such as the names of a schema's properties, are drafted first.
@@ -34,7 +33,8 @@ from app.values.logits import CONTROL_RULE, Grammar, control_rule, lark_text
 
 NO_THOUGHT = ReplyFormat()
 SUFFIX = r'\[suffix=("(?:[^"\\]|\\.)*")\]: (.+)'
-"""Finds in a Lark grammar what ends a rule of text, and the pattern of the text."""
+"""Matches a rule of text in a Lark grammar: its groups are the suffix that ends the text, and the text's
+pattern."""
 
 
 class Grammars:
@@ -54,10 +54,9 @@ class Grammars:
         is_open: bool = False,
     ) -> "GrammarMask":
         """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun` reply.
-        If the format of the `reply` has thoughts, a thought may come first; it must come first if the prompt has
-        opened it.
 
-        Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
+        If the format of the `reply` has thoughts, the answer may follow a thought; with `is_open` the prompt has
+        already opened one. Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
         try:
             source = _source(grammar, tokenizer.get_vocab(), reply, is_open)
@@ -83,7 +82,7 @@ class GrammarMask:
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
         """Return the logits [vocab] after these tokens, with -inf for each token that is not allowed."""
         matcher = self._places.at(history[self._prompt_tokens :])
-        if matcher is None:  # a row after a wrong guess, whose own choice is only a guess
+        if matcher is None:  # a row after a wrong guess; its token is not accepted
             return logits
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)
@@ -104,7 +103,8 @@ class GrammarMask:
 
 
 class DraftConstraint:
-    """Returns what the grammar allows on the paths of a draft tree. Each path is computed once per step."""
+    """Returns the tokens that the grammar allows after each path of a draft tree; computes each path once a
+    step."""
 
     def __init__(self, places: "_Places", prompt_tokens: int, vocabulary: int) -> None:
         self._places = places
@@ -167,12 +167,10 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
     return from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
 
 
-def _source(
-    grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat = NO_THOUGHT, is_open: bool = False
-) -> str:
-    """Return the grammar in llguidance's own format, preceded by a thought if the reply's format has one.
+def _source(grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat, is_open: bool) -> str:
+    """Return the grammar in llguidance's own format, preceded by a thought if the reply's format has thoughts.
 
-    Raises ValueError."""
+    Raises ValueError if the grammar is invalid."""
     is_lark = grammar.kind == "lark"
     source = grammar_source(grammar.kind, _by_id(grammar.source, vocabulary) if is_lark else grammar.source)
     if not reply.thought_closing:
@@ -183,7 +181,7 @@ def _source(
 
 
 def _begin(reply: ReplyFormat, is_open: bool, is_call: bool, vocabulary: Collection[str]) -> str:
-    """Write the rules of what comes before an answer, which may be a call: a thought, and the marks after it."""
+    """Write the rules for the text before an answer or a call: a thought, and the marks after it."""
     closing = reply.thought_closing
     marks = reply.thought_end.partition(closing)[2].strip()
     header = next((one for one in reply.marks if one != marks and marks.startswith(one)), "")
@@ -199,15 +197,15 @@ def _begin(reply: ReplyFormat, is_open: bool, is_call: bool, vocabulary: Collect
 
 
 def _by_id(source: str, vocabulary: Mapping[str, int]) -> str:
-    """Put the ids of the control tokens that the model has into a Lark grammar; others are spelt out."""
+    """Replace control tokens in a Lark grammar by their ids, or by their text if the vocabulary lacks them."""
 
     def named(found: re.Match[str]) -> str:
         number = vocabulary.get(found[1])
         return json.dumps(found[1]) if number is None else f"<[{number}]>"
 
     def ended(found: re.Match[str]) -> str:
-        """Make a control token end a rule of text. A text contains no control token, and a suffix would be spelt
-        out."""
+        """Make a control token end a rule of text, because a suffix matches only text, which has no control
+        tokens."""
         ending = json.loads(found[1])
         rule = control_rule(ending) if ending in vocabulary else lark_text(ending.lstrip())
         first = re.match(CONTROL_RULE, rule)

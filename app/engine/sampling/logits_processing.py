@@ -1,13 +1,15 @@
-"""Changes a row's logits before a token is drawn: penalties and biases. Grammars (`grammar_mask.py`) change logits,
-too; their types are here, because drafters need them without llguidance, too (tools/gpu_report).
+"""Changes a row's logits before a token is drawn, by penalties and biases.
 
-The change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
-tokens of its own path. Each drafted branch is thus checked with its own penalties and its own state of the
+Grammars (`grammar_mask.py`) change logits, too. Their types are defined here, so that drafters can be imported
+without llguidance (tools/gpu_report).
+
+A change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
+tokens of its own path. Each drafted branch is thus verified with its own penalties and its own state of the
 grammar, and the text is the same with lookahead on and off.
 
-Penalties count how often each token occurs before a row, on the logits' device. The rows of a reply have nearly
-the same history, so the counts of one row are updated to those of the next by the few tokens that differ. These
-need no upload, because each is an argument of the kernel that counts it. A history that differs more is uploaded.
+Penalties count how often each token occurs before a row, on the logits' device. The histories of a reply's rows
+differ by few tokens, so the counts are updated from row to row. Each differing token is an argument of a kernel,
+and needs no upload. The counts are uploaded anew if the histories differ more.
 """
 
 from collections import Counter
@@ -46,8 +48,8 @@ class AllowedTokens:
 
 
 Constraint = Callable[[Sequence[int], Callable[[], Sequence[int]]], AllowedTokens | None]
-"""(tokens of the text, function that returns the guesses after them) -> what the grammar allows after both; None
-without a grammar."""
+"""(tokens of the text, function that returns the guesses after them) -> the tokens that the grammar allows next;
+None without a grammar."""
 
 
 def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> None:
@@ -69,7 +71,7 @@ class Counts(NamedTuple):
 
 
 class TokenCounts:
-    """Counts that follow the rows of one reply."""
+    """Counts the tokens before each row of one reply."""
 
     def __init__(self, start: int = 0) -> None:
         """Count the tokens from index `start` of a history on."""
@@ -80,7 +82,7 @@ class TokenCounts:
 
     @torch.inference_mode()
     def before(self, history: Sequence[int], device: torch.device) -> Counts:
-        """Count the tokens of this history, on the device. The next call overwrites the counts."""
+        """Count the tokens of this history on the device. The next call overwrites the returned counts."""
         tokens = list(history[self._start :])
         same = common_length(self._counted, tokens)
         gone, new = self._counted[same:], tokens[same:]

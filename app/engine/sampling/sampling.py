@@ -1,17 +1,16 @@
 """Sampling with keyed noise: the token at position p is a fixed function of (logits, seed, p).
 
-The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order), then the
-argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p,
-t). That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
-lookahead on and off give the same text for the same seed. Sums are taken in float64 and ties are broken by the
-lowest id, so that a row draws the same token alone and among many. Only tokens that survive the filters need
+The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order). Then the
+argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).
+That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
+lookahead on and off give the same text for the same seed. Sums are computed in float64, and among equal scores the
+lowest id wins, so that a row draws the same token alone and among many. Only tokens that pass the filters need
 noise.
 
-On the CPU a row's token is drawn when verification reaches it. On a GPU each accepted token would then wait for the
-device again, so all rows are drawn at once, needed or not, and the drawn tokens are copied together with the
-likeliest ones. Our own kernels find and draw them (`sampling_triton.py`) if they pass a trial, in recorded steps
-as a part of the step. A penalty or a grammar depends on the tokens accepted before, so with one of them rows are
-drawn in turn on a GPU, too.
+On the CPU a row's token is drawn when verification reaches the row. On a GPU each accepted token would then wait
+for the device again, so the tokens of all rows are drawn at once, and copied together with the likeliest tokens.
+Our own kernels (`sampling_triton.py`) find and draw them if they pass a trial; a recorded step contains these
+kernels. A penalty or a grammar depends on the accepted tokens, so with it a GPU's rows are drawn in turn, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +24,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from app.engine.machine.device_faults import refused_because
+from app.engine.machine.device_faults import fault_found
 from app.engine.machine.hardware import uploaded
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 from app.engine.sampling.logits_processing import Process, repetition_penalty
@@ -37,12 +36,12 @@ Choose = Callable[[int, Sequence[int]], int]
 MOST_LIKELY, MOST_TOP_K = 8, 128
 """How many likeliest tokens our kernels find, and the largest top-k with which they draw."""
 SETTINGS = 4
-"""Values of a reply's sampling that our kernels read: temperature, top-p, min-p and top-k, in float64."""
-TIMED_ROWS = 16
-"""Rows with which our kernels are timed."""
+"""The number of sampling settings that our kernels read: temperature, top-p, min-p and top-k, in float64."""
+TRIED_ROWS = 16
+"""Rows with which our kernels are tried and timed."""
 _TRIED = (Sampling(0.8), Sampling(0.8, min_p=0.1), Sampling(0.8, 20, 0.95), Sampling(0.8, 0, 0.9))
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
-"""Size of the blocks of logits whose maxima are taken first, and the fewest blocks with which this is faster."""
+"""Size of the blocks of logits whose maxima are computed first, and the minimum number of blocks for that."""
 VALUES = 1 << 22
 """How many logits are filtered and perturbed at once; their intermediate values take some 100 MiB."""
 
@@ -77,7 +76,7 @@ class Draws:
 
 
 class BestTokens(Protocol):
-    """Returns what the function `best_tokens` does, perhaps for more tokens; a recorded step has computed it."""
+    """The signature of the function `best_tokens`, which a recorded step can answer from what it has computed."""
 
     def __call__(self, logits: Tensor, count: int, draws: Draws | None = None, /) -> Tensor:
         """Find the likeliest tokens, and draw one for each row if `draws` are given."""
@@ -95,9 +94,8 @@ class Sampler(Protocol):
 def best_tokens(logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
     """Find each row's `count` likeliest tokens: [R, 2 * count + 1] are their logits, their ids, and argmax's id.
 
-    With `draws` there is one column more, the drawn tokens. Our kernels may find more tokens than `count`.
-
-    Ids are exact in float32, vocabularies being smaller than 2**24."""
+    With `draws` the drawn tokens are a further column. Our kernels may find more tokens than `count`. Ids are exact
+    in float32, because vocabularies are smaller than 2**24."""
     if logits.is_cuda and count <= MOST_LIKELY and kernels_suit(logits, draws):
         return best_by_kernels(logits, draws)
     found = _best_on_cpu(logits, count) if logits.is_cpu else _best_by_torch(logits, count)
@@ -114,7 +112,7 @@ def kernels_suit(logits: Tensor, draws: Draws | None) -> bool:
 
 
 def best_by_kernels(logits: Tensor, draws: Draws | None) -> Tensor:
-    """Find what `best_tokens` does for MOST_LIKELY tokens, by our kernels."""
+    """Find MOST_LIKELY tokens as `best_tokens` does, by our kernels."""
     from app.engine.sampling.sampling_triton import choose_on_gpu
 
     rows, vocabulary = logits.shape
@@ -125,7 +123,7 @@ def best_by_kernels(logits: Tensor, draws: Draws | None) -> Tensor:
 
 
 def _best_on_cpu(logits: Tensor, count: int) -> Tensor:
-    # On a CPU reading the logits costs time, so they are read once more only in rows with equal best logits.
+    # On a CPU reading the logits costs time, so only rows with equal best logits are read again.
     count = min(count, logits.shape[-1])
     values, ids = logits.max(dim=-1, keepdim=True) if count == 1 else _topk(logits, count)
     firsts = ids[:, :1]
@@ -162,7 +160,7 @@ def make_sampler(
 def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the ids and the values [R, K] of each row's `count` largest logits, in one copy from the device.
 
-    The first id is always argmax's: the lowest id among equal logits, which topk does not promise."""
+    The first id is the lowest one among equal logits, as argmax's is; topk does not promise that."""
     ids, values, _ = _on_host(best_tokens(logits, count), count)
     return ids, values
 
@@ -233,9 +231,9 @@ def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.f
 
 
 def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Compute topk; on a CPU torch's takes three to seven times as long for a large vocabulary.
+    """Compute topk. On a CPU torch's own takes three to seven times as long for a large vocabulary.
 
-    A row's largest logits are in the blocks whose maxima are largest, or after the last whole block."""
+    A row's largest logits are in the blocks with the largest maxima, or after the last whole block."""
     blocks = logits.shape[-1] // TOPK_BLOCK
     if blocks < max(count, MIN_TOPK_BLOCKS) or not logits.is_cpu:
         return logits.topk(count, dim=-1)
@@ -272,28 +270,27 @@ def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int =
 
 @cache
 def kernel_fault(device: torch.device, dtype: torch.dtype, vocabulary: int) -> str:
-    """Try our kernels on a GPU with logits of this size and, because of penalties, in float32; return why they are
-    not used, or ""."""
-    try:
-        return _fault_of_kernels(device, dtype, vocabulary)
-    except Exception as error:  # packages, compilers and drivers raise errors of their own types
-        return refused_because(error)
+    """Try our kernels on a GPU with logits of this size; return why they are not used, or "". The answer is kept.
+
+    Raises an error that proves nothing, such as full memory; the next call then tries them again."""
+    return fault_found(partial(_fault_of_kernels, device, dtype, vocabulary))
 
 
 def _fault_of_kernels(
     device: torch.device, dtype: torch.dtype, vocabulary: int, timer: Timer = gpu_seconds
 ) -> str:
-    made = torch.randn((TIMED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
-    for each in {dtype: made, torch.float32: made[:8]}.items():
-        logits = each[1].to(device, each[0])
+    """Compare tokens with torch's, and for logits of this type also times. With penalties logits have float32."""
+    made = torch.randn((TRIED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
+    for kind in dict.fromkeys((dtype, torch.float32)):
+        logits = made.to(device, kind)
         for sampling in _TRIED:
-            draws = Draws(sampling, tuple(range(len(logits))))
+            draws = Draws(sampling, tuple(range(TRIED_ROWS)))
             found, drawn = best_by_kernels(logits, draws), draw_rows(logits, draws.positions, sampling)
             if found[:, -1].tolist() != drawn.tolist():
                 return "the kernels draw other tokens"
             if not torch.equal(found[:, :MOST_LIKELY], _best_by_torch(logits, MOST_LIKELY)[:, :MOST_LIKELY]):
                 return "the kernels find other likeliest tokens"
-            if len(logits) == TIMED_ROWS and (slow := _slowness_of_kernels(logits, draws, timer)):
+            if kind == dtype and (slow := _slowness_of_kernels(logits, draws, timer)):
                 return slow
     return ""
 
@@ -309,7 +306,7 @@ def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
     noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
     if kept is None or sampling.top_k:
         noisy += gumbel_of(ids + keys[:, None])
-    else:  # few tokens are left: finding them costs less than two float64 logarithms for the whole vocabulary
+    else:  # few tokens are left; finding them costs less than two float64 logarithms for the whole vocabulary
         rows, places = kept.nonzero(as_tuple=True)
         noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + keys[rows])
     best = noisy.argmax(dim=-1, keepdim=True)
@@ -340,8 +337,8 @@ def _filter(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor 
     else:
         ids = torch.arange(scores.shape[1], device=scores.device)[None]
     if sampling.top_p < 1:
-        # The token that crosses top_p stays, because only the sum before it is compared. The sum is in float64, so
-        # that all devices agree on a token at the border.
+        # Only the sum before a token is compared, so the token that crosses top_p is kept. The sum is in float64,
+        # so that all devices agree about a token at the border.
         chances = scores.double().softmax(dim=-1)
         kept = chances.cumsum(dim=-1) - chances < sampling.top_p
     if sampling.min_p > 0:
@@ -353,7 +350,7 @@ def _filter(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
     """Find the ids [R, count] of the largest scores, best first; unlike topk, lowest ids first among equals."""
-    if len(scores) == 1 and scores.is_cpu:  # the integer way below takes a CPU up to 80 times as long
+    if len(scores) == 1 and scores.is_cpu:  # on a CPU the integer keys below take up to 80 times as long
         row = scores[0]
         values, ids = row.topk(count + 1)
         if values[count] == values[count - 1]:  # topk may take any of equal scores at the border
@@ -362,7 +359,7 @@ def _largest(scores: Tensor, count: int) -> Tensor:
             ids = ids[:count].sort().values
         return ids[row[ids].sort(descending=True, stable=True).indices[:count]][None]
     last = scores.shape[1] - 1
-    bits = (scores + 0.0).view(torch.int32)  # there is no -0 in a sum with 0
+    bits = (scores + 0.0).view(torch.int32)  # adding 0 turns -0 into 0
     ordered = torch.where(bits < 0, bits ^ 0x7FFFFFFF, bits).long()  # in the same order as the floats
     keys = (ordered << 32) + (last - torch.arange(last + 1, device=scores.device))
     found: Tensor = last - (keys.topk(count, dim=-1).values & 0xFFFFFFFF)
@@ -380,36 +377,33 @@ def _noise_keys(seed: int, positions: Sequence[int]) -> NDArray[np.int64]:
 
 def noise_key(seed: int, position: int) -> int:
     """Compute the key of a position's noise, a signed 64-bit integer that is added to token ids."""
-    return _signed(_mix_int(_mix_int(seed) ^ position))
+    return _signed(_finalised((_finalised(seed + _GOLDEN) ^ position) + _GOLDEN))
 
 
 def gumbel_of(keyed: Tensor) -> Tensor:
     """Compute the Gumbel noise in float64 for sums of token id and key."""
     bits = _mix(keyed)
-    # 52 bits plus a half: never 0 and never 1, for which a logarithm is infinite.
+    # 52 bits plus a half are never 0 or 1, for which a logarithm is infinite.
     uniform = _shifted(bits, 12).double().add(0.5) * 2.0**-52
     return -torch.log(-torch.log(uniform))
 
 
 def noise_of(key: int, token: int) -> float:
     """Compute one token's noise as `gumbel` does, except for the last bits; faster for few tokens."""
-    value = (token + key) * _GOLDEN & _WORD
-    value = (value ^ value >> 30) * _FIRST & _WORD
-    value = (value ^ value >> 27) * _SECOND & _WORD
-    return -log(-log(((value ^ value >> 31) >> 12) * 2.0**-52 + 2.0**-53))
+    return -log(-log((_finalised((token + key) * _GOLDEN) >> 12) * 2.0**-52 + 2.0**-53))
 
 
-# The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014),
-# once for Python's integers and once for tensors, whose int64 products wrap as needed.
+# The finaliser of SplitMix64 (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014), once for
+# Python's integers, and once for tensors, whose int64 products overflow as the algorithm requires.
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD = 2**64 - 1
 
 
-def _mix_int(value: int) -> int:
-    value = (value + _GOLDEN) & _WORD
-    value = ((value ^ (value >> 30)) * _FIRST) & _WORD
-    value = ((value ^ (value >> 27)) * _SECOND) & _WORD
-    return value ^ (value >> 31)
+def _finalised(value: int) -> int:
+    value &= _WORD
+    value = (value ^ value >> 30) * _FIRST & _WORD
+    value = (value ^ value >> 27) * _SECOND & _WORD
+    return value ^ value >> 31
 
 
 def _mix(values: Tensor) -> Tensor:

@@ -3,12 +3,13 @@
     scan_kernel     a program for BLOCK tokens: the best token of each GROUP, and the best one with noise
     choose_kernel   a program for each row: its likeliest tokens, and the token that it draws
 
-The draws are those of `sampling.py`. A token's rank is one integer: its score, then its id, the lowest first. The
-best token left of a row is the best of its groups, and each filter keeps the tokens down to some rank. With top-k
-these are found one by one. Without it, the best token with noise is drawn if the filters keep it; else the best
-one of those that rank above it, and so on. Noise is computed in float32, and in float64 for tokens that may win
-within its error; sums are exact if their error could decide. What changes between replies is read from the
-device's memory, so that both launches can be recorded.
+They draw the same tokens as `sampling.py`. A token's rank is one integer, made of its score and then its id, so
+that among equal scores the lowest id ranks first. Each filter keeps the tokens down to some rank. With top-k, these
+are found one by one: a row's best token is the best of its groups' best tokens, and is then taken out of its group.
+Without top-k, the token with the highest score with noise is drawn if the filters keep it; else the highest among
+the tokens that rank above it, and so on. Noise is computed in float32, and in float64 for tokens that could win
+within float32's error; sums of chances are computed exactly if their error could decide. Settings that change
+between replies are read from the device's memory, so that both launches can be recorded.
 """
 
 import torch
@@ -17,7 +18,7 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK, GROUP = tl.constexpr(2048), tl.constexpr(64)
-"""Tokens that a program scans, and tokens whose best one is stored."""
+"""Tokens that a program scans, and tokens of a group, whose best one is stored."""
 LIKELY, MOST = tl.constexpr(8), tl.constexpr(128)
 """MOST_LIKELY and MOST_TOP_K of sampling.py."""
 _LOWEST = tl.constexpr(-(1 << 63))
@@ -67,7 +68,8 @@ def _noise_bits(keyed):
 
 @triton.jit
 def _rough_noise(bits):
-    """Compute the Gumbel noise in float32. For numbers close to 1 it uses their exact difference to 1."""
+    """Compute the Gumbel noise in float32. Uniform numbers close to 1 are replaced by their exact distance from
+    1."""
     lacking = (4503599627370495 - bits).to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
     series = lacking * (1 + lacking * (0.5 + lacking * (0.33333334 + lacking * 0.25)))
     uniform = bits.to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
@@ -89,8 +91,8 @@ def _chance(score, peak):
 
 @triton.jit(do_not_specialize=["vocabulary"], do_not_specialize_on_alignment=["logits", "keys", "settings"])
 def scan_kernel(logits, keys, settings, groups, tops, peaks, masses, vocabulary):
-    """Store the best rank of each group; if a token may be drawn from all, also the best score with noise, the best
-    score and the sum of the chances of BLOCK tokens."""
+    """Store the best rank of each group. If rows draw without top-k, also store for BLOCK tokens the best score
+    with noise, the best score, and the sum of the chances."""
     row, chunk = tl.program_id(0), tl.program_id(1)
     temperature, top_k = tl.load(settings).to(tl.float32), tl.load(settings + 3)
     token = chunk * BLOCK + tl.arange(0, BLOCK // GROUP)[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
@@ -134,9 +136,11 @@ def _drawn_from_list(likely, key, top_k, top_p, min_p):
 
 @triton.jit
 def _noisiest(tops, limit, floor, peak, logits, key, vocabulary, divisor, CHUNKS: tl.constexpr):
-    """Find the token with the highest score with noise above the rank `limit` and the chance `floor`.
+    """Find the token with the highest score with noise, above the rank `limit` and with at least the chance
+    `floor`.
 
-    `tops` are the highest ones of each BLOCK tokens in float32. Returns -2^63 if there is none."""
+    `tops` are the highest scores with noise of each BLOCK tokens, in float32. Returns -2^63 if there is no
+    token."""
     chunk, top = tl.arange(0, CHUNKS), tl.max(tops, 0)
     least = top - (1e-3 + tl.abs(top) * 1e-6)
     may_have = (tops >= least) & (tops > float("-inf"))

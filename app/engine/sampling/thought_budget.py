@@ -1,6 +1,6 @@
 """Ends a thought after a number of tokens, by allowing only the tokens that close it.
 
-What is forced depends only on the tokens of the reply before it, so verification forces the same tokens with
+The forced tokens depend only on the reply's tokens before them, so verification forces the same tokens with
 lookahead on and off. With a budget of 3 tokens, and a closing of two:
 
     reply     <think> hm so well </think> \\n\\n Yes.
@@ -31,7 +31,7 @@ def thought_budget(
 ) -> Process:
     """Make the process that closes the thought of a reply after `budget` tokens.
 
-    The reply begins at index `reply_start` of the history, and the first token that is not given already is at
+    The reply begins at index `reply_start` of the history, and the first token that the model writes is at
     `first_written`. With `is_open` the prompt has opened the thought."""
     opening = 0 if is_open else len(encode(reply.thought_opening))
     limit = max(reply_start + opening + budget, first_written)

@@ -11,7 +11,8 @@ from torch import Tensor
 from app.engine.attention.sdpa import attend
 from app.engine.attention.selector import DeviceCapabilities, capabilities_of
 from app.engine.cpu_kernels import cpu_kernels
-from app.engine.layers.fuse import TIMED_ROWS, can_have, fuse, fuse_by, slowness_of
+from app.engine.layers import replacements
+from app.engine.layers.fuse import TIMED_ROWS, fuse, fuse_by, refusal, slowness_of
 from app.engine.layers.fused_modules import NormShape
 from app.engine.layers.model_trial import block_logits, trial_blocks
 from app.engine.machine.kernel_timing import Run
@@ -25,7 +26,7 @@ CUDA, CPU = torch.device("cuda"), torch.device("cpu")
 
 @pytest.mark.parametrize("generation", [(9, 0), (8, 0)])
 def test_cards_from_ampere_on_can_have_them(generation: tuple[int, int]) -> None:
-    assert can_have(DeviceCapabilities(CUDA, generation, has_triton=True))
+    assert not refusal(DeviceCapabilities(CUDA, generation, has_triton=True))
 
 
 def model_of(name: str = "llama") -> Any:
@@ -47,10 +48,9 @@ def test_a_cpu_keeps_a_model_in_half_precision() -> None:
 def test_a_loaded_model_has_them_where_it_can() -> None:
     machine = capabilities_of(torch.device("cuda" if torch.cuda.is_available() else "cpu"))
     info = load(LLAMA.make().to(machine.device)).info
-    assert info.note("fused").startswith(
-        "Each of these runs as one kernel of our own" if can_have(machine) else ""
-    )
-    assert bool(info.note("fused")) == can_have(machine)
+    can_have = machine.device.type == "cuda" and not refusal(machine)
+    assert info.note("fused").startswith("Each of these runs as one kernel of our own" if can_have else "")
+    assert bool(info.note("fused")) == can_have
 
 
 def test_it_is_told_what_runs_as_one_kernel() -> None:
@@ -85,7 +85,7 @@ def test_where_nothing_can_be_replaced_the_model_is_what_it_was() -> None:
 def test_a_card_that_cannot_have_them_is_told_why(machine: DeviceCapabilities, words: str) -> None:
     model = model_of()
     found = fuse(model, machine, attend)
-    assert found.model is model and not can_have(machine)
+    assert found.model is model
     assert found.note == (f"Layers keep torch's kernels: {words}." if words else "")
 
 
@@ -116,6 +116,17 @@ def test_each_residual_sum_is_one_kernel_with_the_norm_after_it() -> None:
     passes = 2  # the prefix, and the block
     assert (kernels.norms, kernels.sums) == (passes, passes * 2 * model.config.num_hidden_layers)
     torch.testing.assert_close(logits, block_logits(model, attend, block))
+
+
+def test_layers_that_are_one_call_need_no_pass_that_finds_their_norms(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passes: list[Any] = []
+    monkeypatch.setattr(replacements, "captured_calls", lambda *asked: passes.append(asked) or {})
+    model = model_of()
+    found = {layer: torch.nn.Identity() for layer in model.model.layers}
+    replacements.join_sums(model, found, attend)
+    assert not passes
 
 
 class WrongInTheWhole(WrittenOut):

@@ -8,10 +8,12 @@ import pytest
 import torch
 from torch import Tensor
 
+from app.engine.sampling import sampling as sampling_module
 from app.engine.sampling.sampling import (
     MOST_LIKELY,
     MOST_TOP_K,
     Draws,
+    _fault_of_kernels,
     best_by_kernels,
     best_tokens,
     draw,
@@ -102,6 +104,25 @@ def test_the_kernels_have_the_sizes_that_samplers_expect() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
 def test_a_gpu_that_is_not_there_has_a_fault() -> None:
     assert kernel_fault(torch.device("cuda"), torch.bfloat16, 1000)
+
+
+def test_the_kernels_are_timed_in_float32_too() -> None:
+    seconds = iter((3e-3, 5e-4, 5e-4))
+    fault = _fault_of_kernels(DEVICE, torch.float32, 100, lambda _run: next(seconds))
+    assert fault == "it takes 3.0 times as long as torch's"
+
+
+def test_full_memory_in_the_trial_is_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    def trial(_device: torch.device, _dtype: torch.dtype, _vocabulary: int) -> str:
+        raise error
+
+    monkeypatch.setattr(sampling_module, "_fault_of_kernels", trial)
+    asked = torch.device("cpu"), torch.float16, 12_345
+    error: Exception = torch.OutOfMemoryError("CUDA out of memory")
+    with pytest.raises(torch.OutOfMemoryError):
+        kernel_fault(*asked)
+    error = ValueError("it does not compile")
+    assert kernel_fault(*asked) == "it does not compile"
 
 
 @pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
