@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from app.ui import Running
-from app.values.messages import EngineStatus
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAPTOP, LAST, PageDriver
 
@@ -15,7 +14,6 @@ pytestmark = pytest.mark.browser
 
 LONG = "and so it goes, word after word, " * 150
 LONGER = "before => document.querySelector('#live').innerText.trim().length > before.length"
-ANOTHER_POOL = "before => document.querySelector('#pool-size').innerText !== before"
 WIDE_TABLE = "\n".join(["| unbroken " * 12 + "|", "|---" * 12 + "|", "| unbroken " * 12 + "|"])
 FETCH_OUTSIDE = """new Promise(done => {
     const image = new Image();
@@ -39,30 +37,6 @@ def test_the_reply_streams_and_the_numbers_move(person: PageDriver, engine: Scri
     assert person.page.input_value("#message textarea") == ""
 
 
-@pytest.mark.thorough
-def test_the_numbers_move_while_text_arrives(person: PageDriver, engine: ScriptedEngine) -> None:
-    engine.text, engine.step_limit = LONG, 4
-    person.send("Go")
-    person.page.wait_for_selector("#pool-size", state="attached")
-    for engine.step_limit in (8, 12):
-        before = person.text("#pool-size")
-        person.page.wait_for_function(ANOTHER_POOL, arg=before)
-    person.page.click("#stop")
-    person.wait_for_reply()
-
-
-@pytest.mark.thorough
-def test_the_switch_takes_effect_on_the_next_reply(person: PageDriver, engine: ScriptedEngine) -> None:
-    person.send("Hi")
-    person.wait_for_reply()
-    person.page.click("#lookahead input")
-    person.press("Regenerate")
-    person.page.wait_for_selector("#panel >> text=Written without lookahead")
-    assert person.page.locator("#tokens-per-step").count() == 0
-    assert [request.options.decoding.decoder for request in engine.requests] == ["auto", "plain"]
-    assert "Written without lookahead" in person.text("#panel .sentence")
-
-
 def test_a_long_reply_stops_when_asked_and_keeps_its_text(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.text, engine.step_limit = LONG, 8
     person.send("Talk")
@@ -70,19 +44,6 @@ def test_a_long_reply_stops_when_asked_and_keeps_its_text(person: PageDriver, en
     person.page.click("#stop")
     assert person.wait_for_reply(timeout=300).startswith("and so it goes")
     assert "Stopped" in person.text(f"{LAST} .ending")
-
-
-@pytest.mark.thorough
-def test_a_reply_is_written_anew(person: PageDriver, engine: ScriptedEngine) -> None:
-    person.send("Hi")
-    person.wait_for_reply()
-    engine.text = "Another answer."
-    person.regenerate()
-    person.page.wait_for_function("document.querySelector('#messages').innerText.includes('Another')")
-    assert person.page.locator("#messages article.assistant").count() == 1
-    assert person.text(f"{LAST} .versions span") == "2/2"
-    person.press("\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}")
-    person.page.wait_for_function("document.querySelector('#messages').innerText.includes('Hello')")
 
 
 def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
@@ -99,30 +60,6 @@ def test_a_page_reloaded_in_mid_reply_follows_it_and_can_stop_it(
     person.page.click("#stop")
     person.wait_for_reply(timeout=300)
     assert "Stopped" in person.text(f"{LAST} .ending")
-
-
-@pytest.mark.thorough
-def test_a_second_tab_shows_the_same_reply(
-    person: PageDriver, browser: Any, running: Running, engine: ScriptedEngine
-) -> None:
-    engine.text, engine.step_limit = LONG, 8
-    person.send("Talk")
-    with PageDriver(browser, running.url) as second:
-        second.wait_for_text()
-        second.page.click("#stop")
-        second.wait_for_reply()
-        assert person.wait_for_reply() == second.last_answer()
-
-
-@pytest.mark.thorough
-def test_a_closed_page_stops_nothing(browser: Any, running: Running, engine: ScriptedEngine) -> None:
-    engine.text, engine.step_limit = "word " * 60, 4
-    with PageDriver(browser, running.url) as first:
-        first.send("Talk")
-        first.wait_for_text()
-    engine.step_limit = inf
-    with PageDriver(browser, running.url) as second:
-        assert second.wait_for_reply() == engine.text.strip()
 
 
 @pytest.mark.thorough
@@ -221,25 +158,6 @@ def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
     asked = engine.requests[0].options.decoding
     assert (asked.decoder, asked.rows, asked.same_text) == ("prompt-lookup", 48, False)
     assert not person.page.is_checked("#same-text input")
-
-
-@pytest.mark.thorough
-def test_a_failure_is_a_calm_sentence_after_what_was_written(
-    person: PageDriver, engine: ScriptedEngine
-) -> None:
-    engine.failure = "Memory ran out: choose a smaller model."
-    person.send("Hi")
-    assert person.wait_for_reply() == engine.text
-    assert person.text(f"{LAST} .ending") == engine.failure
-
-
-@pytest.mark.thorough
-def test_a_model_that_loads_is_told_in_the_status_line(person: PageDriver, engine: ScriptedEngine) -> None:
-    assert person.text("#status").startswith("demo")
-    engine.now = EngineStatus("loading", "Loading org/model")
-    person.page.wait_for_function("document.querySelector('#status').innerText.includes('Loading org/model')")
-    engine.now = EngineStatus("failed", "There is no model org/model.")
-    person.page.wait_for_function("document.querySelector('#status').innerText.includes('There is no')")
 
 
 @pytest.mark.thorough

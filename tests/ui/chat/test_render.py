@@ -4,10 +4,7 @@ import re
 from dataclasses import replace
 from math import inf
 
-import pytest
-
-from app.errors import BadOption, StoreNotUsable
-from app.ui import Services
+from app.errors import BadOption
 from app.ui.chat.render import ChatRenderer
 from app.values.chat import ChatSettings
 from app.values.chat_format import DEFAULT_THINKING, Thinking
@@ -15,7 +12,7 @@ from app.values.messages import EngineStatus, Message, ModelChoice, Options
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.support.waiting import until
-from tests.ui.chat.people import Screen, UnsteadyConversations, Visitor
+from tests.ui.chat.people import Screen, Visitor
 
 LONG = "word after word " * 100
 
@@ -56,18 +53,6 @@ def test_a_reply_under_way_is_live_and_at_its_end_in_the_thread(
     assert all("several" not in screen.thread for screen in under_way) and "Writing…" in under_way[-1].note
     assert (last.live, last.note) == ((), "")
     assert engine.text in last.thread
-
-
-def test_the_messages_are_drawn_once_for_all_steps_of_a_reply(
-    person: Visitor, engine: ScriptedEngine
-) -> None:
-    person.get("Before")
-    hold(engine, "word " * 60)
-    person.ask("Hi")
-    *under_way, last = person.follow(engine)
-    assert len({screen.live for screen in under_way}) > 3
-    assert len({id(screen.thread) for screen in under_way}) <= 3, "anew only where something was stored"
-    assert last.thread != under_way[0].thread
 
 
 def test_a_page_opened_in_mid_reply_sees_all_of_it(
@@ -155,16 +140,6 @@ def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     person.services.conversations.stores.stored.delete_all()
     assert other.look().is_empty
     until(lambda: not person.services.is_busy)
-
-
-def test_a_page_that_could_not_be_read_is_read_again(person: Visitor, unsteady: Services) -> None:
-    person.get("One")
-    assert isinstance(unsteady.conversations, UnsteadyConversations)
-    renderer = ChatRenderer(unsteady, person.state)
-    with pytest.raises(StoreNotUsable):
-        renderer.render()
-    unsteady.conversations.is_held = False
-    assert "One" in Screen(renderer.render()).thread
 
 
 def test_what_the_engine_does_is_seen_at_once(person: Visitor, engine: ScriptedEngine) -> None:

@@ -111,15 +111,6 @@ def test_the_thread_is_not_drawn_again_while_a_reply_comes(person: Visitor, engi
     )
 
 
-def test_a_reply_leaves_its_place_in_the_moment_in_which_it_stands_in_the_thread(
-    person: Visitor, engine: ScriptedEngine
-) -> None:
-    engine.step_limit, engine.text = 1, "word " * 60
-    person.ask("hello")
-    for screen in person.follow(engine):
-        assert bool(screen.live) != ("word word" in screen.thread) or not screen.live
-
-
 def test_another_chat_brings_its_own_instructions_and_a_new_one_none(person: Visitor) -> None:
     person.state.settings = ChatSettings("Be brief.")
     before = instructions(person)

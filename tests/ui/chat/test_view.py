@@ -304,12 +304,6 @@ def queue_of(person: Visitor) -> str:
     return str(person.look().parts["queue"])
 
 
-def test_what_was_typed_counts_no_more_once_it_is_sent(person: Visitor) -> None:
-    person.actions.type(person.state, "hello")
-    person.ask("hello")
-    assert person.state.draft == ""
-
-
 def test_a_page_that_fell_behind_is_told_and_keeps_its_text(person: Visitor, other: Visitor) -> None:
     person.get("One")
     other.state.open_chat(person.state.version)
