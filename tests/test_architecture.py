@@ -10,13 +10,13 @@ Imports inside functions count like the others: laziness is no way around the di
 
 import ast
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from pathlib import Path
 
 import pytest
+
+from tests.support.children import run_python
 
 CHECKOUT = Path(__file__).parent.parent
 SOURCES = sorted(
@@ -244,9 +244,7 @@ for module in {LIGHT_MODULES}:
         waited[module] = found
 sys.exit(str(waited) if waited else 0)
 """
-    child = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300
-    )
+    child = run_python(script)
     assert (child.returncode, child.stderr) == (0, "")
 
 

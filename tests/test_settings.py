@@ -1,7 +1,6 @@
 """The settings on disk."""
 
 import json
-import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -23,6 +22,7 @@ from app.settings import (
 from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, Decoding, ModelChoice, Options, Sampling
 from app.values.tools import ToolServer
+from tests.support.children import run_python
 
 UNUSUAL = Settings(
     model=ModelChoice("org/näme", dtype="bfloat16", device="cpu", quantisation="int4"),
@@ -40,7 +40,6 @@ UNUSUAL = Settings(
     api_origins=("app://obsidian.md",),
     tools=ToolSettings((ToolServer("time", ("uvx", "mcp-server-time")),), ("My documents",)),
 )
-CHECKOUT = Path(__file__).parent.parent
 
 SAVE_ON_A_FULL_DISK = """
 import resource, sys
@@ -54,17 +53,6 @@ try:
 except SettingsNotSaved as error:
     sys.exit(str(error))
 """
-
-
-def run_child(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 def test_what_is_saved_is_loaded(tmp_path: Path) -> None:
@@ -162,7 +150,7 @@ def test_impossible_values_count_as_broken(tmp_path: Path, part: str, name: str,
 def test_a_full_disk_is_told_and_leaves_the_old_settings(tmp_path: Path) -> None:
     file = SettingsFile(tmp_path)
     file.save(UNUSUAL)
-    child = run_child(SAVE_ON_A_FULL_DISK, tmp_path)
+    child = run_python(SAVE_ON_A_FULL_DISK, tmp_path)
     assert child.returncode == 1, child.stderr
     assert child.stderr.startswith(f"The settings could not be saved in {tmp_path}")
     assert "Free some disk space" in child.stderr and "Traceback" not in child.stderr

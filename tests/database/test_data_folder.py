@@ -3,10 +3,9 @@
 import os
 import shutil
 import sqlite3
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -24,20 +23,9 @@ from app.models_registry import HubId, SavedDownloads
 from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile, assets_dir
 from app.values.server import Server
+from tests.support.children import another_instance, run_python
 
-CHECKOUT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")
-
-
-def run_child(script: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-c", script, str(folder)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
 
 
 START_ON_A_FULL_DISK = """
@@ -53,6 +41,7 @@ folder.release()
 """
 
 
+ADDRESS = "http://127.0.0.1:7860"
 CLAIM_ON_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
@@ -64,51 +53,24 @@ try:
 except DataFolderRefused as error:
     sys.exit(str(error))
 """
-HOLD = """
-import sys
-from pathlib import Path
-from typing import get_args
-from app.database.data_folder import DataFolder
-folder = DataFolder(Path(sys.argv[1]))
-folder.hold()
-folder.announce("http://127.0.0.1:7860")
-print("held", flush=True)
-sys.stdin.read()
-folder.release()
-"""
-
-
-@contextmanager
-def another_instance(folder: Path) -> Iterator[subprocess.Popen[str]]:
-    """A second process that holds the folder until it is killed or its input ends."""
-    command = [sys.executable, "-c", HOLD, str(folder)]
-    with subprocess.Popen(
-        command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "held\n"
-        try:
-            yield process
-        finally:
-            process.kill()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit the size of files")
 def test_a_full_disk_does_not_keep_the_app_from_starting(tmp_path: Path) -> None:
-    child = run_child(START_ON_A_FULL_DISK, tmp_path)
+    child = run_python(START_ON_A_FULL_DISK, tmp_path)
     assert (child.returncode, child.stderr) == (0, "")
 
 
 def test_a_second_instance_is_told_where_the_first_one_runs(tmp_path: Path) -> None:
     with (
-        another_instance(tmp_path),
+        another_instance(tmp_path, ADDRESS),
         pytest.raises(DataFolderInUse, match=r"already running on .* \(at http://127\.0\.0\.1:7860\)"),
     ):
         DataFolder(tmp_path).hold()
 
 
 def test_the_folder_is_free_when_its_holder_is_killed(tmp_path: Path) -> None:
-    with another_instance(tmp_path) as holder:
+    with another_instance(tmp_path, ADDRESS) as holder:
         holder.kill()
         holder.wait()
         folder = DataFolder(tmp_path)
@@ -170,7 +132,7 @@ def test_a_released_folder_can_be_held_again(tmp_path: Path) -> None:
         folder.hold()
         folder.announce("http://127.0.0.1:1")
         folder.release()
-    with another_instance(tmp_path):
+    with another_instance(tmp_path, ADDRESS):
         assert (tmp_path / "in-use.address").exists()
 
 
@@ -199,7 +161,7 @@ def test_what_a_dead_instance_left_keeps_nobody_from_starting(
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\0", b"htt", b"http://[::1", b"http://127.0.0.1:no"])
 def test_an_address_that_makes_no_sense_is_none(tmp_path: Path, content: bytes) -> None:
-    with another_instance(tmp_path):
+    with another_instance(tmp_path, ADDRESS):
         (tmp_path / "in-use.address").write_bytes(content)
         with pytest.raises(DataFolderInUse, match=r"already running on .*Use that window") as seen:
             DataFolder(tmp_path).hold()
@@ -396,7 +358,7 @@ def test_a_folder_that_is_read_only_is_a_sentence(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit the size of files")
 def test_a_full_disk_at_the_first_start_is_a_sentence(tmp_path: Path) -> None:
-    child = run_child(CLAIM_ON_A_FULL_DISK, tmp_path / "data")
+    child = run_python(CLAIM_ON_A_FULL_DISK, tmp_path / "data")
     assert (child.returncode, child.stdout) == (1, "")
     assert child.stderr.startswith(f"The data folder {tmp_path / 'data'} cannot be used (File too large)")
 

@@ -1,7 +1,6 @@
 """The SQLite file: transactions, copies, damage, full disks, and other programs."""
 
 import sqlite3
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -13,8 +12,8 @@ import pytest
 from app.database import Database
 from app.database.database import require_sqlite
 from app.errors import StoreFull, StoreNotUsable, StoreTooNew, StoreUnsupported
+from tests.support.children import run_python
 
-CHECKOUT = Path(__file__).parents[2]
 FILL_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
@@ -235,14 +234,7 @@ def test_a_sqlite_without_what_is_needed_is_refused(version: tuple[int, ...], mo
 
 def test_a_full_disk_is_a_sentence_and_what_was_kept_stays(tmp_path: Path) -> None:
     path = tmp_path / "foresight.sqlite"
-    child = subprocess.run(
-        [sys.executable, "-c", FILL_A_FULL_DISK, str(path)],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    child = run_python(FILL_A_FULL_DISK, path)
     assert (child.returncode, "Free some disk space" in child.stderr) == (1, True)
     with closing(Database(path)) as database:
         assert len(names(database)) == child.stdout.count("kept") > 0

@@ -16,30 +16,10 @@ from app.database.data_folder import DataFolder
 from app.desktop.single_instance import RAISE_ROUTE, raise_window, switch
 from app.errors import DataFolderInUse
 from tests.support.app_process import free_port
+from tests.support.children import another_instance
 
 CHECKOUT = Path(__file__).parents[2]
 SECONDS = 300.0
-HOLD = """
-import sys
-from pathlib import Path
-from app.database.data_folder import DataFolder
-folder = DataFolder(Path(sys.argv[1]))
-folder.hold()
-if len(sys.argv) > 2:
-    folder.announce(sys.argv[2])
-print("held", flush=True)
-sys.stdin.read()
-"""
-
-
-@contextmanager
-def another_instance(folder: Path, *address: str) -> Iterator[None]:
-    command = [sys.executable, "-c", HOLD, str(folder), *address]
-    with subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        yield
-        holder.kill()
 
 
 @contextmanager

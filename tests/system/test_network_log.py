@@ -1,15 +1,12 @@
 """The list of whom the app asks outside this machine: all that Python tells of, and nothing that stays here."""
 
 import json
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
 from app.system.network_log import Contact, NetworkLog
+from tests.support.children import run_python
 
-CHECKOUT = Path(__file__).parents[2]
 WHY = "the hub, when asked"
 # 192.0.2.1 is an address that documentation may use and nobody has; a name below .invalid does not exist.
 ASK_OUTSIDE = """
@@ -56,14 +53,7 @@ print(json.dumps([quiet, [[one.host, one.times, one.why] for one in outside.cont
 
 
 def test_real_connections_are_heard_of_before_they_are_made() -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", ASK_OUTSIDE],
-        cwd=CHECKOUT,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=300,
-    )
+    done = run_python(ASK_OUTSIDE)
     assert (done.returncode, done.stderr) == (0, "")
     quiet, heard = json.loads(done.stdout)
     assert quiet == []

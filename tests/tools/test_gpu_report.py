@@ -1,8 +1,6 @@
 """The GPU report with tiny sizes on this CPU, and on a machine that has no card."""
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +9,7 @@ import pytest
 import torch
 
 from tests.engine.tiny import write_tiny
+from tests.support.children import run_python
 from tools.gpu_report.__main__ import SECTIONS, run_section, write_report
 from tools.gpu_report.plan import Plan, Row, tiny_plan
 
@@ -68,14 +67,7 @@ def test_a_bare_machine_has_drafters_and_without_a_card_gets_one_sentence() -> N
         "from app.engine.lookahead.native_drafter import best_drafter; best_drafter(); "
         "runpy.run_module('tools.gpu_report', run_name='__main__')"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script],
-        cwd=CHECKOUT,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        timeout=300,
-    )
+    done = run_python(script)
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr == (
         "Error: A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one.\n"

@@ -1,7 +1,5 @@
 """The page as a service: it answers, it says when it moved, it closes, and it starts without torch."""
 
-import subprocess
-import sys
 from pathlib import Path
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
@@ -9,9 +7,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from app.ui import AppContext, Running, Services, prepare_environment, serve
+from tests.support.children import run_python
 from tests.ui.conftest import key_of
-
-CHECKOUT = Path(__file__).parents[2]
 
 
 def read(running: Running, path: str) -> bytes:
@@ -80,9 +77,8 @@ def modules_after(statement: str) -> set[str]:
         f"from tests.support import quick_gradio; quick_gradio.install(); {statement}; "
         "import sys; print(*{name.split('.')[0] for name in sys.modules})"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], cwd=CHECKOUT, capture_output=True, text=True, check=True
-    )
+    done = run_python(code)
+    assert done.returncode == 0, done.stderr
     return set(done.stdout.split())
 
 

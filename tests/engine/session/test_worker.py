@@ -1,8 +1,6 @@
 """The real thread with real, tiny models: whatever happens to a request, the next one is answered."""
 
 import logging
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -44,10 +42,9 @@ from tests.engine.asking import (
     reason,
 )
 from tests.engine.places import Places
+from tests.support.children import run_python
 from tests.support.waiting import until
 from tests.tiers import some
-
-CHECKOUT = Path(__file__).parents[3]
 
 
 @pytest.fixture
@@ -399,9 +396,7 @@ def test_importing_and_starting_the_engine_does_not_wait_for_torch() -> None:
         "import sys; from app.engine import Engine; engine = Engine(None); engine.close(); "
         "sys.exit('torch' in sys.modules)"
     )
-    child = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300
-    )
+    child = run_python(script)
     assert (child.returncode, child.stderr) == (0, "")
 
 
@@ -454,8 +449,6 @@ def answers_of_a_child(first: str) -> list[str]:
         "    print(*[event.sentence for event in reply.events()])\n"
         "engine.close()"
     )
-    child = subprocess.run(
-        [sys.executable, "-c", script], cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=300
-    )
+    child = run_python(script)
     assert child.returncode == 0, child.stderr
     return child.stdout.splitlines()

@@ -2,8 +2,6 @@
 
 import os
 import socket
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -33,8 +31,8 @@ from app.ui.settings.self_check import (
 from app.values.messages import EngineStatus
 from app.values.model import Memory
 from tests.fakes import DEMO
+from tests.support.children import run_python
 
-CHECKOUT = Path(__file__).parents[3]
 WITHOUT_TORCH = (
     "import sys; from app.ui.settings.about import versions; versions(); sys.exit('torch' in sys.modules)"
 )
@@ -45,8 +43,8 @@ def test_versions_are_told_without_importing_torch() -> None:
     facts = dict(versions())
     assert {"Foresight", "Python", "torch", "transformers", "gradio", "SQLite"} <= facts.keys()
     assert facts["torch"][0].isdigit()
-    child = subprocess.run([sys.executable, "-c", WITHOUT_TORCH], cwd=CHECKOUT, check=False, timeout=300)
-    assert child.returncode == 0
+    child = run_python(WITHOUT_TORCH)
+    assert child.returncode == 0, child.stderr
 
 
 def test_each_device_tells_its_memory_and_the_model_what_it_runs_on() -> None:
