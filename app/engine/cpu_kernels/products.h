@@ -81,7 +81,7 @@ INLINE void multiply_groups(
 ) {
     const Packed *w = p->weight;
     const int64_t step = TILE_BYTES / 8 * (form.low + form.high);
-    int64_t left = w->per - first % w->per;
+    int64_t left = w->per - first % w->per, at = (tile * w->groups + first) / w->per * OUTS;
     vn inner[MOST_ROWS][HALVES], shifts[MOST_ROWS][HALVES];
     UNROLLED
     for (int i = 0; i < rows; i++)
@@ -116,7 +116,6 @@ INLINE void multiply_groups(
                 }
         if (--left) continue;
         left = w->per;
-        int64_t at = (tile * w->groups + group) / w->per * OUTS;
         UNROLLED
         for (int half = 0; half < HALVES; half++) {
             vn scales = scales_of(w, w->scale, at + half * LANES);
@@ -129,6 +128,7 @@ INLINE void multiply_groups(
                 inner[i][half] = shifts[i][half] = all_n(0);
             }
         }
+        at += OUTS;
     }
     UNROLLED
     for (int i = 0; i < rows; i++)
