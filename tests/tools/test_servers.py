@@ -7,7 +7,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -131,16 +130,18 @@ def test_what_is_not_there_is_told(make: Make) -> None:
         make(ToolServer("relative", ("./server.py",))).tools("relative")
 
 
-def test_a_program_that_dies_at_its_start_is_told_with_its_log(make: Make) -> None:
+def test_a_program_that_dies_at_its_start_is_told_with_its_log_and_not_started_again_at_once(
+    make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("app.tools.servers.RETRY_SECONDS", 3600.0)
     servers = make(raw("dies"))
     with pytest.raises(ToolFailed, match=r"^raw ended unexpectedly \(exit code 1\)"):
         servers.tools("raw")
     until(lambda: servers.status("raw").log == ("no configuration",))
     assert servers.status("raw").state == "failed"
-    before = time.monotonic()
-    with pytest.raises(ToolFailed, match="exit code 1"):  # not started again at once
+    with pytest.raises(ToolFailed, match="exit code 1"):
         servers.tools("raw")
-    assert time.monotonic() - before < 0.5
+    assert servers.status("raw").log == ("no configuration",), "another start would say it once more"
 
 
 def test_a_program_that_does_not_answer_is_ended(make: Make) -> None:
@@ -224,15 +225,13 @@ def test_schemas_that_are_bombs_are_left_out_or_refused(make: Make) -> None:
     assert called(servers, "fine")
 
 
-def test_a_stopped_call_returns_within_a_second(make: Make) -> None:
+def test_a_stopped_call_returns_before_its_tool(make: Make) -> None:
     servers, stopping = make(raw()), threading.Event()
     tool = next(tool for tool in servers.tools("raw") if tool.name == "hang")
     timer = threading.Timer(1, stopping.set)
     timer.start()
-    before = time.monotonic()
-    with pytest.raises(ToolFailed, match=r"^The call was stopped\.$"):
+    with pytest.raises(ToolFailed, match=r"^The call was stopped\.$"):  # the tool answers after ten minutes
         servers.call(tool, "{}", stopping.is_set)
-    assert time.monotonic() - before < 2
     assert called(servers, "echo")
 
 
