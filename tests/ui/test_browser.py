@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from app.ui import Running
+from app.ui import Running, Services
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAPTOP, LAST, PageDriver
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.browser
 
@@ -104,13 +105,13 @@ def test_a_wrong_value_is_told_at_its_box_and_the_message_is_sent_with_the_last_
 
 
 def test_an_empty_box_stays_empty_and_an_empty_seed_is_a_new_one_each_time(
-    person: PageDriver, engine: ScriptedEngine
+    person: PageDriver, engine: ScriptedEngine, services: Services
 ) -> None:
     person.open_tab("settings")
     person.page.wait_for_function("document.querySelector('#max-tokens input').value === ''")
     person.page.fill("#seed input", "")
     person.page.fill("#temperature input[type=number]", "1")
-    person.page.wait_for_timeout(400)
+    until(lambda: services.settings.options.sampling.temperature == 1)
     person.reload()
     person.page.wait_for_function("document.querySelector('#seed input').value === ''")
     assert person.page.get_attribute("#seed input", "placeholder") == "new each time"
@@ -125,12 +126,12 @@ def test_an_empty_box_stays_empty_and_an_empty_seed_is_a_new_one_each_time(
 
 
 @pytest.mark.thorough
-def test_options_outlive_the_page(person: PageDriver) -> None:
+def test_options_outlive_the_page(person: PageDriver, services: Services) -> None:
     person.open_tab("settings")
     person.page.fill("#max-tokens input", "99")
     person.open_tab("live")
     person.page.click("#lookahead input")
-    person.page.wait_for_timeout(400)
+    until(lambda: services.settings.options.decoding.decoder == "plain")
     person.reload()
     person.page.wait_for_function("document.querySelector('#max-tokens input')?.value === '99'")
     assert not person.page.is_checked("#lookahead input")
@@ -138,7 +139,7 @@ def test_options_outlive_the_page(person: PageDriver) -> None:
 
 @pytest.mark.thorough
 def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
-    person: PageDriver, engine: ScriptedEngine
+    person: PageDriver, engine: ScriptedEngine, services: Services
 ) -> None:
     person.page.click("#to-settings")
     person.page.click("#settings-nav [data-section=advanced]")
@@ -147,7 +148,7 @@ def test_the_decoder_and_its_sizes_are_chosen_and_outlive_the_page(
     person.page.click("#decoder input")
     person.page.click("[role=option] >> text=Prompt lookup")
     person.page.click("#same-text input")
-    person.page.wait_for_timeout(400)
+    until(lambda: not services.settings.options.decoding.same_text)
     person.page.click("#to-chat")
     person.send("Hi")
     person.wait_for_reply()

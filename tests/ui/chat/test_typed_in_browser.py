@@ -52,7 +52,7 @@ def test_what_is_typed_while_a_message_is_sent_stays_and_is_sent_next(
 ) -> None:
     engine.may.clear()
     person.send("One")
-    assert person.page.input_value(BOX) == ""
+    shown(person, "")
     person.page.type(BOX, "Two")
     person.page.keyboard.press("Enter")
     person.page.wait_for_timeout(300)
