@@ -49,7 +49,10 @@
     if (!text) return;
     if (onItsWay !== null) return (isDue = true);
     onItsWay = text;
+    // The server must know the text that it is about to get, and after its answer the box as it is then; otherwise it
+    // would take an older text for a draft that was typed meanwhile.
     untold();
+    tellTyped();
     write("");
     waiting = setTimeout(giveBack, WAIT_MS);
     tell("click", { do: "ask", name: "", value: onItsWay });
@@ -68,6 +71,7 @@
     const typed = box().value;
     const rest = taken && !isAnswer && typed.startsWith(taken) ? typed.slice(taken.length).trimStart() : typed;
     write(joined(given, rest), true);
+    if (isAnswer) tellLater();
     if (given) isDue = false;
     else if (isAnswer && isDue) {
       isDue = false;

@@ -11,6 +11,7 @@ import pytest
 
 from app.conversation import Reply
 from app.database.files import FILE_NAME
+from app.ui import Services
 from app.values.messages import Request
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
@@ -154,3 +155,19 @@ def test_a_new_chat_where_one_is_shown_leaves_the_box_alone(person: PageDriver) 
         return box.value;
     }"""
     assert person.page.evaluate(script) == "words of their own"
+
+
+def test_a_text_that_is_replaced_and_sent_at_once_is_no_draft(person: PageDriver, services: Services) -> None:
+    drafts = services.conversations.drafts
+    person.page.type(BOX, "Older")
+    until(lambda: drafts.of(0) == "Older")
+    script = """() => {
+        const box = document.querySelector("#message textarea");
+        box.value = "Newer";
+        box.dispatchEvent(new Event("input", { bubbles: true }));
+        box.dispatchEvent(new KeyboardEvent("keydown", { key: "Enter", bubbles: true }));
+    }"""
+    person.page.evaluate(script)
+    until(lambda: services.chat)
+    until(lambda: not drafts.of(services.chat) and not drafts.of(0))
+    shown(person, "")
