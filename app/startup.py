@@ -2,13 +2,12 @@
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, nullcontext, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from threading import Event, Thread
-from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 import typer
@@ -33,7 +32,7 @@ from app.engine import Engine
 from app.engine.machine.device_plan import ALONE, RankPlan
 from app.errors import AppError, BadOption, SettingsNotSaved, StoreError, impossible_values
 from app.remote import Servers
-from app.settings import Settings, SettingsFile
+from app.settings import Settings, SettingsFile, ToolSettings
 from app.system.machine import machine_name
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.shutdown import SECONDS, end_within
@@ -42,22 +41,18 @@ from app.ui import AppContext, Deletions, Running, Services, discard_all, serve
 from app.values.messages import ModelFolder
 from app.values.tools import ToolServer
 
-if TYPE_CHECKING:
-    from app.models_registry import Hub
-
 CLOSING_SECONDS = 0.2
 """How long closing waits for each thread. All of closing takes at most two seconds."""
 ERASING_SECONDS = 10.0
-"""Seconds between two checks whether something that was deleted can no longer be restored."""
+"""Seconds between two checks whether things that were deleted can be erased."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 """Maximum number of bytes of the log file, and the number of older log files that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the page is opened: its port, in the browser or a native window, with or without a key and the API.
-
-    `plan` names the devices that share each step."""
+    """How the app is opened: the page's port, in the browser or a native window, with or without a key and the API,
+    and the devices that share each step."""
 
     port: int
     in_browser: bool
@@ -77,76 +72,90 @@ class ModelAsked:
 
 def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log: NetworkLog) -> None:
     """Run the app until the user closes it. Raises AppError."""
-    # Imported here, because the hub's client reads its environment while it is imported (main.py).
-    from app.models_registry import ModelLibrary, folder_here
-
     file = SettingsFile(folder.path)
+    settings = _load_settings(file, model)
+    log = log_path(folder.path)
+    write_log(log)
+    discard_all(folder.path)
+    with (
+        closing(_open_database(folder.path)) as database,
+        closing(DailyBackups(database)) as backups,
+        open_chat_stores(database) as stores,
+        _open_services(database, stores, file, settings, opening.plan, network_log) as (services, engine),
+    ):
+        api, hub_cache = _api(services, engine, folder.path), services.models.hub.root
+        note = partial(getattr, database, "note")
+        app_context = AppContext(folder.path, hub_cache, log, network_log, api, database, note)
+        page = _open(services, app_context, opening, folder)
+        backups.start()
+        # After the page is shown, because importing torch takes longer.
+        services.engine.load(settings.model, lambda _: None)
+        with erasing(services.deletions, stores.stored, services.documents):
+            try:
+                _stay(page, folder, opening)
+            finally:
+                end_within(SECONDS, log)
+                _close(page, services, engine)
+
+
+def _load_settings(file: SettingsFile, model: ModelAsked) -> Settings:
+    """Load the settings with the model of the command line, which is saved as loaded. Raises AppError."""
     saved = file.load()
     settings = asked_settings(saved, model)
     if settings.loaded != saved.loaded:
         with suppress(SettingsNotSaved):  # on a full disk the chats can still be read
             file.save(replace(saved, loaded=settings.loaded))
-    models = ModelLibrary(folder.path, settings.library)
-    servers = Servers(folder.path, lambda: models.hub.is_offline, network_log.explain)
-    log = log_path(folder.path)
-    write_log(log)
-    discard_all(folder.path)
+    return settings
+
+
+@contextmanager
+def _open_services(
+    database: Database, stores: ChatStores, file: SettingsFile, settings: Settings, plan: RankPlan,
+    network_log: NetworkLog,
+) -> Iterator[tuple[Services, Engine]]:  # fmt: skip
+    """Open models, engine, documents, tools and conversations, and close them at the end in reverse order."""
+    # Imported here, because the hub's client reads its environment while it is imported (main.py).
+    from app.models_registry import ModelLibrary, folder_here
+
+    data_dir, services = file.path.parent, None
+    models = ModelLibrary(data_dir, settings.library)
+    servers = Servers(data_dir, lambda: models.hub.is_offline, network_log.explain)
     network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # perhaps a mirror of the hub
-
-    services: Services  # made when everything that it holds is open
-
-    def chat_tools(tool_servers: ToolServers, documents: Documents) -> ChatTools:
-        explain = partial(explain_address, network_log)
-        return ChatTools(tool_servers, documents, lambda: services.settings.tools, explain)
 
     def embedding_model() -> ModelFolder | None:
         return folder_here(settings.library.embedder, models.hub)  # it may be downloaded while the app runs
 
-    with (
-        closing(_open_database(folder.path)) as database,
-        closing(DailyBackups(database)) as backups,
-        open_chat_stores(database) as stores,
-        closing(models.downloads),
-        _ended_at_once(
-            make_engine(folder.path, lambda: models.hub, opening.plan, settings.local_model.device)
-        ) as engine,
-        closing(Documents(database, folder.path, EngineEmbedder(engine, embedding_model))) as documents,
-        attached_with_chats(documents, stores),
-        nullcontext(EngineWithServers(engine, servers)) as engines,
-        closing(ToolServers(lambda: explained_servers(services, network_log), folder.path)) as tool_servers,
-        closing(
-            Conversations(engines, stores, documents, chat_tools(tool_servers, documents))
-        ) as conversations,
-    ):
+    def tool_settings() -> ToolSettings:
+        return services.settings.tools if services else settings.tools
+
+    with ExitStack() as parts:
+        parts.enter_context(closing(models.downloads))
+        engine = make_engine(data_dir, lambda: models.hub, plan, settings.local_model.device)
+        parts.callback(engine.close, CLOSING_SECONDS)  # its thread may be importing torch
+        engines = EngineWithServers(engine, servers)
+        documents = Documents(database, data_dir, EngineEmbedder(engine, embedding_model))
+        parts.enter_context(closing(documents))
+        parts.enter_context(attached_with_chats(documents, stores))
+        tool_servers = ToolServers(lambda: explained_servers(tool_settings(), network_log), data_dir)
+        parts.enter_context(closing(tool_servers))
+        tools = ChatTools(tool_servers, documents, tool_settings, partial(explain_address, network_log))
+        conversations = parts.enter_context(closing(Conversations(engines, stores, documents, tools)))
         documents.give_way(lambda: conversations.is_busy)
         race = Race(engine, lambda: conversations.is_busy, RaceLog(database), machine_name)
         services = Services(conversations, engines, models, race, documents, file, settings, servers)
-        api = _api(services, engine, settings.library.embedder, models.hub, folder.path)
-        note = partial(getattr, database, "note")
-        app_context = AppContext(folder.path, models.hub.root, log, network_log, api, database, note)
-        page = _open(services, app_context, opening, folder)
-        backups.start()
-        # After the page is shown, because importing torch takes longer.
-        engines.load(settings.model)
-        with erasing(services.deletions, stores.stored, documents):
-            try:
-                _stay(page, folder, opening)
-            finally:
-                end_within(SECONDS, log)
-                _close(page, race, conversations, engine)
+        yield services, engine
 
 
-def explained_servers(services: Services, network_log: NetworkLog) -> Sequence[ToolServer]:
-    """Return the tool servers of the settings, after explaining their addresses."""
-    servers = services.settings.tools.servers
-    for one in servers:
+def explained_servers(tools: ToolSettings, network_log: NetworkLog) -> Sequence[ToolServer]:
+    """Return the tool servers, after adding to the log why their hosts may be contacted."""
+    for one in tools.servers:
         explain_address(network_log, one.address, f"the tool server {one.name}")
-    return servers
+    return tools.servers
 
 
 def explain_address(network_log: NetworkLog, address: str, why: str) -> None:
-    """Add the reason why the host of an address may be contacted; nothing for an address that names none."""
-    with suppress(ValueError):  # it may be a model's, which is refused when it is used
+    """Add to the log why the host of an address may be contacted. An address without a host adds nothing."""
+    with suppress(ValueError):  # a model may have written the address, which is refused when it is used
         if host := urlsplit(address).hostname:
             network_log.explain(host, why)
 
@@ -166,13 +175,13 @@ def _open(services: Services, app_context: AppContext, opening: Opening, folder:
     return page
 
 
-def _close(page: Running, race: Race, conversations: Conversations, engine: Engine) -> None:
+def _close(page: Running, services: Services, engine: Engine) -> None:
     """Stop everything that runs: replies first, so that their texts are stored."""
-    race.stop()
-    conversations.stop_all()  # replies of servers; the engine's own replies are stopped below
+    services.race.stop()
+    services.conversations.stop_all()  # replies of servers; the engine's own replies are stopped below
     engine.stop()
     page.close()
-    race.close(CLOSING_SECONDS)
+    services.race.close(CLOSING_SECONDS)
     engine.close(CLOSING_SECONDS)
 
 
@@ -189,23 +198,25 @@ def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
 
 
 def _open_database(data_dir: Path) -> Database:
-    """Put a staged backup in the database's place if there is one, and open the database."""
+    """Replace the database by the backup that was chosen to be restored, if there is one, and open it."""
     restored = apply_staged(data_dir, (PENDING_FOLDER,))
     database = database_in(data_dir)
     database.note = " ".join(filter(None, (restored, database.note)))
     return database
 
 
-def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir: Path) -> ApiSwitch:
+def _api(services: Services, engine: Engine, data_dir: Path) -> ApiSwitch:
     """Make the switch of the API that is served with the page and uses its model.
 
     The API is built when it is first turned on."""
+    models, embedder = services.models, services.settings.library.embedder
 
     def build(key: KeyFile) -> ASGIApp:
         from app.api.application import build_api
 
-        installed = services.models.installed
-        used = make_api_services(engine, lambda: services.settings.local_model, installed, embedder, hub)
+        used = make_api_services(
+            engine, lambda: services.settings.local_model, models.installed, embedder, models.hub
+        )
         return build_api(used, key, origins=lambda: services.settings.api_origins)
 
     return ApiSwitch(build, KeyFile(data_dir))
@@ -213,9 +224,8 @@ def _api(services: Services, engine: Engine, embedder: str, hub: "Hub", data_dir
 
 @contextmanager
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
-    """Delete the documents that were attached to deleted chats, now and at the end.
-
-    So the next start deletes what a killed app has left."""
+    """Delete the documents that were attached to deleted chats: now, because a killed app may have left some, and
+    at the end."""
 
     def delete() -> None:
         with suppress(AppError):  # if the disk is full, they stay until the next start
@@ -228,19 +238,7 @@ def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[No
         delete()
 
 
-@contextmanager
-def _ended_at_once(engine: Engine) -> Iterator[Engine]:
-    """Close the engine at the end, hardly waiting for its thread, which may be importing torch.
-
-    Replies are stored by then."""
-    try:
-        yield engine
-    finally:
-        engine.close(CLOSING_SECONDS)
-
-
 def log_path(data_dir: Path) -> Path:
-    """Return the path of the log file of this data folder."""
     return data_dir / "logs" / "foresight.log"
 
 
@@ -282,9 +280,8 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 
 @contextmanager
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
-    """Open the stored chats, and an empty store for private chats in memory.
-
-    Deleted chats are erased at the end; what that leaves is erased after the next start."""
+    """Open the stored chats, and an empty store for private chats in memory. Erases deleted chats, now and at the
+    end."""
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)
@@ -301,7 +298,7 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
 
 @contextmanager
 def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterator[None]:
-    """Start a thread that erases what was deleted, as soon as it can no longer be restored."""
+    """Run a thread that erases deleted things as soon as they can no longer be restored."""
     is_over = Event()
     thread = Thread(target=_erase, args=(deletions, stored, documents, is_over), name="erasing", daemon=True)
     thread.start()
@@ -313,13 +310,13 @@ def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterat
 
 
 def _erase(deletions: Deletions, stored: Chats, documents: Documents, is_over: Event) -> None:
-    """Erase what was deleted while no reply is being written, because a step of FTS5 may take long."""
+    """Erase deleted things while no reply is being written, because a step of FTS5 may take long."""
 
     def claim() -> None:
         stored.purge(0)
         documents.erase()
 
-    has_more = True  # deleted by the last run, but not erased yet
+    has_more = True  # the last run may have left some
     while not is_over.wait(CLOSING_SECONDS if has_more else ERASING_SECONDS):
         with suppress(StoreError):  # erasing is tried again
             has_more |= deletions.expire(claim)

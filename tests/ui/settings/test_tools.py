@@ -257,7 +257,7 @@ def test_the_log_of_contacts_names_the_servers_on_other_machines(person: Person,
         '{"mcpServers": {"far": {"url": "https://tools.example:8000/mcp"}, "here": {"command": "x"}}}'
     )
     log = NetworkLog({})
-    assert explained_servers(services, log) == services.settings.tools.servers
+    assert explained_servers(services.settings.tools, log) == services.settings.tools.servers
     for address in ("http://[", "", "no address", "https://other.example/a"):
         explain_address(log, address, "a page")
     for host in ("tools.example", "other.example", "third.example"):
