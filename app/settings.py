@@ -10,8 +10,8 @@ from typing import Any, Literal
 from app.errors import SettingsNotRead, SettingsNotSaved
 from app.system.files import write_file
 from app.values.chat_format import Thinking
-from app.values.dataclass_json import parse_json, read, require_types
-from app.values.messages import Decoding, ModelChoice, Options, Sampling
+from app.values.dataclass_json import parse_json, read
+from app.values.messages import ModelChoice, Options
 from app.values.tools import ToolServer
 from app.values.validation import require, require_one_of
 
@@ -166,14 +166,14 @@ class SettingsFile:
         self.path = data_dir / "settings.json"
 
     def load(self) -> Settings:
-        """Reads the settings. An invalid file is renamed to `.broken`, and the defaults are returned.
-
-        Raises SettingsNotRead for a file that cannot be opened."""
+        """Read the settings; values of a wrong type get their defaults. A file with impossible values is renamed to
+        `.broken`, and the defaults are returned. Raises SettingsNotRead for a file that cannot be opened."""
         try:
             saved = _with_new_defaults(parse_json(self.path.read_text(encoding="utf-8")))
-            tools = _tools(saved.pop("tools", None))
-            settings = require_types(_from_json(saved), {"is_temperature_chosen": True, **saved})
-            return replace(settings, tools=tools)
+            # Older files do not record whether their temperature was chosen.
+            return read(
+                Settings, {"is_temperature_chosen": True, **saved, "tools": _tools(saved.get("tools"))}
+            )
         except FileNotFoundError:
             return Settings()
         except OSError as error:
@@ -187,7 +187,7 @@ class SettingsFile:
             return Settings()
 
     def save(self, settings: Settings) -> None:
-        """Writes the settings. Raises SettingsNotSaved; the old settings are kept then."""
+        """Write the settings. Raises SettingsNotSaved; the old settings are kept then."""
         try:
             write_file(self.path, json.dumps(asdict(settings), indent=2))
         except OSError as error:
@@ -208,36 +208,10 @@ def _with_new_defaults(saved: Any) -> Any:
     return saved
 
 
-def _tools(saved: Any) -> ToolSettings:
-    """Read the settings of tools without what is wrong in them, so that all other settings are kept.
-
-    Of two servers with the same name, the first is kept."""
+def _tools(saved: Any) -> dict[str, Any]:
+    """Return the saved settings of tools with only the first of several servers with the same name."""
     found = saved if isinstance(saved, dict) else {}
     listed: Any = found.get("servers")
     servers = listed if isinstance(listed, list) else []
     named = {str(one.get("name")): one for one in reversed(servers) if isinstance(one, dict)}
-    return read(ToolSettings, {**found, "servers": [*reversed(named.values())]})
-
-
-def _from_json(saved: dict[str, Any]) -> Settings:
-    options = saved["options"]
-    library = saved.get("library", {})  # files of version 0 have no library
-    return Settings(
-        model=ModelChoice(**saved["model"]),
-        options=replace(
-            Options(**{**options, "stop": tuple(options["stop"])}),
-            sampling=Sampling(**options["sampling"]),
-            decoding=Decoding(**options["decoding"]),
-            thinking=Thinking(**options.get("thinking", {})),
-        ),
-        library=ModelSettings(**{**library, "folders": tuple(library.get("folders", ()))}),
-        theme=saved.get("theme", "system"),
-        text_size=saved.get("text_size", "100"),
-        loaded=tuple(ModelChoice(**choice) for choice in saved.get("loaded", ())),
-        chats=ChatDefaults(**saved.get("chats", {})),
-        # Older files do not record this: their temperature may have been chosen.
-        is_temperature_chosen=saved.get("is_temperature_chosen", True),
-        has_api=saved.get("has_api", False) is True,
-        api_origins=tuple(saved.get("api_origins", ())),
-        thinking={name: Thinking(**one) for name, one in saved.get("thinking", {}).items()},
-    )
+    return {**found, "servers": [*reversed(named.values())]}

@@ -107,8 +107,8 @@ def test_without_a_file_the_demo_model_is_chosen(tmp_path: Path) -> None:
     "content",
     [
         b"", b"\x00\x00\x00", b"\xff\xfe", b"null", b"[]", b"{}", b'{"model": {"name": ""}, "options": {}}',
-        b'{"model": {"name": "demo"}, "options": {"stop": null}}',
-        b'{"model": {"name": "demo", "from": "a later version"}, "options": {}}',
+        b'{"version": 1, "options": {"max_new_tokens": -1}}',
+        b'{"version": 1, "model": {"name": "demo", "context": -1}}',
         b"[" * 100_000,
         b'{"model":' * 100_000,
         b'{"model": ' + b"1" * 5_000 + b"}",
@@ -127,23 +127,26 @@ def test_a_broken_file_is_kept_aside_and_defaults_take_over(tmp_path: Path, cont
 @pytest.mark.parametrize(
     ("part", "name", "value"),
     [
-        ("options", "max_new_tokens", -1), ("options", "max_new_tokens", 7.5),
-        ("options", "max_new_tokens", float("inf")),
+        ("options", "max_new_tokens", 7.5), ("options", "max_new_tokens", float("inf")),
         ("options", "max_new_tokens", float("nan")),
-        ("options", "ignore_eos", "yes"), ("options", "stop", "text"),
+        ("options", "ignore_eos", "yes"), ("options", "stop", "text"), ("options", "stop", None),
         ("options", "stop", [1]),
-        ("model", "context", 10**400),
         ("model", "offload", "no"), ("library", "is_offline", "false"), ("library", "folders", "/models"),
         ("library", "downloads_at_once", 1.5), ("chats", "rolling_context", 1),
     ],
 )  # fmt: skip
-def test_impossible_values_count_as_broken(tmp_path: Path, part: str, name: str, value: object) -> None:
+def test_a_value_of_a_wrong_type_loses_no_other_setting(
+    tmp_path: Path, part: str, name: str, value: object
+) -> None:
     file = SettingsFile(tmp_path)
     file.save(UNUSUAL)
     saved = json.loads(file.path.read_text(encoding="utf-8"))
     saved[part][name] = value
+    saved[part]["of a later version"] = 5
     file.path.write_text(json.dumps(saved), encoding="utf-8")
-    assert file.load() == Settings()
+    usual = getattr(getattr(Settings(), part), name)
+    assert file.load() == replace(UNUSUAL, **{part: replace(getattr(UNUSUAL, part), **{name: usual})})
+    assert not (tmp_path / "settings.json.broken").exists()
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows cannot limit the size of files")
