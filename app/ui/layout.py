@@ -19,7 +19,6 @@ import fastapi
 import gradio as gr
 from starlette.responses import PlainTextResponse
 
-from app.conversation.race.race import ready_prompts
 from app.database.restoring import StagedBackup
 from app.ui.chat.chat_documents import ChatDocuments
 from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, build_chat_settings
@@ -28,14 +27,7 @@ from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions, ChatView, build_chat
 from app.ui.documents.document_panel import DocumentPanelActions, build_document_panel
 from app.ui.documents.render import DocumentsRenderer
-from app.ui.documents.view import (
-    DocumentsActions,
-    DocumentsState,
-    ListCollections,
-    SemanticSearch,
-    build_documents_view,
-    listed_collections,
-)
+from app.ui.documents.view import DocumentsActions, DocumentsState, build_documents_view
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, UPLOADED, PageEvents, toast
 from app.ui.frame.file_export import add_library_routes
 from app.ui.frame.gradio_internals import PageBlocks, QueuePace, mount, pressed
@@ -49,7 +41,8 @@ from app.ui.frame.option_controls import (
 )
 from app.ui.frame.page_connections import Pages, PageSession, PageValue, add_page_socket
 from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
-from app.ui.frame.services import AppContext, Endpoint, Services, with_drawn_seed
+from app.ui.frame.services import AppContext, Endpoint, Services
+from app.ui.frame.templates import render
 from app.ui.frame.theme import asset, head, make_theme
 from app.ui.frame.top_bar import Notice, TopBar, build_notice, build_top_bar
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
@@ -60,7 +53,7 @@ from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView
 from app.ui.race.render import RaceRenderer
-from app.ui.race.view import RaceActions, build_race_view
+from app.ui.race.view import build_race_view
 from app.ui.settings.controls import DecoderControls
 from app.ui.settings.data import ImportRenderer
 from app.ui.settings.tools import ToolsRenderer
@@ -70,7 +63,7 @@ from app.ui.sidebar.view import SidebarActions, build_sidebar
 from app.ui.welcome.view import ModelGetter, OfferActions, WelcomeRenderer
 from app.values.messages import Options
 
-TABS = (("live", "Live"), ("settings", "This chat"), ("xray", "X-ray"))
+TABS = {"live": "Live", "settings": "This chat", "xray": "X-ray"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,35 +103,26 @@ def build_page(
     fill = _hidden("fill", "foresight.fill = trigger")
     top = build_top_bar()
     build_notice(notice, events)
-    sidebar = SidebarActions(services, toast)
+    sidebar = SidebarActions(services)
     with gr.Row(elem_id="main"):
-        file = build_sidebar(sidebar, ChatActions(services, toast), chat_state, events)
+        file = build_sidebar(sidebar, ChatActions(services), chat_state, events)
         chat = build_chat()
         options, chat_settings, xray = _build_side_panel(settings.options, chat_state, events)
     undo = gr.HTML(elem_id="undo", js_on_load=LISTEN)
     events.on(undo.click, sidebar.act, chat_state, file)
     question = gr.HTML(elem_id="chat-question", elem_classes="asks", js_on_load=LISTEN)
-    models_actions = ModelsActions(services, inventory, toast)
+    models_actions = ModelsActions(services, inventory)
     events.on(top.to_models.click, models_actions.open)
     models = ModelsView(models_actions, LoadActions(services, inventory), events)
-    collections, semantic_search = _listed_collections(services), SemanticSearch(services)
-    in_documents = DocumentsActions(
-        services.documents, collections, semantic_search, services.deletions, toast
-    )
-    documents, documents_lists = build_documents_view(in_documents, events)
-    prompts = ready_prompts()
-    race = RaceActions(
-        services.race, prompts, lambda: with_drawn_seed(services.settings.options), lambda: services.model
-    )
-    build_race_view(prompts[0].text, settings.options.decoding, race, events)
+    documents, documents_lists = build_documents_view(DocumentsActions(services), events)
+    build_race_view(services, events)
     decoder, tools = build_settings_view(
         services, app_context, endpoint, notice.backup, options, top.to_settings, events
     )
     models.lists += [top.picker, decoder.model]
     is_offline = models.build(settings.library)
     openers = [*documents_lists, chat.thread, chat.live]
-    panel = DocumentPanelActions(services.documents, services.conversations)
-    build_document_panel(panel, openers, chat_state, events)
+    build_document_panel(DocumentPanelActions(services), openers, chat_state, events)
     return Page(
         chat_state, session, fill, top, chat, options, chat_settings, question, models, is_offline,
         documents, decoder, tools, xray,
@@ -152,11 +136,9 @@ def _hidden(name: str, script: str) -> gr.HTML:
 def _build_side_panel(
     options: Options, chat: PageValue[ChatState], events: PageEvents
 ) -> tuple[tuple[gr.components.Component, ...], ChatSettingsPanel, PageValue[XrayState]]:
-    """Build the panel beside the chat: tabs with the live numbers, the settings of replies, and the X-ray.
-
-    assets/ui/side.js switches between the tabs, closes the panel and remembers its width."""
+    """Build the panel beside the chat: tabs with the live numbers, the settings of replies, and the X-ray."""
     with gr.Column(elem_id="side", scale=0, min_width=256):
-        gr.HTML(_tabs(), elem_id="side-tabs", js_on_load=None)
+        gr.HTML(render("side_bar.html", tabs=TABS), elem_id="side-tabs", js_on_load=None)
         with gr.Column(elem_id="side-live", elem_classes="side-page"):
             lookahead = build_lookahead_switch(options)
             build_live_panel()
@@ -167,21 +149,6 @@ def _build_side_panel(
             xray = build_xray(chat, lambda state: state.reply, events)
         _hidden("side-ready", "foresight.side()")
     return panel, chat_settings, xray
-
-
-def _tabs() -> str:
-    tabs = "".join(
-        f'<button type="button" role="tab" id="side-tab-{tab}" data-side="{tab}" aria-controls="side-{tab}"'
-        f' aria-selected="false">{words}</button>'
-        for tab, words in TABS
-    )
-    return (
-        '<div id="side-edge" role="separator" aria-orientation="vertical" aria-label="Width of the panel"'
-        ' aria-valuemin="256" tabindex="0"></div>'
-        f'<div role="tablist" aria-label="Panel">{tabs}</div>'
-        '<button type="button" id="close-side" aria-label="Close the panel" title="Close the panel (Ctrl+.)">'
-        "&times;</button>"
-    )
 
 
 def connect_page(
@@ -198,12 +165,11 @@ def connect_page(
 
 def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: PageEvents) -> None:
     built = _chosen(services)
-    chat, chat_settings = ChatActions(services, toast), ChatSettingsActions(services, toast)
+    chat, chat_settings = ChatActions(services), ChatSettingsActions(services)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
-        """Open a session for the page; return it, and the settings that changed since the page was built.
-
-        Boxes that are right already are not changed, because the user may be typing in them."""
+        """Open a session for the page; return it, and the settings that changed since the page was built. Boxes
+        that are right already are not changed, because the user may be typing in them."""
         page_session = events.pages.open(request.session_hash or "")
         page_session.typed = lambda text: chat.type(page_session.get(page.chat_state), text)
         chat.open_last(page_session.get(page.chat_state))
@@ -213,10 +179,9 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return page_session.session, *(gr.skip() if is_right else chosen for chosen, is_right in are_right)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Do what the page's script asks for, and return the new values of the boxes, or no changes.
-
-        "model" fills in the temperature of the new model; "draft" saves the text that was typed in the chat that
-        the page has left; anything else fills in the settings of the chat that is shown."""
+        """Return the new values of the boxes, or no changes. "model" fills in the temperature of the new model;
+        "draft" saves the text that was typed in the chat that the page has left; anything else fills in the
+        settings of the chat."""
         temperature = gr.skip()
         shown: tuple[Any, ...] = (gr.skip(),) * (len(settings) + 1)
         do, left, typed = pressed(event)
@@ -242,10 +207,10 @@ def _chosen(services: Services) -> tuple[Any, ...]:
 
 def _connect_chat(page: Page, services: Services, events: PageEvents) -> None:
     state, controls = page.chat_state, page.controls
-    page.chat.connect(page.question, ChatActions(services, toast), state, controls, events)
+    page.chat.connect(page.question, ChatActions(services), state, controls, events)
     attach = page.chat.attach
-    events.on(attach.upload, ChatDocuments(services, toast).attach_files, [state, attach], **UPLOADED)
-    page.chat_settings.connect(ChatSettingsActions(services, toast), state, controls, events)
+    events.on(attach.upload, ChatDocuments(services).attach_files, [state, attach], **UPLOADED)
+    page.chat_settings.connect(ChatSettingsActions(services), state, controls, events)
 
 
 def _connect_options(page: Page, services: Services, events: PageEvents) -> None:
@@ -263,16 +228,10 @@ def _connect_options(page: Page, services: Services, events: PageEvents) -> None
         )
 
 
-def _listed_collections(services: Services) -> ListCollections:
-    used = services.conversations.stores.stored.used_collections
-    return partial(listed_collections, services.documents, used)
-
-
 def views_of(
     page: Page, services: Services, inventory: InventoryCache, getter: ModelGetter, notice: Notice
 ) -> Callable[[PageSession], list[PolledRenderer]]:
     """Return a function that makes the renderers of a page."""
-    collections, semantic_search = _listed_collections(services), SemanticSearch(services)
     stored = services.conversations.stores.stored
 
     def views(session: PageSession) -> list[PolledRenderer]:
@@ -282,8 +241,7 @@ def views_of(
         race = RaceRenderer(services.race, services.engine.status)
         filters, dialog = session.get(page.models.filters), session.get(page.models.dialog)
         models = ModelsRenderer(services, inventory, filters, dialog)
-        state = session.get(page.documents)
-        documents = DocumentsRenderer(services.documents, collections, semantic_search, state)
+        documents = DocumentsRenderer(services, session.get(page.documents))
         return [
             PolledRenderer(chat.render, chat.is_slow, ACTIVE_SECONDS),
             PolledRenderer(chats.render, chats.is_slow, ACTIVE_SECONDS),
@@ -340,5 +298,5 @@ def build_blocks(
     with blocks:
         events = PageEvents(pages, toast, _hidden("faults", "foresight.faults(element)"))
         page = build_page(services, app_context, endpoint, notice, inventory, events)
-        connect_page(blocks, page, services, OfferActions(services, inventory, getter, toast), events)
+        connect_page(blocks, page, services, OfferActions(services, inventory, getter), events)
     return blocks, views_of(page, services, inventory, getter, notice)

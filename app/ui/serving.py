@@ -26,11 +26,8 @@ PING_SECONDS = 5.0
 
 
 def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
-    """Set the variables that Gradio reads at import: none of the shell's GRADIO_*, no telemetry, uploads in
-    `data_dir`.
-
-    A GRADIO_SHARE or GRADIO_ALLOWED_PATHS that was set for another program must not give access to this app, and
-    Gradio must not take this machine for a Space of Hugging Face."""
+    """Set the variables that Gradio reads at import: no telemetry, uploads in `data_dir`, and none of the shell's
+    GRADIO_*, because a GRADIO_SHARE that was set for another program must not give access to this app."""
     for name in [name for name in environ if name.startswith(OF_GRADIO)]:
         del environ[name]
     environ["GRADIO_ANALYTICS_ENABLED"] = "False"
@@ -67,9 +64,8 @@ def serve(
     is_native: bool = False,
     has_key: bool = True,
 ) -> Running:
-    """Serve the page on 127.0.0.1 at `port` or the next free one, to everybody with the key. Raises NoFreePort.
-
-    The API is served at the same address, but has its own key."""
+    """Serve the page on 127.0.0.1 at `port` or the next free one, to everybody with the key, and the API, which has
+    its own key, at the same address. Raises NoFreePort."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_key else "")

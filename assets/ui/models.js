@@ -24,8 +24,8 @@
   };
 
   document.addEventListener("click", ({ target }) => {
-    const tab = target.closest("[data-models-tab]:not(body)");
-    if (tab) choose(tab.dataset.modelsTab);
+    const tab = target.closest("#models-tabs [data-tab]");
+    if (tab) choose(tab.dataset.tab);
     const button = target.closest("[data-more]");
     if (!button) return;
     const { more } = button.dataset;

@@ -46,7 +46,7 @@
   document.addEventListener("click", ({ target }) => {
     // The reply to a starter is shown with its live numbers beside it, if there is room.
     const starter = beside.matches && target.closest("#starters button") && "live";
-    const tab = target.closest("[data-side]:not(body)")?.dataset.side || starter;
+    const tab = target.closest("#side-tabs [data-tab]")?.dataset.tab || starter;
     if (tab) {
       keep({ tab });
       if (!isShown()) show(true);

@@ -4,6 +4,7 @@ Attachments go into a collection that only this chat lists and searches."""
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import gradio as gr
@@ -13,9 +14,8 @@ from app.documents import Documents
 from app.errors import AppError
 from app.ui.chat.chat_settings import save_settings, settings_of
 from app.ui.chat.state import ChatState
-from app.ui.frame.event_handlers import Notify, succeeded
+from app.ui.frame.event_handlers import Actions
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.services import Services
 from app.ui.frame.templates import render, without_number
 from app.ui.frame.undo import remove_document
 from app.ui.frame.uploads import use_uploads
@@ -32,9 +32,7 @@ GONE = "A deleted collection"
 def chosen_collections_html(
     documents: Documents, chosen: Sequence[int], tools: Sequence[ToolChoice] = (), note: str = ""
 ) -> str:
-    """Return the picker for a chat that searches the collections in `chosen`, and may use these tools.
-
-    It offers no other chat's attachments."""
+    """Return the picker for a chat with these collections and tools, without other chats' attachments."""
     collections = [one for one in documents.collections() if one.id in chosen or not one.is_attached]
     attached = [each for one in collections if one.is_attached for each in documents.documents(one.id)]
     return collection_picker_html(collections, chosen, attached, tools, note)
@@ -47,11 +45,8 @@ def collection_picker_html(
     tools: Sequence[ToolChoice] = (),
     note: str = "",
 ) -> str:
-    """Return the button above the message box: the collections that the chat searches, the tools that it may use,
-    and those to choose from.
-
-    Collections without documents are not offered. `attached` are the chat's attached documents, each with a button
-    that removes it. assets/ui/chat.js opens the picker."""
+    """Return the button above the message box with what the chat searches and may use, and the list to choose from.
+    Empty collections are not offered; each of the documents in `attached` has a button that removes it."""
     names = {one.id: _name(one, attached) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
     used = [name for name, _, is_used, _ in tools if is_used]
@@ -79,12 +74,8 @@ def _name(collection: Collection, attached: Sequence[Document]) -> str:
     return first + (f" and {len(titles) - 1:,} more" if len(titles) > 1 else "")
 
 
-class ChatDocuments:
+class ChatDocuments(Actions):
     """The event handlers of the paperclip, a drop on the chat, a long first message, and the picker."""
-
-    def __init__(self, services: Services, notify: Notify) -> None:
-        self._services = services
-        self._notify = notify
 
     def attach_files(self, state: ChatState, paths: Sequence[str] | str | None) -> None:
         """Attach uploaded files to the chat, and delete the uploads after the documents service copied them."""
@@ -94,33 +85,29 @@ class ChatDocuments:
             self._services.documents.add_uploads(self._own_collection(state, files[0].name), files)
 
         if given:
-            succeeded(self._notify, lambda: use_uploads(given, attach))
+            self._succeeded(lambda: use_uploads(given, attach))
 
     def attach_text(self, state: ChatState, text: str, title: str = "") -> bool:
         """Attach a text to the chat; returns whether that succeeded."""
         paste, name = self._services.documents.paste, title or title_of(text)
-        return succeeded(self._notify, lambda: paste(self._own_collection(state, name), text, title))
+        return self._succeeded(lambda: paste(self._own_collection(state, name), text, title))
 
     def remove(self, state: ChatState, document: int) -> None:
         """Remove an attached document. After the last one the chat no longer searches its own collection."""
         documents, settings = self._services.documents, settings_of(self._services, state)
-        remove_document(
-            documents,
-            self._services.deletions,
-            document,
-            lambda: save_settings(self._services, state, settings),
-        )
+        undone = partial(save_settings, self._services, state, settings)
+        remove_document(documents, self._services.deletions, document, undone)
         empty = [one.id for one in documents.collections() if one.is_attached and not one.documents]
         others = tuple(one for one in settings.collections if one not in empty)
         save_settings(self._services, state, replace(settings, collections=others))
 
     def choose_collection(self, state: ChatState, event: gr.EventData) -> None:
-        """Add a collection to those that the chat searches, or take it away; or remove an attached document."""
+        """Turn a collection on or off for the chat, or remove an attached document."""
         do, name, _ = pressed(event)
         if do == "choose-collection":
-            succeeded(self._notify, lambda: self._toggle_collection(state, int(name)))
+            self._succeeded(lambda: self._toggle_collection(state, int(name)))
         elif do == "remove-attached":
-            succeeded(self._notify, lambda: self.remove(state, int(name)))
+            self._succeeded(lambda: self.remove(state, int(name)))
 
     def _toggle_collection(self, state: ChatState, collection: int) -> None:
         settings = settings_of(self._services, state)
@@ -129,9 +116,7 @@ class ChatDocuments:
         save_settings(self._services, state, replace(settings, collections=chosen))
 
     def _own_collection(self, state: ChatState, name: str) -> int:
-        """Return the chat's own collection.
-
-        It is created and chosen when the first file is attached. Raises AppError."""
+        """Return the chat's own collection, created with the first attached file. Raises AppError."""
         if state.is_private or is_private(state.version.chat):
             raise AppError(PRIVATE)
         settings, collections = settings_of(self._services, state), self._services.documents.collections()

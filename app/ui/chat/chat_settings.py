@@ -3,23 +3,21 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 import gradio as gr
 
+from app.chats import Chats
 from app.errors import BadOption
 from app.ui.chat.state import ChatState
 from app.ui.frame.event_handlers import (
     UNCHECKED,
-    Notify,
+    Actions,
     PageEvents,
     done_html,
     done_line,
     faults_html,
-    succeeded,
     try_at_box,
-    try_or_notify,
 )  # fmt: skip
 from app.ui.frame.option_controls import OptionValues, to_options, to_values
 from app.ui.frame.page_connections import PageValue
@@ -48,13 +46,12 @@ def typed_in(settings: ChatSettings) -> str:
     return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
 
 
-class ChatSettingsActions:
+class ChatSettingsActions(Actions):
     """The event handlers of the controls, shared by all pages."""
 
-    def __init__(self, services: Services, notify: Notify) -> None:
-        self._services = services
-        self._notify = notify
-        self._store = services.conversations.stores.stored
+    @property
+    def _store(self) -> Chats:
+        return self._services.conversations.stores.stored
 
     def change_system_prompt(self, state: ChatState, system: str) -> None:
         self._change(state, lambda settings: replace(settings, system=system))
@@ -71,10 +68,9 @@ class ChatSettingsActions:
         return try_at_box("json-schema", check)[1]
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
-        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and any problem with it.
-
-        Does not compile the schema: the engine does that when it is typed or used, not when a chat is opened."""
-        settings = try_or_notify(self._notify, lambda: settings_of(self._services, state), None)
+        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and any problem with the
+        schema. The schema is only parsed here; the engine compiles it when it is typed or used."""
+        settings = self._try(lambda: settings_of(self._services, state))
         if settings is None:
             return (gr.skip(),) * 4
         json_answers = settings.json_answers
@@ -87,30 +83,28 @@ class ChatSettingsActions:
             state.sent_settings.add(typed_in(settings))
             save_settings(self._services, state, settings)
 
-        succeeded(self._notify, save)
+        self._succeeded(save)
 
     def list_presets(self) -> Any:
         """Return the box of presets with their current names."""
-        return try_or_notify(self._notify, lambda: gr.update(choices=self._names()), gr.skip())
+        return self._try(lambda: gr.update(choices=self._names()), gr.skip())
 
     def apply_preset(self, state: ChatState, name: str | None) -> tuple[Any, ...]:
         """Apply and save a preset. Returns the system prompt's box, then the option controls."""
         unchanged = (gr.skip(),) * (1 + len(OptionValues._fields))
-        preset = try_or_notify(self._notify, lambda: self._preset(name), None)
+        preset = self._try(lambda: self._preset(name))
         if preset is None:
             return unchanged
         self.change_system_prompt(state, preset.settings.system)
         sampling = preset.settings.sampling
         if sampling is None:
             return (preset.settings.system, *unchanged[1:])
-        change = partial(self._services.change_options, lambda now: replace(now, sampling=sampling))
-        succeeded(self._notify, change)
+        self._succeeded(lambda: self._services.change_options(lambda now: replace(now, sampling=sampling)))
         return (preset.settings.system, *to_values(self._services.settings.options))
 
     def save_preset(self, name: str | None, system: str, *controls: Any) -> tuple[Any, str, str]:
-        """Save this system prompt and this sampling as a preset. Undo restores the preset that it replaces.
-
-        Returns the box, what was done and what is wrong with the name, both as HTML."""
+        """Save this system prompt and this sampling as a preset; Undo restores the preset that it replaces. Returns
+        the box of presets, and as HTML what was done and what is wrong with the name."""
         stripped = " ".join((name or "").split())
 
         def save() -> None:
@@ -133,7 +127,7 @@ class ChatSettingsActions:
                 )
             return gr.update(choices=self._names(), value=None)
 
-        return try_or_notify(self._notify, delete, gr.skip())
+        return self._try(delete, gr.skip())
 
     def _names(self) -> list[str]:
         return [preset.name for preset in self._store.presets()]
@@ -156,8 +150,6 @@ class ChatSettingsActions:
 
 @dataclass(frozen=True, slots=True)
 class ChatSettingsPanel:
-    """The components of one chat's settings."""
-
     system: gr.Textbox
     presets: gr.Dropdown
     saved: gr.HTML
@@ -194,7 +186,6 @@ class ChatSettingsPanel:
 
 
 def build_chat_settings() -> ChatSettingsPanel:
-    """Build the panel inside the current Blocks."""
     with gr.Column(elem_id="chat-settings"):
         with gr.Row(elem_id="preset-row"):
             presets = gr.Dropdown(

@@ -35,7 +35,7 @@ KINDS: dict[_TokenType, str] = {
 def code_html(code: str, info: str) -> str:
     """Return a block of code; `info` is what follows the fence, and its first word names the language."""
     language = language_of(info)
-    colour = highlighted if len(code) <= LONGEST else coloured
+    colour = _cached if len(code) <= LONGEST else coloured
     return f"{code_opening(language)}{colour(code, language)}{CODE_END}"
 
 
@@ -57,19 +57,16 @@ def code_opening(language: str) -> str:
     )
 
 
-@lru_cache(maxsize=128)
-def highlighted(code: str, language: str) -> str:
-    """Return code as HTML, coloured if the language is known. The result is cached."""
-    return coloured(code, language)
-
-
 def coloured(code: str, language: str) -> str:
-    """Return the same HTML without caching it. The code's text stays as it is, tabs included."""
+    """Return code as HTML, coloured if the language is known. The code's text stays as it is, tabs included."""
     lexer = _lexer_class(language.lower())
     if lexer is None or not _is_tame(code):
         return escape(code)
     words = _in_time(lexer(stripnl=False, ensurenl=False).get_tokens(code), code)
     return "".join(_span(kind, texts) for kind, texts in _runs(words))
+
+
+_cached = lru_cache(maxsize=128)(coloured)
 
 
 def _is_tame(code: str) -> bool:

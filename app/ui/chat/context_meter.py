@@ -44,7 +44,7 @@ class ContextMeter:
         return not is_known and not is_growing and monotonic() >= self._due
 
     def update(self, thread: Thread, state: ChatState, status: EngineStatus) -> bool:
-        """Count if it is due; returns whether the count changed."""
+        """Count if it is time to; returns whether the count changed."""
         if not self.is_due(thread, state, status):
             return False
         self._key, self._chat = self._current_key(thread, state, status), thread.version.chat
@@ -82,10 +82,8 @@ class ContextMeter:
 
 
 def meter_html(fit: ContextFit | None, leaves_out: bool = False, documents: str = "") -> str:
-    """Return the meter; nothing while no model is loaded.
-
-    `leaves_out` means that the user has agreed to leave out the oldest turns of a chat that is too long.
-    `documents` is added to the words: passages are chosen, and counted, only when the question is sent."""
+    """Return the meter; nothing while no model is loaded. `leaves_out` means that the user has agreed to leave out
+    the oldest messages of a chat that is too long; `documents` says whether passages of documents are counted."""
     if fit is None:
         return ""
     is_cut = leaves_out and not fit.fits and fit.fits_without_oldest
@@ -112,9 +110,7 @@ def in_words(fit: ContextFit, leaves_out: bool = False, documents: str = "") -> 
 
 
 def overflow_html(fit: ContextFit, pending: Press) -> str:
-    """Return the question about what to leave out of a chat that is too long.
-
-    Its buttons hold the pending action, which continues after the answer."""
+    """Return the question about what to leave out; its buttons continue the pending action."""
     return render(
         "overflow_question.html",
         tokens=fit.counted,

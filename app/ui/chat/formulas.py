@@ -9,6 +9,7 @@ here: tags and attributes from a list, every text escaped.
 """
 
 import re
+from collections.abc import Callable
 from functools import lru_cache
 from html import escape, unescape
 from xml.etree.ElementTree import Element
@@ -105,9 +106,7 @@ def _text(text: str | None) -> str:
 
 
 def add_formulas(markdown: MarkdownIt) -> None:
-    """Make a parser recognise formulas.
-
-    Their tokens have the type `formula` and the meta values latex and is_display."""
+    """Make a parser recognise formulas: tokens of the type `formula` with the meta values latex, is_display."""
     markdown.inline.ruler.before("escape", "formula", _inline_rule)
     options = {"alt": ["paragraph", "blockquote", "list"]}
     markdown.block.ruler.before("fence", "formula", _block_rule, options)  # type: ignore[arg-type]
@@ -144,9 +143,7 @@ def _find(text: str, start: int) -> tuple[str, int, bool] | None:
 
 @lru_cache(maxsize=16)
 def _last(text: str, mark: str) -> int:
-    """Return the last index of a delimiter, or -1.
-
-    The result is cached, so a text full of openings is searched once."""
+    """Return the last index of a delimiter, or -1. Cached, so that a text full of openings is searched once."""
     return text.rfind(mark)
 
 
@@ -157,38 +154,35 @@ def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     opening = _line(state, start)[:2]
     if opening not in ("$$", r"\["):
         return False
-    lines: list[str] = []
-    for number in range(start, min(end, start + MOST_LINES)):
-        lines.append(_line(state, number))
-        body = lines[-1] if number > start else lines[-1][2:]
-        if not lines[-1] or state.sCount[number] < state.blkIndent:
-            return False
-        if CLOSING[opening] in body:
-            return _end_block(state, start, "\n".join(lines), silent)
-    return False
+    closing = CLOSING[opening]
+    source = _lines_until(state, start, end, lambda line: closing in line)
+    latex = source[2:-2]
+    if not source.endswith(closing) or closing in latex or not latex.strip():
+        return False
+    return _push_block(state, start, source, latex, silent)
 
 
 def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
     """Read an environment that starts a line and ends at the end of a line, without delimiters around it."""
     found = None if state.is_code_block(start) else _ENVIRONMENT.match(_line(state, start))
-    if not found or state.bMarks[start] > _last(state.src, rf"\end{{{found[1]}}}"):
+    ending = rf"\end{{{found[1]}}}" if found else ""
+    if not found or state.bMarks[start] > _last(state.src, ending):
         return False
+    source = _lines_until(state, start, end, lambda line: line.endswith(ending))
+    return bool(source) and _push_block(state, start, source, source, silent)
+
+
+def _lines_until(state: StateBlock, start: int, end: int, is_last: Callable[[str], bool]) -> str:
+    """Return the lines from `start` to the last one; "" if a blank line comes before it. The opening delimiter is
+    not taken for the closing one."""
     lines: list[str] = []
     for number in range(start, min(end, start + MOST_LINES)):
         lines.append(_line(state, number))
         if not lines[-1] or state.sCount[number] < state.blkIndent:
-            return False
-        if lines[-1].endswith(rf"\end{{{found[1]}}}"):
-            source = "\n".join(lines)
-            return _push_block(state, start, source, source, silent)
-    return False
-
-
-def _end_block(state: StateBlock, start: int, source: str, silent: bool) -> bool:
-    latex = source[2:-2]
-    if CLOSING[source[:2]] != source[-2:] or CLOSING[source[:2]] in latex or not latex.strip():
-        return False
-    return _push_block(state, start, source, latex, silent)
+            return ""
+        if is_last(lines[-1] if number > start else lines[-1][2:]):
+            return "\n".join(lines)
+    return ""
 
 
 def _push_block(state: StateBlock, start: int, source: str, latex: str, silent: bool) -> bool:

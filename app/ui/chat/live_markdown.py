@@ -105,9 +105,7 @@ class LiveMarkdown:
             self.is_behind = True
 
     def _taken(self, text: str, is_done: bool) -> str:
-        """Return the new part of the text.
-
-        A final carriage return is held back, because a line feed may follow."""
+        """Return the new part of the text, without a final carriage return, because a line feed may follow."""
         piece = self._held + text[len(self._text) :]
         self._text = text
         self._held = "\r" if piece.endswith("\r") and not is_done else ""
@@ -125,9 +123,7 @@ class LiveMarkdown:
             self._tail = self._before + self._code.html
 
     def _settle(self, tokens: list[Token]) -> list[Token]:
-        """Render blocks that can no longer change, and remove them from the open text.
-
-        Returns the other blocks' tokens."""
+        """Render blocks that can no longer change, and drop them from the open text. Returns the rest."""
         starts = [index for index, token in enumerate(tokens) if token.level == 0 and token.nesting >= 0]
         # After the first line of an open block of code nothing can change the blocks before it.
         count = len(starts) - (1 if self._code else OPEN_BLOCKS)

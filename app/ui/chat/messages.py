@@ -23,10 +23,6 @@ MESSAGE_LIMIT = 50
 EVERYTHING = 2**31
 """The limit of a page that shows a whole chat, to find or print it."""
 LABELS: dict[Role, str] = {"user": "Your message", "assistant": "Answer", "system": "System prompt"}
-BACK, FORTH = (
-    "\N{SINGLE LEFT-POINTING ANGLE QUOTATION MARK}",
-    "\N{SINGLE RIGHT-POINTING ANGLE QUOTATION MARK}",
-)
 CAN_GO_ON = ("max_tokens", "context", "stopped")
 """The reasons for the end of a reply after which it may be continued."""
 CUT_ALLOWED = "The model no longer reads the messages above: the chat is longer than its context."
@@ -49,8 +45,7 @@ class ThreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A quiet button, for the action `do` on the message `name`, or for something that the page does itself (`copy`
-    or `show`)."""
+    """A quiet button, for the action `do` on the message `name`, or for what the page does itself."""
 
     label: str
     do: str = ""
@@ -77,7 +72,7 @@ def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str
 
 
 def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> dict[str, object]:
-    written, is_answer = message.content, message.role == "assistant"
+    written, versions, is_answer = message.content, message.versions, message.role == "assistant"
     is_complete, is_coloured = written.state != "writing", is_answer and message.id in options.coloured
     text = typed_html(message.text)
     if is_answer:
@@ -88,7 +83,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
         "id": message.id,
         "kind": f"{message.role} last" if is_last else message.role,
         "label": LABELS[message.role],
-        "versions": message.versions if len(message.versions) > 1 else (),
+        "versions": versions if len(versions) > 1 else (),
         "said": Markup(text),
         "is_answer": is_answer,
         "coloured": coloured_html(written.text, written.marks) if is_coloured else "",
@@ -98,7 +93,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
         "sources": sources_html(message.id, written.sources) if is_answer else "",
         "text": shown_text(message.text, written.calls) if written.calls else message.text,
         "has_footer": is_complete,
-        "version": _version(message, options),
+        "version": versions.index(message.id) if len(versions) > 1 else -1,
         "buttons": list(_buttons(message, options)),
         "menu": list(_menu(message, options)),
         "details": provenance_html(written.provenance) if written.provenance and is_complete else "",
@@ -156,9 +151,8 @@ def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]
 
 
 def can_compare(written: MessageContent) -> bool:
-    """Return whether a reply can be written again with lookahead switched, and both times compared.
-
-    A stopped or continued reply has no time that could be compared, and some models write only plainly."""
+    """Return whether a reply can be written again with lookahead switched, to compare both times. The time of a
+    stopped or continued reply is not comparable, and some models never use lookahead."""
     made = written.provenance
     if written.state != "done" or made is None or made.model.server or not written.marks or written.calls:
         return False
@@ -173,21 +167,3 @@ def can_continue(written: MessageContent) -> bool:
     return (
         written.state == "done" and written.provenance is not None and written.provenance.reason in CAN_GO_ON
     )
-
-
-def _version(message: StoredMessage, options: ThreadOptions) -> dict[str, object] | None:
-    """Return the arrows between the versions of a message; None if it has only one version."""
-    versions = message.versions
-    if len(versions) < 2:
-        return None
-    at = versions.index(message.id)
-    before, after = versions[at - 1] if at else 0, versions[at + 1] if at + 1 < len(versions) else 0
-    return {
-        "back": _arrow(BACK, "Previous version", before, options),
-        "number": f"{at + 1}/{len(versions)}",
-        "forth": _arrow(FORTH, "Next version", after, options),
-    }
-
-
-def _arrow(sign: str, about: str, to: int, options: ThreadOptions) -> Button:
-    return Button(sign, do="version", name=to, about=about, is_disabled=options.is_busy or not to)

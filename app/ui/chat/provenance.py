@@ -68,7 +68,6 @@ def _model(model: ModelInfo) -> Iterator[Row]:
 
 
 def sent(sampling: Sampling) -> Sampling:
-    """Return the sampling options that a server receives."""
     return Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
 
 
@@ -125,9 +124,7 @@ def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
 
 
 def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
-    """Yield the origin, tooltip and text of each token of a step.
-
-    Tokens that end inside a character are left out."""
+    """Yield the origin, tooltip and text of each token of a step, except for tokens that end inside a character."""
     for mark in tokens:
         piece, start = text[start : mark.end], max(start, mark.end)
         if piece:

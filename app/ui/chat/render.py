@@ -34,8 +34,6 @@ UNSAVED = "The reply above is not saved. Foresight will try again when you send 
 
 
 class ChatRenderer:
-    """Renders the chat of one page."""
-
     def __init__(self, services: Services, state: ChatState, count_seconds: float = COUNT_SECONDS) -> None:
         self._services = services
         self._state = state
@@ -212,9 +210,7 @@ class ChatRenderer:
 
 
 def queue_html(waiting: Sequence[QueuedMessage], is_sending: bool, reason: str) -> str:
-    """Return the messages that wait to be sent; "" if there are none.
-
-    If the messages are not sent by themselves, `reason` says why, and a button sends them."""
+    """Return the messages that wait to be sent; `reason` is why they are not sent automatically."""
     return render("queue.html", waiting=waiting, is_sending=is_sending, reason=reason) if waiting else ""
 
 

@@ -9,9 +9,7 @@ from app.values.messages import Piece
 
 
 class ReplyProgress(TracedReply):
-    """A reply as far as it was read.
-
-    Only one thread may call `read`; `state` and `history` are immutable values."""
+    """A reply as far as this page has read it. Only one thread may call `read`."""
 
     def __init__(self, writing: StartedReply, reader: Callable[[], CachedTokenReader]) -> None:
         super().__init__(writing, reader)
@@ -24,14 +22,12 @@ class ReplyProgress(TracedReply):
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The reply written so far, as blocks of HTML."""
         message, sources = self.writing.message, self.writing.before.sources
         unchecked = sources and sources.unchecked
         return tuple(cited_html(block, message, unchecked) for block in self._text.blocks)
 
     @property
     def is_slow(self) -> bool:
-        """Whether the next read may take more than a few milliseconds."""
         return self._text.is_slow
 
     def read(self) -> bool:

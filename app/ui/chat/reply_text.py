@@ -68,9 +68,7 @@ def thought_summary(seconds: float, is_thinking: bool) -> str:
 
 
 def calls_html(calls: Sequence[CalledTool], is_live: bool = False) -> Markup:
-    """Return calls as folds with their arguments and results.
-
-    In a reply that `is_live`, a call that waits for the user has buttons."""
+    """Return calls as folds with arguments and results, and with buttons if they wait for the user."""
     shown = [(call, _arguments(call), _result_note(call)) for call in calls]
     return render("tool_calls.html", calls=shown, is_live=is_live) if shown else Markup()
 
@@ -88,7 +86,7 @@ def _result_note(call: CalledTool) -> str:
 
 
 class LiveReplyText:
-    """The HTML of a reply that is being written. After `is_done` it is the same as that of `reply_html`."""
+    """The HTML of a reply that is being written. When it is complete, it is the same as that of `reply_html`."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
@@ -123,12 +121,10 @@ class LiveReplyText:
 
     @property
     def is_slow(self) -> bool:
-        """Whether the next update may take more than a few milliseconds."""
         return self._thought.is_slow or self._answer.is_slow
 
     @property
     def is_behind(self) -> bool:
-        """Whether the end of the text is not rendered yet."""
         return self._thought.is_behind or self._answer.is_behind
 
     @property
@@ -138,7 +134,6 @@ class LiveReplyText:
 
     @property
     def html(self) -> str:
-        """All blocks joined to one string."""
         return "".join(self.blocks)
 
 
@@ -151,15 +146,15 @@ def cited_html(html: str, message: int, sources: Sources | None) -> str:
 def _cited(html: str, message: int, sources: Sources) -> str:
     titles = {source.number: source.title for source in sources.cited}
     end = max(0, html.find("</details>")) if html.startswith(THOUGHT) else 0  # thoughts are not checked
-    places = count()
+    markers = count()
 
     def button(found: re.Match[str], is_checked: bool) -> str:
-        place = next(places) if is_checked else None
+        marker = next(markers) if is_checked else None
         number = int(found[1])
         if number not in titles:
             return found[0]
-        doubt = sources.doubt(place) if place is not None else ""
-        return marker_html(message, number, titles[number], doubt, place)
+        doubt = sources.doubt(marker) if marker is not None else ""
+        return marker_html(message, number, titles[number], doubt, marker)
 
     parts = (
         _parts(part, partial(button, is_checked=is_checked))
@@ -179,13 +174,12 @@ def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
         yield part
 
 
-def marker_html(message: int, number: int, title: str, doubt: str = "", place: int | None = None) -> str:
-    """Return the citation [1] as a button, with a question mark if there is a doubt about it.
-
-    Its value has the marker's index, too, by which the panel finds the cited sentence."""
+def marker_html(message: int, number: int, title: str, doubt: str = "", marker: int | None = None) -> str:
+    """Return the citation [1] as a button, with a question mark if it is doubtful. `marker` is its index,
+    by which the document panel finds the cited sentence."""
     spoken = escape(f"Source {number}: {title}. {doubt}" if doubt else f"Source {number}: {title}")
     look, mark = ("cite unsupported", "?") if doubt else ("cite", "")
-    value = number if place is None else f"{number}.{place}"
+    value = number if marker is None else f"{number}.{marker}"
     return (
         f'<button type="button" class="{look}" data-do="source" data-name="{message}" data-value="{value}"'
         f' aria-label="{spoken}" title="{spoken}">{number}{mark}</button>'
@@ -207,11 +201,11 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
 
 def doubt_words(sources: Sources) -> str:
     """Explain the marked citations in a sentence; "" if no citation is marked."""
-    places = sources.unsupported
-    if not places:
+    markers = sources.unsupported
+    if not markers:
         return ""
-    some, them = ("1 citation is", "it") if len(places) == 1 else (f"{len(places):,} citations are", "them")
-    why = " ".join(dict.fromkeys(sources.doubt(place) for place in places))
+    some, them = ("1 citation is", "it") if len(markers) == 1 else (f"{len(markers):,} citations are", "them")
+    why = " ".join(dict.fromkeys(sources.doubt(marker) for marker in markers))
     return f"{some} marked with “?”. {why} Check {them} yourself."
 
 

@@ -15,13 +15,10 @@ MOST_CHANGES = 8
 
 
 class SentTexts:
-    """Distinguishes texts that a page sent from texts that another page stored.
-
-    While the user types, each state of the text is stored, and read back a moment later, when more has been typed.
-    A text that this page sent must not be put into its box again, but a text from another page must:
+    """Distinguishes texts that a page sent from those that another page stored: only the latter go into its box.
+    While the user types, each state of the text is stored, and read back a moment later:
 
         sent "B", "Be", "Be k"      stored "Be"       sent here: "B" is outdated, "Be k" is still to come
-                                    stored "Be k"     sent here
                                     stored "Hush"     from another page
 
     One thread calls `add` and another one calls `has`."""

@@ -9,21 +9,22 @@ from typing import Any
 import gradio as gr
 
 from app.errors import impossible_values
-from app.ui.frame.event_handlers import Notify, succeeded
+from app.ui.frame.event_handlers import Actions
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.values.chat_format import AMOUNTS, ChatFormat, Thinking
 from app.values.dataclass_json import parse_json
 
 BUDGETS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)
+NAMES = {"default": "Automatic"}
+"""The names of levels that are not shown as they are."""
 
 
 def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:
     """Return the control with the user's choice selected."""
     modes = sorted(chat_format.modes, key=lambda mode: AMOUNTS[mode.level])
     level = chat_format.mode(chosen.level).level
-    levels = [(mode.level, level_in_words(mode.level)) for mode in modes] if len(modes) > 1 else []
+    levels = [(one.level, NAMES.get(one.level, one.level.capitalize())) for one in modes if len(modes) > 1]
     has_budget = bool(chat_format.reply.thought_end) and level != "off"
     budgets = sorted({*BUDGETS, chosen.budget}) if has_budget else []
     if not levels and not budgets:
@@ -31,17 +32,8 @@ def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:
     return render("thinking.html", levels=levels, level=level, budgets=budgets, budget=chosen.budget)
 
 
-def level_in_words(level: str) -> str:
-    """Return the name that the control shows for a level."""
-    return "Automatic" if level == "default" else level.capitalize()
-
-
-class ThinkingActions:
+class ThinkingActions(Actions):
     """The event handler of the control."""
-
-    def __init__(self, services: Services, notify: Notify) -> None:
-        self._services = services
-        self._notify = notify
 
     def choose(self, event: gr.EventData) -> None:
         """Save the choice for the current model; it applies from the next reply on."""
@@ -51,6 +43,6 @@ class ThinkingActions:
         def choose() -> None:
             with impossible_values():
                 chosen = Thinking(given.get("level", now.level), int(given.get("budget", now.budget)))
-            self._services.choose_thinking(chosen)
+            self._services.change(lambda settings: settings.with_thinking(chosen))
 
-        succeeded(self._notify, choose)
+        self._succeeded(choose)

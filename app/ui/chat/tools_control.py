@@ -17,7 +17,7 @@ from app.values.tools import ServerText
 PERMISSIONS: Mapping[str, Permission] = {"allow-once": "once", "allow-chat": "chat", "refuse-call": "refuse"}
 """The buttons of a call that waits for the user, with the answer that each of them gives."""
 NO_PLACE = (
-    "This model's chat template has no place for tools. They are described in the system prompt instead, "
+    "This model's chat template does not support tools. They are described in the system prompt instead, "
     "which smaller models often do not follow."
 )
 GONE = "This call no longer waits for an answer."
@@ -57,8 +57,7 @@ class ToolActions:
 
 
 def tool_choices(services: Services, chosen: Sequence[str]) -> list[ToolChoice]:
-    """Return what a chat may use. A chosen server that is gone or turned off is listed, so that the choice can be
-    undone."""
+    """Return what a chat may use, and each chosen server that is gone, so that it can be deselected."""
     tools = services.conversations.tools
     names = (*tools.names(), *(one for one in chosen if one not in tools.names()))
     return [
@@ -83,5 +82,5 @@ def tools_note(services: Services, chosen: Sequence[str]) -> str:
 def _tokens(services: Services, use: ToolUse) -> int:
     """Return how many more tokens a prompt has because it describes these tools."""
     reader, question = services.engine.reader(), Message("user", "?")
-    told = (Message("system", use.prompt), question) if use.prompt else (question,)
-    return reader.count(told, tools=use.native) - reader.count((question,))
+    messages = (Message("system", use.prompt), question) if use.prompt else (question,)
+    return reader.count(messages, tools=use.native) - reader.count((question,))

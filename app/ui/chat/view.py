@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import gradio as gr
 
@@ -25,26 +25,18 @@ from app.ui.chat.messages import EVERYTHING, MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
 from app.ui.chat.thinking_control import ThinkingActions
 from app.ui.chat.tools_control import PERMISSIONS, ToolActions
-from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, succeeded, try_or_notify
+from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Actions, Notify, PageEvents, toast
 from app.ui.frame.gradio_internals import Press, pressed
 from app.ui.frame.option_controls import OptionValues, to_options
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services, with_drawn_seed
-from app.ui.frame.templates import render
+from app.ui.frame.templates import render, render_macro
 from app.ui.welcome.view import build_welcome
 from app.values.chat import ChatVersion
 from app.values.display_text import title_of
 
 MESSAGES = f"foresight.thread(element); {LISTEN}"
-PRIVATE = (
-    '<p id="private-note">This chat is private. It is never stored, and deleted when Foresight is closed.</p>'
-)
-JUMP = (
-    '<button type="button" id="attach-pasted" class="act" hidden>Attach the pasted text</button>'
-    '<button type="button" id="jump-to-latest" class="act">Jump to latest</button>'
-)
-MESSAGE = '<textarea rows="1" dir="auto" placeholder="Write a message" aria-label="Message"></textarea>'
-"""The message box. Each key in a text box of Gradio's costs the browser tens of milliseconds: see composer.js."""
+TEMPLATE = "chat.html"
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "summarise": "summarise", "shorter": "shorter"}
 """The buttons of the question that is asked if a chat is too long, with what each of them chooses."""
@@ -65,12 +57,11 @@ QUEUED = ("queue-edit", "queue-earlier", "queue-remove")
 """The buttons of a message that waits to be sent."""
 
 
-class ChatActions:
+class ChatActions(Actions):
     """The event handlers of the chat, shared by all pages."""
 
-    def __init__(self, services: Services, notify: Notify) -> None:
-        self._services = services
-        self._notify = notify
+    def __init__(self, services: Services, notify: Notify = toast) -> None:
+        super().__init__(services, notify)
         self.documents = ChatDocuments(services, notify)
         self.thinking = ThinkingActions(services, notify)
         self.tools = ToolActions(services)
@@ -84,13 +75,12 @@ class ChatActions:
         """Show the chat in the page's address; a new one if the address has 0 or a chat that does not exist."""
         name = pressed(event).name
         chat = int(name) if name.isdecimal() else 0
-        if not chat or not succeeded(self._notify, lambda: self._open(state, chat)):
+        if not chat or not self._succeeded(lambda: self._open(state, chat)):
             state.new_chat()
             self._services.chat = 0
 
     def turn_to(self, state: ChatState, left: str, typed: str) -> None:
         """Save what was typed in the chat that the page has left, and read the draft of the chat that it shows now.
-
         `left` is "" for a new page, which keeps what was typed before it was drawn."""
         drafts, chat = self._services.conversations.drafts, state.version.chat
         state.filled = state.opened
@@ -101,7 +91,7 @@ class ChatActions:
             drafts.keep(int(left), typed)
         # A private chat that has not begun cannot store a draft.
         is_kept = chat or not state.is_private
-        state.draft = try_or_notify(self._notify, lambda: drafts.of(chat), "") if is_kept else ""
+        state.draft = self._try(lambda: drafts.of(chat), "") if is_kept else ""
 
     def act(self, state: ChatState, event: gr.EventData, *controls: Any) -> str:
         """Handle a sent message, or a button in the thread or in a question. Returns the next question."""
@@ -114,19 +104,19 @@ class ChatActions:
         if do == "starter":
             # Starters were chosen by what models write at temperature 0.
             cold = OptionValues(*controls)._replace(temperature=0)
-            return self._try(state, Press("ask", "", value), cold) or NO_QUESTION
+            return self._ask(state, Press("ask", "", value), cold) or NO_QUESTION
         if do in ACTIONS:
-            return self._try(state, press, controls) or NO_QUESTION
+            return self._ask(state, press, controls) or NO_QUESTION
         if do == "new":
             self.new_chat(state)
         elif delete := {"delete": self._delete, "remove-summary": self._remove_summary}.get(do):
-            succeeded(self._notify, lambda: delete(state, int(name)))
+            self._succeeded(lambda: delete(state, int(name)))
         elif do == "earlier":
             state.message_limit = EVERYTHING if value == "all" else state.message_limit + MESSAGE_LIMIT
         elif do == "colours":
             state.coloured |= {int(name)}
         elif do in QUEUED:
-            try_or_notify(self._notify, lambda: self._change_queue(state, press), None)
+            self._succeeded(lambda: self._change_queue(state, press))
         return NO_QUESTION
 
     def _send(self, state: ChatState, message: str, controls: tuple[Any, ...]) -> str:
@@ -134,7 +124,7 @@ class ChatActions:
         if not message.strip():
             return NO_QUESTION
         opened = state.opened
-        question = self._try(state, Press("ask", "", message.strip()), controls)
+        question = self._ask(state, Press("ask", "", message.strip()), controls)
         if state.opened == opened:
             state.change_box(**{"taken" if question == NO_QUESTION else "given": message})
         return question or NO_QUESTION
@@ -171,14 +161,14 @@ class ChatActions:
             case "warmer" | "same":
                 values = OptionValues(*controls)
                 values = values._replace(temperature=WARMER) if answer == "warmer" else values
-                return self._try(state, pending, values, is_meant=True) or NO_QUESTION
-        question = self._try(state, pending, controls, OVERFLOWS[answer], is_meant=True)
+                return self._ask(state, pending, values, is_meant=True) or NO_QUESTION
+        question = self._ask(state, pending, controls, OVERFLOWS[answer], is_meant=True)
         if question == NO_QUESTION and pending.do == "ask":
             state.change_box(pending.value)
         return question or NO_QUESTION
 
     def type(self, state: ChatState, message: str) -> None:
-        """Store the draft that is being typed, so that it is counted and kept."""
+        """Store the draft that is being typed, so that its tokens are counted and it is not lost."""
         if state.sent and message.strip() == state.sent:
             return  # the event is late, because the message was already sent
         state.draft, state.sent = message, ""
@@ -187,12 +177,12 @@ class ChatActions:
             self._services.conversations.drafts.keep(state.version.chat, message)
 
     def choose_source(self, state: ChatState, event: gr.EventData) -> None:
-        """Add a collection or a server's tools to what the chat uses, or take it away; or use a server's text."""
+        """Turn a collection or a server's tools on or off for the chat, or use a text that a server offers."""
         do, name, value = pressed(event)
         if do == "choose-tools":
-            succeeded(self._notify, lambda: self.tools.choose(state, name))
+            self._succeeded(lambda: self.tools.choose(state, name))
         elif do == "use-text":
-            succeeded(self._notify, lambda: self._use_text(state, name, value))
+            self._succeeded(lambda: self._use_text(state, name, value))
         else:
             self.documents.choose_collection(state, event)
 
@@ -209,7 +199,7 @@ class ChatActions:
         """Answer a call of a tool that waits for the user."""
         do, call, _ = pressed(event)
         if do in PERMISSIONS:
-            succeeded(self._notify, lambda: self.tools.answer(state, call, PERMISSIONS[do]))
+            self._succeeded(lambda: self.tools.answer(state, call, PERMISSIONS[do]))
 
     def stop(self, state: ChatState) -> None:
         """Stop the reply that is being written in this chat; the text written so far stays."""
@@ -221,7 +211,6 @@ class ChatActions:
         self._services.chat = 0
 
     def new_private_chat(self, state: ChatState) -> None:
-        """Show an empty page for a chat that is never stored."""
         state.new_chat(is_private=True)
         self._services.chat = 0
 
@@ -230,12 +219,12 @@ class ChatActions:
         options = to_options(OptionValues(*controls), self._services.settings.options)
         settings = settings_of(self._services, state)
         sent = beginning_that_fits(self._services.conversations, settings, text, options)
-        question = self._try(state, Press("ask", "", sent), controls, "oldest") if sent else None
+        question = self._ask(state, Press("ask", "", sent), controls, "oldest") if sent else None
         if question == NO_QUESTION:
             state.change_box(text, text[len(sent) :].lstrip())
         return question or NO_QUESTION
 
-    def _try(
+    def _ask(
         self,
         state: ChatState,
         pending: Press,
@@ -255,7 +244,7 @@ class ChatActions:
                 return overflow_html(error.fit, pending)
             return NO_QUESTION
 
-        return try_or_notify(self._notify, run, None)
+        return cast(str | None, self._try(run))
 
     def _open(self, state: ChatState, chat: int) -> None:
         state.open_chat(self._services.conversations.thread(chat, 1).version)
@@ -388,15 +377,14 @@ class ChatView:
 
 
 def build_chat() -> ChatView:
-    """Build the chat's components inside the current Blocks."""
     with gr.Column(elem_id="chat", scale=1):
         with gr.Column(elem_id="thread"):
-            gr.HTML(PRIVATE, elem_id="private")
+            gr.HTML(render_macro(TEMPLATE, "private"), elem_id="private")
             starters, offers = build_welcome()
             thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
             live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
             gr.HTML(elem_id="reply-note", js_on_load=None)
-        gr.HTML(JUMP, elem_id="jump", js_on_load=None)
+        gr.HTML(render_macro(TEMPLATE, "jump"), elem_id="jump", js_on_load=None)
         with gr.Row(elem_id="above-composer"):
             picker = gr.HTML(
                 elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
@@ -419,7 +407,7 @@ def _build_composer() -> tuple[gr.UploadButton, gr.Button]:
         attach = gr.UploadButton(
             "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
         )  # fmt: skip
-        gr.HTML(MESSAGE, elem_id="message", js_on_load=None)
+        gr.HTML(render_macro(TEMPLATE, "message_box"), elem_id="message", js_on_load=None)
         gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
         stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
     return attach, stop

@@ -14,15 +14,14 @@ from typing import Any
 
 import gradio as gr
 
-from app.conversation import Conversations
 from app.conversation.citation_check import claim_at
-from app.documents import Documents
 from app.documents.search.snippets import best_sentence
 from app.errors import AppError
 from app.ui.chat.state import ChatState
 from app.ui.frame.event_handlers import PageEvents
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
+from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.values.document import NOTHING_IN_COMMON, Citation, Sources
 from app.values.validation import require
@@ -39,9 +38,8 @@ UNCHANGED: Panel = gr.skip(), gr.skip()
 
 @dataclass(frozen=True, slots=True)
 class DocumentRef:
-    """What a button needs to open a document: its id and title, and the passage to highlight if there is one.
-
-    `doubt` is the reason why the citation that opened it may be wrong."""
+    """What a button needs to open a document: its id and title, the passage to highlight, if any, and why the
+    citation may be wrong."""
 
     document: int
     title: str
@@ -52,20 +50,17 @@ class DocumentRef:
     doubt: str = ""
 
     def to_json(self) -> str:
-        """Return the value of a button that opens this document."""
         return json.dumps(astuple(self))
 
     @classmethod
     def from_json(cls, value: str) -> "DocumentRef":
-        """Return the document that a button opens."""
         return cls(*json.loads(value))
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentPanelState:
-    """The document that one page shows, and which part of its text. `opened_at` differs at each opening.
-
-    `answer` is the chat and the message that cite the document; 0 if it was opened from elsewhere."""
+    """The document that one page shows, and which part of its text. `opened_at` differs at each opening; `answer`
+    is the chat and the message that cite the document, or zeros."""
 
     ref: DocumentRef = DocumentRef(0, "")
     first: int = 0
@@ -108,9 +103,9 @@ def _rank(rank: int) -> str:
 class DocumentPanelActions:
     """The panel's event handlers, and those of the buttons that open it."""
 
-    def __init__(self, documents: Documents, conversations: Conversations) -> None:
-        self._documents = documents
-        self._conversations = conversations
+    def __init__(self, services: Services) -> None:
+        self._documents = services.documents
+        self._conversations = services.conversations
 
     def click(self, chat: ChatState, state: DocumentPanelState, event: gr.EventData) -> Panel:
         """Open the document that a button refers to, or show more of the open one."""
@@ -119,8 +114,8 @@ class DocumentPanelActions:
             case "read":
                 return self._show(open_ref(DocumentRef.from_json(value)))
             case "source":
-                number, _, place = value.partition(".")
-                return self._open_source(chat.version.chat, int(name), int(number), int(place or -1))
+                number, _, marker = value.partition(".")
+                return self._open_source(chat.version.chat, int(name), int(number), int(marker or -1))
             case "above" | "below":
                 return self._show(show_more(state, do))
             case "passage":
@@ -144,14 +139,14 @@ class DocumentPanelActions:
         ref, first = state.ref, state.first
         length = self._documents.document(ref.document).characters
         text = self._documents.between(ref.document, first, min(state.last, length))
-        start, end = (min(max(0, place - first), len(text)) for place in (ref.start, ref.end))
+        start, end = (min(max(0, position - first), len(text)) for position in (ref.start, ref.end))
         parts = (text[:start], text[start:end], text[end:])
         below = max(0, length - first - len(text))
         return render_macro(
             "document_panel.html", "document", state=state, parts=parts, above=first, below=below
         )
 
-    def _open_source(self, chat: int, message: int, number: int, place: int) -> Panel:
+    def _open_source(self, chat: int, message: int, number: int, marker: int) -> Panel:
         """Open the source that an answer cites by this number, at the sentence that the marker with this index is
         about, or show why it is gone."""
         title = "Source"
@@ -161,18 +156,17 @@ class DocumentPanelActions:
                 if sources and cited.number == number:
                     title = cited.title
                     ref = self._ref(cited, sources.is_whole)
-                    ref = replace(ref, doubt=(doubt := sources.doubt(place)))
+                    ref = replace(ref, doubt=(doubt := sources.doubt(marker)))
                     if ref.end and doubt != NOTHING_IN_COMMON:
-                        ref = self._at_sentence(ref, claim_at(text, place))
+                        ref = self._at_sentence(ref, claim_at(text, marker))
                     return self._show(open_ref(ref, (chat, message)))
         except AppError as error:
             return _missing(open_ref(DocumentRef(0, title), (chat, message)), error)
         return UNCHANGED
 
     def _answer(self, chat: int, message: int) -> tuple[str, Sources | None]:
-        """Return the message's text and sources.
-
-        While a reply is being written, the store has no sources of it, so they are taken from the reply."""
+        """Return the message's text and sources. The sources of a reply that is being written are not stored yet,
+        so they are taken from the reply."""
         content = self._conversations.stores.of(chat).message(message).content
         newest = self._conversations.newest_reply(chat)
         if not content.sources and newest and newest.message == message:
@@ -186,9 +180,7 @@ class DocumentPanelActions:
         return replace(ref, start=ref.start + start, end=ref.start + end) if end else ref
 
     def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
-        """Find the whole document, or where the cited text is now.
-
-        Raises DocumentNotFound if the text has changed."""
+        """Find the document, or where the cited text is now. Raises DocumentNotFound if it has changed."""
         self._documents.words(cited)
         if is_whole:
             return DocumentRef(cited.document, cited.title, heading=WHOLE)

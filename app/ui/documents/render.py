@@ -2,22 +2,23 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 from markupsafe import Markup
 
 from app.conversation.prompt_sources import excerpt
-from app.documents import Documents
 from app.settings import DEFAULT_EMBEDDER
 from app.ui.documents.document_panel import DocumentRef, score_words
 from app.ui.documents.view import (
     DocumentsState,
     EmbeddingModelStatus,
-    ListCollections,
     SearchResult,
-    SemanticSearch,
+    embedding_model_status,
+    listed_collections,
     open_collection,
 )
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.render import download_words
 from app.values.display_text import counted
@@ -39,38 +40,23 @@ DEFAULT_EMBEDDER_SIZE = "90 MB"
 """The download size of DEFAULT_EMBEDDER. Sizes of other models are known only after a request to the hub."""
 
 
-class DocumentsRenderer:
+class DocumentsRenderer(CachedRenderer):
     """Renders the view for one page."""
 
-    def __init__(
-        self,
-        documents: Documents,
-        collections: ListCollections,
-        semantic_search: SemanticSearch,
-        state: DocumentsState,
-    ) -> None:
-        self._documents = documents
-        self._collections = collections
-        self._semantic_search = semantic_search
+    def __init__(self, services: Services, state: DocumentsState) -> None:
+        self._services = services
+        self._documents = services.documents
         self._state = state
-        self._inputs: object = None
-        self._parts: Parts = {}
 
-    def render(self) -> Parts:
-        """Return the view's parts; the same object if nothing changed."""
-        state, embedder = self._state, self._semantic_search.status()
-        # These are read before the lists, so that a change in between is rendered next time.
-        changes = (self._documents.changes, self._documents.problem)
-        inputs = (changes, state.collection, state.listed, state.result, embedder)
-        if inputs != self._inputs:
-            parts = self._render(embedder)
-            self._inputs = inputs
-            if parts != self._parts:  # the change may have been in a chat, which is in the same database
-                self._parts = parts
-        return self._parts
+    def inputs(self) -> tuple[object, ...]:
+        state, documents = self._state, self._documents
+        # `changes` is read before the lists, so that a change in between is rendered next time.
+        changes = (documents.changes, documents.problem)
+        return changes, state.collection, state.listed, state.result, embedding_model_status(self._services)
 
-    def _render(self, embedder: EmbeddingModelStatus) -> Parts:
-        state, collections = self._state, self._collections()
+    def draw(self, inputs: tuple[Any, ...]) -> Parts:
+        *_, embedder = inputs
+        state, collections = self._state, listed_collections(self._services)
         shown = open_collection(collections, state)
         documents = self._documents.documents(shown.id) if shown else ()
         ids = {document.id for document in documents}
@@ -86,12 +72,10 @@ class DocumentsRenderer:
 
 
 def collections_html(collections: Sequence[Collection], shown: int) -> Markup:
-    """Return the list of collections, each with a menu."""
     return render_macro(TEMPLATE, "collection_list", collections=collections, shown=shown)
 
 
 def title_html(collection: Collection | None) -> Markup:
-    """Return the open collection's name and size."""
     facts = [counted(collection.documents, "document")] if collection else []
     if collection and collection.passages:
         facts += [counted(collection.characters, "character"), counted(collection.passages, "passage")]
@@ -111,8 +95,9 @@ def results_html(result: SearchResult) -> Markup:
     for hit in result.hits:
         passage = hit.passage
         scores = score_words(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
-        place = passage.start, passage.end, passage.heading, scores
-        ref = DocumentRef(passage.document, passage.title, *place)
+        ref = DocumentRef(
+            passage.document, passage.title, passage.start, passage.end, passage.heading, scores
+        )
         rows.append({"ref": ref, "excerpt": list(excerpt(passage, result.question, EXCERPT))})
     return render_macro(TEMPLATE, "results", result=result, rows=rows)
 

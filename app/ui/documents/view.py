@@ -9,13 +9,12 @@ from typing import Any
 
 import gradio as gr
 
-from app.documents import Documents
 from app.errors import AppError, impossible_values
-from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, succeeded, try_at_box
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Actions, Notify, PageEvents, toast, try_at_box
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
-from app.ui.frame.undo import Deletions, remove_document
+from app.ui.frame.undo import remove_document
 from app.ui.frame.uploads import use_uploads
 from app.values.display_text import counted
 from app.values.document import Collection, PassageHit
@@ -26,9 +25,6 @@ PAGE_SIZE = 100
 DEFAULT_COLLECTION = "My documents"
 """The collection that is created for the first document."""
 OFFLINE = "which cannot be downloaded while Foresight is offline. Turn Offline off under Models → Discover"
-
-ListCollections = Callable[[], tuple[Collection, ...]]
-"""Returns the collections that the view lists."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +51,24 @@ class DocumentsState:
 
 
 def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
-    """Return the collection that the page shows: the chosen one, or the first if the chosen one does not exist.
-
-    What is attached to a chat is shown only if it is chosen, so that nothing else is added to it unasked."""
+    """Return the chosen collection, or the first one if the chosen one does not exist. Collections attached to a
+    chat are shown only if they are chosen, so that nothing is added to them by mistake."""
     first = next((one for one in collections if not one.is_attached), None)
     return next((one for one in collections if one.id == state.collection), first)
 
 
-def listed_collections(documents: Documents, used: Callable[[], frozenset[int]]) -> tuple[Collection, ...]:
-    """Return all collections, but attached ones only if `used` returns their ids."""
-    found = documents.collections()
+def listed_collections(services: Services) -> tuple[Collection, ...]:
+    """Return the collections that the view lists: all but those that were attached to chats that are deleted."""
+    found = services.documents.collections()
     if not any(one.is_attached for one in found):
         return found
-    kept = used()
+    kept = services.conversations.stores.stored.used_collections()
     return tuple(one for one in found if one.id in kept or not one.is_attached)
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModelStatus:
-    """The embedding model's name and state.
-
-    `obstacle` says why it cannot be downloaded, in words that follow its name in a sentence."""
+    """The embedding model's name and state; `obstacle` says after the name why it cannot be downloaded."""
 
     name: str
     is_installed: bool = False
@@ -88,63 +81,40 @@ class EmbeddingModelStatus:
         return self.download is not None and self.download.state in ("queued", "running")
 
 
-class SemanticSearch:
-    """The embedding model that semantic search needs; the settings file names it."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
-
-    def status(self) -> EmbeddingModelStatus:
-        """Return the model's state. Makes no network request."""
-        library, models = self._services.settings.library, self._services.models
-        repo = models.hub_id(library.embedder)
-        obstacle = OFFLINE if library.is_offline else ""
-        unfinished = (one for one in models.downloads.snapshot() if one.name == repo and one.state != "done")
-        return EmbeddingModelStatus(
-            library.embedder,
-            models.is_here(library.embedder),
-            obstacle if repo else "whose folder is missing",
-            next(unfinished, None),
-        )
-
-    def download(self) -> None:
-        """Start or resume the download. Raises AppError."""
-        status, models = self.status(), self._services.models
-        if status.download and status.download.state in ("paused", "failed"):
-            models.downloads.resume(status.download.name)
-        elif not status.is_downloading:
-            models.downloads.start(status.name)
+def embedding_model_status(services: Services) -> EmbeddingModelStatus:
+    """Return the state of the embedding model that the settings name. Makes no network request."""
+    library, models = services.settings.library, services.models
+    repo = models.hub_id(library.embedder)
+    obstacle = OFFLINE if library.is_offline else ""
+    unfinished = (one for one in models.downloads.snapshot() if one.name == repo and one.state != "done")
+    return EmbeddingModelStatus(
+        library.embedder,
+        models.is_here(library.embedder),
+        obstacle if repo else "whose folder is missing",
+        next(unfinished, None),
+    )
 
 
-class DocumentsActions:
+class DocumentsActions(Actions):
     """What the buttons and fields of the Documents view do: add, rename, replace and remove documents."""
 
-    def __init__(
-        self,
-        documents: Documents,
-        collections: ListCollections,
-        semantic_search: SemanticSearch,
-        deletions: Deletions,
-        notify: Notify,
-    ) -> None:
-        self._documents = documents
-        self._deletions = deletions
-        self._collections = collections
-        self._notify = notify
+    def __init__(self, services: Services, notify: Notify = toast) -> None:
+        super().__init__(services, notify)
+        documents = self._documents = services.documents
         self._actions: dict[str, Callable[[int, str], object]] = {
             "rename": self._rename,
             "delete": lambda collection, _: self._delete(collection),
             "cancel": lambda document, _: documents.cancel(document),
             "retry": lambda document, _: documents.again(document),
-            "remove": lambda document, _: remove_document(documents, deletions, document),
+            "remove": lambda document, _: remove_document(documents, services.deletions, document),
             "keep-both": lambda document, _: documents.undo_replacement(document),
-            "download-embedder": lambda *_: semantic_search.download(),
+            "download-embedder": lambda *_: self._download_embedding_model(),
         }
 
     def click(self, state: DocumentsState, event: gr.EventData) -> None:
         """Handle a button of a list."""
         do, name, value = pressed(event)
-        succeeded(self._notify, lambda: self._do(state, do, int(name or 0), value))
+        self._succeeded(lambda: self._do(state, do, int(name or 0), value))
 
     def paste(self, state: DocumentsState, text: str, title: str) -> tuple[Any, Any, str]:
         """Add the pasted text as a document. Clears the boxes after it is stored, or returns what is wrong."""
@@ -164,7 +134,7 @@ class DocumentsActions:
             self._documents.add_uploads(self._target_collection(state), files)
 
         if paths:
-            succeeded(self._notify, lambda: use_uploads(paths, add))
+            self._succeeded(lambda: use_uploads(paths, add))
 
     def search(self, state: DocumentsState, text: str) -> None:
         """Search the open collection in the same way as a chat does."""
@@ -199,17 +169,25 @@ class DocumentsActions:
 
     def _delete(self, collection: int) -> None:
         documents = self._documents
-        name = next((one.name for one in self._collections() if one.id == collection), "")
+        name = next((one.name for one in listed_collections(self._services) if one.id == collection), "")
         inside = [one.id for one in documents.documents(collection)]
         contents = f" with {counted(len(inside), 'document')}" if inside else ""
-        self._deletions.delete(
+        self._services.deletions.delete(
             f"“{name}” was deleted{contents}.",
             lambda: documents.delete(collection),
             lambda: documents.restore(inside, collection),
         )
 
+    def _download_embedding_model(self) -> None:
+        """Start or resume the download. Raises AppError."""
+        status, downloads = embedding_model_status(self._services), self._services.models.downloads
+        if status.download and status.download.state in ("paused", "failed"):
+            downloads.resume(status.download.name)
+        elif not status.is_downloading:
+            downloads.start(status.name)
+
     def _open_collection(self, state: DocumentsState) -> int:
-        collection = open_collection(self._collections(), state)
+        collection = open_collection(listed_collections(self._services), state)
         return collection.id if collection else 0
 
     def _target_collection(self, state: DocumentsState) -> int:
@@ -221,9 +199,7 @@ class DocumentsActions:
 def build_documents_view(
     actions: DocumentsActions, events: PageEvents
 ) -> tuple[PageValue[DocumentsState], list[gr.HTML]]:
-    """Build the view inside the current Blocks, and connect its events.
-
-    Returns its state, and the lists whose buttons open the document panel."""
+    """Build the view. Returns its state, and the lists whose buttons open the document panel."""
     state = PageValue(DocumentsState)
     with gr.Row(elem_id="documents"):
         with gr.Column(elem_id="collections-pane", scale=0, min_width=220):

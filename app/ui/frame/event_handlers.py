@@ -15,6 +15,7 @@ import gradio as gr
 
 from app.errors import AppError, first_line
 from app.ui.frame.page_connections import Pages, PageSession, PageValue
+from app.ui.frame.services import Services
 from app.ui.frame.templates import problem_html
 
 Notify = Callable[[str], None]
@@ -29,8 +30,7 @@ UNCHECKED: dict[str, Any] = {"preprocess": False}
 """Arguments of events that read option controls, whose values `judged` checks. Gradio would refuse the whole event
 for one number that is out of its slider's range, with a traceback in the terminal."""
 UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
-"""Arguments of events of uploads. Otherwise Gradio would drop an event and its file while it handles the one
-before."""
+"""Arguments of events of uploads, because Gradio would drop an event that comes while it handles another one."""
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "concurrency_limit": None,  # the events of one page never wait for those of another page
@@ -40,10 +40,8 @@ log = logging.getLogger(__name__)
 
 
 def try_or_notify(notify: Notify, action: Callable[[], Result], default: Default) -> Result | Default:
-    """Return the action's result. If it fails, show why and return `default`.
-
-    An AppError is shown as it is. Any other error is a bug, and its traceback is logged; code that reads values
-    which the user entered turns their errors into AppErrors with `impossible_values`."""
+    """Return the action's result. If it fails, show why and return `default`. An error that is not an AppError is a
+    bug, and its traceback is logged; `impossible_values` turns errors about entered values into AppErrors."""
     try:
         return action()
     except AppError as error:
@@ -85,9 +83,14 @@ def try_at_box(box: str, action: Callable[[], object]) -> tuple[bool, str]:
     return is_done, faults_html({box: "".join(problems)})
 
 
+def submit_box(box: str, text: str, action: Callable[[], object]) -> tuple[str, str]:
+    """Run the action for a box. Returns the box's new text, "" after a success, and its `faults_html`."""
+    is_done, faults = try_at_box(box, action)
+    return "" if is_done else text, faults
+
+
 def outcome_html(action: Callable[[], str]) -> str:
-    """Run the action. Returns a line that stays on the page: the action's sentence about what was done, or the
-    problem."""
+    """Run the action. Returns a line that stays on the page: the action's sentence, or the problem."""
     problems: list[str] = []
     sentence = try_or_notify(problems.append, action, "")
     return "".join(map(problem_html, problems)) or done_html(sentence)
@@ -99,7 +102,7 @@ def done_html(sentence: str) -> str:
 
 
 def done_line(name: str) -> gr.HTML:
-    """Build a place for `done_html` inside the current Blocks."""
+    """Build the component that shows `done_html` inside the current Blocks."""
     return gr.HTML(elem_id=name, elem_classes="problem-line", js_on_load=None)
 
 
@@ -109,9 +112,25 @@ def toast(sentence: str) -> None:
     gr.Warning(escape(sentence), duration=8, title="")
 
 
+class Actions:
+    """The event handlers of a part of the page, shared by all pages. `notify` shows why one failed."""
+
+    def __init__(self, services: Services, notify: Notify = toast) -> None:
+        self._services = services
+        self._notify = notify
+
+    def _try(self, action: Callable[[], Any], default: Any = None) -> Any:
+        """Return the action's result. If it fails, show why and return `default`."""
+        return try_or_notify(self._notify, action, default)
+
+    def _succeeded(self, action: Callable[[], object]) -> bool:
+        """Run the action and return whether it succeeded. If it fails, show why."""
+        return succeeded(self._notify, action)
+
+
 class PageEvents:
     """Connects events with handlers. Inputs and outputs may include page values, which handlers take and return
-    like any other input or output. `faults` is the output for what is wrong in boxes: see `faults_html`."""
+    like components' values. `faults` is the output for `faults_html`."""
 
     def __init__(self, pages: Pages, notify: Notify, faults: gr.HTML | None = None) -> None:
         self.pages = pages
@@ -186,11 +205,11 @@ def _event_at(handler: Callable[..., Any]) -> int | None:
     return next((at for at, name in enumerate(names) if hints.get(name) is gr.EventData), None)
 
 
-def _listed(places: Any) -> list[Any]:
-    if places is None:
+def _listed(given: Any) -> list[Any]:
+    if given is None:
         return []
-    return list(places) if isinstance(places, (list, tuple)) else [places]
+    return list(given) if isinstance(given, (list, tuple)) else [given]
 
 
-def _components(places: Sequence[Any]) -> list[Any]:
-    return [place for place in places if not isinstance(place, PageValue)]
+def _components(given: Sequence[Any]) -> list[Any]:
+    return [one for one in given if not isinstance(one, PageValue)]

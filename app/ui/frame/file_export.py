@@ -76,9 +76,9 @@ def _file(name: str, kind: str, parts: Iterator[str] | Iterator[bytes]) -> Strea
 
 def _copied(stores: ChatStores, data_dir: Path) -> Path:
     """Copy the database into a new folder below the uploads, on the disk of the database itself."""
-    place = uploads_dir(data_dir)
-    place.mkdir(parents=True, exist_ok=True)
-    copy = Path(tempfile.mkdtemp(dir=place)) / "backup.sqlite"
+    parent = uploads_dir(data_dir)
+    parent.mkdir(parents=True, exist_ok=True)
+    copy = Path(tempfile.mkdtemp(dir=parent)) / "backup.sqlite"
     try:
         stores.stored.backup(copy)
     except BaseException:

@@ -62,9 +62,8 @@ class PageBlocks(gr.Blocks):
         self.state_session_capacity = SESSIONS  # only Gradio's own `launch` takes it as an argument
 
     def get_config_file(self) -> Any:
-        """Return the page's configuration; {} until the page is mounted.
-
-        Gradio would make it twice before, which takes a sixth of the time in which the page is built."""
+        """Return the page's configuration; {} until the page is mounted, because Gradio asks for it twice before,
+        which takes a sixth of the time in which the page is built."""
         return super().get_config_file() if self.is_whole else {}
 
     async def preprocess_data(
@@ -79,10 +78,9 @@ class PageBlocks(gr.Blocks):
 
 
 class QueuePace:
-    """Makes Gradio's queue poll for events often while a page is used, and seldom while no page is.
-
-    The queue can only poll, by default a thousand times a second, which takes 6% of a core. A page announces a
-    pressed button or key before its event arrives: see page_connections.py."""
+    """Makes Gradio's queue poll for events often while a page is used, and seldom while no page is. It can only
+    poll, by default a thousand times a second, which takes 6% of a core. A page announces a pressed button or key
+    before its event arrives: see page_connections.py."""
 
     def __init__(self, blocks: gr.Blocks) -> None:
         self._queue: Any = blocks._queue
@@ -105,10 +103,8 @@ class QueuePace:
 
 
 class NeededRoutes:
-    """ASGI middleware that passes our own routes and those of Gradio's that the page needs, and no others.
-
-    Gradio has many more routes: files of this machine, other addresses through its proxy, its API, its
-    monitoring."""
+    """ASGI middleware that passes our own routes and those of Gradio's that the page needs. Gradio has many more:
+    files of this machine, other addresses through its proxy, its API, its monitoring."""
 
     def __init__(self, app: ASGIApp, on_request: Callable[[], None]) -> None:
         self._app = app
@@ -143,9 +139,7 @@ def upload_folder() -> Path:
 
 
 async def receive_files(request: fastapi.Request, folder: str, max_bytes: int) -> list[str]:
-    """Write the files of an upload into this folder, as Gradio's own route does. Returns their paths.
-
-    Gradio's own route gives two uploads of the same file one path, so the first event would delete the file that
-    the second event names. Our route replaces it and gives each upload its own folder."""
+    """Write the files of an upload into this folder, and return their paths. In Gradio's own route, two uploads of
+    the same file have one path, so the first event would delete the file that the second event names."""
     paths, *_ = await upload_fn(request, folder, max_bytes, None)
     return list(paths)

@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 import gradio as gr
 
-from app.ui.frame.event_handlers import faults_html, succeeded
-from app.ui.frame.services import Services
+from app.ui.frame.event_handlers import Actions, faults_html, succeeded
 from app.values.messages import NEW_SEED, DecoderName, Options
 from app.values.validation import ImpossibleValue, require
 
@@ -51,9 +50,8 @@ def to_options(values: OptionValues, base: Options) -> Options:
 
 
 def judged(base: Options, values: OptionValues) -> tuple[Options, dict[str, str]]:
-    """Return the options for these values, and the name of each impossible value with what is wrong with it.
-
-    In place of an impossible value the option stays as in `base`."""
+    """Return the options for these values, and the name of each impossible value with what is wrong with it. An
+    option with an impossible value stays as in `base`."""
     given = values._asdict()
     if not given.pop("lookahead"):
         given["decoder"] = "plain"
@@ -143,17 +141,12 @@ def saved_with(control: str) -> Sequence[str]:
     return decoder if control in decoder else (control,)
 
 
-class OptionActions:
-    """The event handlers of the controls. It has no state of its own."""
-
-    def __init__(self, services: Services) -> None:
-        self._services = services
+class OptionActions(Actions):
+    """The event handlers of the controls."""
 
     def choose_options(self, changed: Sequence[str], boxes: Sequence[str], *controls: Any) -> str:
-        """Save the options named in `changed`. Returns what is wrong in the boxes of these ids, as HTML.
-
-        The page's other values are not saved: another page may have changed these options since, and these boxes
-        may be invalid."""
+        """Save the options named in `changed`. Returns what is wrong in the boxes of these ids, as HTML. The page's
+        other values are not saved, because they may be invalid, and another page may have changed them since."""
         values = OptionValues(*controls)
         news, problems = {name: getattr(values, name) for name in changed}, list[str]()
 

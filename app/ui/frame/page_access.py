@@ -1,26 +1,16 @@
 """Decides who may use the page: every request is checked before any route, uploads and WebSockets included.
 
-Any web page that the user visits, and any other user of this machine, could try to use a page on 127.0.0.1:
-
-    DNS rebinding      evil.example resolves to 127.0.0.1: its Host header shows it            -> 400
-    forged request     a form or a fetch of another site, or another port: Origin, Sec-Fetch   -> 403
-    remote content     an image in a reply could send its server what was written: the
-                       Content-Security-Policy lets the page fetch from its own address alone
-    another program    it has no key and no cookie                                             -> 403
-
-So a browser must show that it may use the page. A key is made at each start; the address that the app prints
-contains it.
+Requests from other sites are refused (web/origin_check.py). The Content-Security-Policy lets the page fetch from
+its own address alone, because an image in a reply could tell a server what was written. Other users and programs
+of this machine have no key. A key is made at each start; the address that the app prints contains it.
 
     GET /?key=...            sets a cookie, and redirects to / without the key; the address that the app opens in
                              a browser has a one-time code in place of the key
     Cookie                   what the browser sends from then on: a second secret, not the key itself
     Authorization: Bearer    the key as programs send it: a second start, and the self-check
 
-A request without any of these gets 403, and at / a form that asks for the key. Requests without Origin are the
-page's own GETs, or programs on this machine (curl): those need the key, too.
-
-Requests that pass are logged with method and path (not the query, which has the key) at INFO, a level that the
-app's log leaves out.
+A request without any of these gets 403, and at / a form that asks for the key. The method and the path of each
+request are logged at INFO, a level that the app's log file leaves out; the query, which has the key, is not.
 """
 
 import logging
@@ -94,9 +84,7 @@ def _is_same(given: str, secret: str) -> bool:
 
 
 def _form(problem: str, fetch_site: str) -> Response:
-    """Return the form.
-
-    The page is loaded twice, because a link on another site comes without the browser's cookie."""
+    """Return the form. It reloads the page once, because a link on another site comes without the cookie."""
     page = _template().substitute(
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",

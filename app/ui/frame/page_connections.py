@@ -54,10 +54,8 @@ class PageValue(Generic[T]):
 
 
 class PageSession:
-    """One page's values.
-
-    `connections` counts its WebSockets: a page may reconnect before its lost socket is noticed. `typed` is called
-    with the text of its message box."""
+    """One page's values. `connections` counts its WebSockets, because a page may reconnect before its lost one is
+    noticed; `typed` is called with the text of its message box."""
 
     def __init__(self, session: str) -> None:
         self.session = session
@@ -107,9 +105,7 @@ class Pages:
             return page
 
     def disconnect(self, page: PageSession, is_closed: bool) -> None:
-        """Count the end of a WebSocket.
-
-        A closed page's values are deleted; a lost page's values are kept for a while."""
+        """Count the end of a WebSocket. The values of a lost page are kept for a while."""
         with self._lock:
             page.connections -= 1
             if is_closed and not page.connections:
@@ -174,9 +170,7 @@ class _Connection:
             await asyncio.wait([drawing, listening])
 
     async def _fail(self, drawing: asyncio.Task[None]) -> int:
-        """Log the error and close the WebSocket of a page that can no longer be drawn.
-
-        Returns the closing code."""
+        """Log the error and close the WebSocket of a page that can no longer be drawn. Returns the closing code."""
         log.error("A page could not be drawn", exc_info=drawing.exception())
         await self._socket.close(FAILED)
         return FAILED

@@ -14,10 +14,12 @@ next one, so a sleeping page costs nothing.
 
 import asyncio
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from time import monotonic
+from types import MappingProxyType
 from typing import Any
 
 from app.errors import AppError, first_line
@@ -45,11 +47,32 @@ Part = str | bool | ReplyHtmlBlocks
 Parts = Mapping[str, Part]
 
 
+class CachedRenderer(ABC):
+    """Renders a view for one page, again only when its inputs have changed."""
+
+    _inputs: object = None
+    _parts: Parts = MappingProxyType({})
+
+    @abstractmethod
+    def inputs(self) -> Any:
+        """Return all values that the view shows."""
+
+    @abstractmethod
+    def draw(self, inputs: Any) -> Parts:
+        """Return the view's parts for these inputs."""
+
+    def render(self) -> Parts:
+        """Return the view's parts; the same object if nothing changed."""
+        inputs = self.inputs()
+        if inputs != self._inputs:
+            self._parts = self.draw(inputs)
+            self._inputs = inputs  # set last: if drawing fails, the next call draws again
+        return self._parts
+
+
 @dataclass(frozen=True, slots=True)
 class PolledRenderer:
-    """A view's `render`, and how it is polled. `render` returns the same object if nothing changed.
-
-    While `is_slow()` is true, `render` runs on another thread. Polls are at least `seconds` apart."""
+    """A view's `render`, called at most every `seconds`, on another thread while `is_slow()` is true."""
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
@@ -80,7 +103,7 @@ class PageStream:
             await self._rest()
 
     async def _poll(self) -> None:
-        due = [view for view in self._views if view.is_due()]
+        due = [view for view in self._views if monotonic() >= view.due]
         # One thread renders all slow views, because a change of threads costs more than a view that has not
         # changed.
         if slow := [view for view in due if view.is_slow()]:
@@ -111,7 +134,7 @@ def _poll_each(views: "Sequence[_PolledView]") -> None:
 
 
 def _sent(before: Part | None, now: Part) -> Any:
-    """Return a part as it is sent; a list of blocks is sent from its first changed block on."""
+    """Return a part as it is sent: all of it, or the blocks of a reply from the first changed one on."""
     if not isinstance(now, ReplyHtmlBlocks):
         return now
     same = 0
@@ -131,17 +154,13 @@ class _PolledView:
         self.problem = ""
         self.is_slow = view.is_slow
         self._view = view
-        self._due = 0.0
+        self.due = 0.0
         self._logged = ""
-
-    def is_due(self) -> bool:
-        """Return whether it is time to poll the view."""
-        return monotonic() >= self._due
 
     def poll(self) -> None:
         """Render the view's parts now, or note why that failed."""
         # Slightly less than the interval; otherwise every second poll would come a moment before the view is due.
-        self._due = monotonic() + self._view.seconds * 0.9
+        self.due = monotonic() + self._view.seconds * 0.9
         try:
             self.parts = self._view.render()
             self.problem = self._logged = ""

@@ -20,7 +20,6 @@ from app.settings import ModelSettings, Settings, SettingsFile, ToolSettings
 from app.system.network_log import NetworkLog
 from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
-from app.values.chat_format import Thinking
 from app.values.messages import NEW_SEED, DecoderName, ModelChoice, ModelInfo, Options
 
 if TYPE_CHECKING:  # the hub's client reads its environment while it is imported (main.py)
@@ -29,9 +28,8 @@ if TYPE_CHECKING:  # the hub's client reads its environment while it is imported
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The app's folders, its log of contacts outside this machine, the API, and the database.
-
-    `note` returns what the user must know, such as that a damaged file was replaced; "" if there is nothing."""
+    """The app's folders, the log of contacted hosts, the API, and the database. `note` returns what the user must
+    know, such as that a damaged file was replaced; "" if there is nothing."""
 
     data_dir: Path
     hub_cache: Path
@@ -44,10 +42,8 @@ class AppContext:
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """The address at which the page is served.
-
-    `key` gives access ("" if none is needed); each of `one_time_codes` gives access once. `quit_requested` ends
-    the app; `raise_requested` brings its own window, if it has one, to the front."""
+    """The address of the page. `key` gives access ("" if none is needed), and each of `one_time_codes` gives it
+    once. `quit_requested` ends the app; `raise_requested` brings its own window to the front."""
 
     host: str
     port: int
@@ -68,9 +64,8 @@ class Endpoint:
         return f"{self.origin}/?key={self.key}" if self.key else self.origin
 
     def one_time_url(self) -> str:
-        """Return the page's address with a new code that the browser can use once.
-
-        Every user of the machine can read the browser's arguments, so the address must not contain the key."""
+        """Return the page's address with a code that can be used once. It must not contain the key, because every
+        user of the machine can read the browser's arguments."""
         if not self.key:
             return self.origin
         self.one_time_codes.add(code := secrets.token_urlsafe(32))
@@ -115,11 +110,6 @@ class Services:
         """The model that answers the next question: the one being loaded, else the one that was loaded last."""
         return self._loading or self._settings.model
 
-    @property
-    def is_busy(self) -> bool:
-        """Whether a reply is being written in any chat."""
-        return self.conversations.is_busy
-
     def asked_decoder(self, chat: int) -> DecoderName:
         """Return the decoder requested for the chat's newest reply, which may differ from the current choice."""
         newest = self.conversations.newest_reply(chat)
@@ -134,11 +124,9 @@ class Services:
         return ReplySettings(self.model, options, overflow, chats.keeps_thoughts, chats.titles_by_model)
 
     def asked_anew(self, chat: int, message: int, settings: ReplySettings) -> ReplySettings:
-        """Return the settings for another answer to the same question.
-
-        The same options would write the same text, because the seed determines what is sampled. So this uses the
-        next seed that no version of the answer has. If another option was changed (lookahead, for example), the
-        seed stays, so that the texts can be compared."""
+        """Return the settings for another answer to the same question: with the next seed that no version of the
+        answer has, because the same options would write the same text. If another option was changed, such as
+        lookahead, the seed stays, so that the texts can be compared."""
         options = settings.options
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
@@ -146,9 +134,8 @@ class Services:
         return replace(settings, options=options)
 
     def asked_switched(self, chat: int, message: int) -> ReplySettings:
-        """Return the settings of this answer with lookahead on instead of off, or off instead of on.
-
-        Raises BadOption if another model is loaded, or the same one in another precision."""
+        """Return the settings of this answer with lookahead on instead of off, or off instead of on. Raises
+        BadOption if another model is loaded, or the same one in another precision."""
         made = self.conversations.stores.of(chat).message(message).content.provenance
         model = self.engine.status().model
         if made is None or (model and not is_same_model(model, made.model)):
@@ -158,14 +145,8 @@ class Services:
         decoding = replace(decoding, decoder="auto" if decoding.decoder == "plain" else "plain")
         return self.asked(replace(made.options, decoding=decoding))
 
-    def choose_options(self, options: Options) -> None:
-        """Save these options. If it raises SettingsNotSaved, they still apply until the app ends."""
-        self.change_options(lambda _: options)
-
     def change_options(self, change: Callable[[Options], Options]) -> None:
-        """Apply `change` to the current options and save the result.
-
-        Raises SettingsNotSaved, and what `change` raises."""
+        """Apply `change` to the options and save them. Raises SettingsNotSaved, and what `change` raises."""
 
         def chosen(settings: Settings) -> Settings:
             options = change(settings.options)
@@ -173,7 +154,7 @@ class Services:
             is_chosen = settings.is_temperature_chosen or not is_same
             return replace(settings, options=options, is_temperature_chosen=is_chosen)
 
-        self._choose(chosen)
+        self.change(chosen)
 
     def restore_options(self) -> None:
         """Restore the default options; the temperature is the model's own again."""
@@ -182,7 +163,7 @@ class Services:
             options = Options(thinking=settings.options.thinking)
             return replace(settings, options=options, is_temperature_chosen=False)
 
-        self._choose(restored)
+        self.change(restored)
         self.follow_model(self._settings.local_model.name)
 
     def follow_model(self, name: str) -> None:
@@ -195,36 +176,37 @@ class Services:
             sampling = replace(settings.options.sampling, temperature=own)
             return replace(settings, options=replace(settings.options, sampling=sampling))
 
-        self._choose(following)
+        self.change(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Make the worker load this model and save the choice when it is loaded.
-
-        Then `ended` is called, with True if it is loaded."""
+        """Load this model, and save the choice if that succeeds. Then call `ended` with whether it did."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice, ended))
-
-    def choose_thinking(self, thinking: Thinking) -> None:
-        """Save how much the current model thinks. If it raises SettingsNotSaved, the choice applies
-        nevertheless."""
-        self._choose(lambda settings: settings.with_thinking(thinking))
 
     @property
     def appearance(self) -> dict[str, str]:
         """The theme and the text size, by the names that the page's script has for them."""
         return {"theme": self._settings.theme, "text-size": self._settings.text_size}
 
+    def change(self, change: Callable[[Settings], Settings]) -> None:
+        """Change the settings and save them. If it raises SettingsNotSaved, they still apply until the app ends."""
+        with self._lock:  # because the engine's thread may change them, too
+            settings = change(self._settings)
+            if settings != self._settings:
+                self._settings = settings
+                self._file.save(settings)
+
     def choose(self, **changes: Any) -> None:
-        """Save these settings. If it raises SettingsNotSaved, they still apply until the app ends."""
-        self._choose(lambda settings: replace(settings, **changes))
+        """Change these settings, and save them as `change` does."""
+        self.change(lambda settings: replace(settings, **changes))
 
     def choose_chat_defaults(self, **changes: str | bool) -> None:
-        """Save settings that apply to all chats. If it raises SettingsNotSaved, they apply until the app ends."""
-        self._choose(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
+        """Change these settings of all chats, and save them as `change` does."""
+        self.change(lambda settings: replace(settings, chats=replace(settings.chats, **changes)))  # type: ignore[arg-type]
 
-    def choose_tools(self, change: Callable[[ToolSettings], ToolSettings]) -> None:
-        """Apply `change` to the settings of tools. If it raises SettingsNotSaved, they apply until the app ends."""
-        self._choose(lambda settings: replace(settings, tools=change(settings.tools)))
+    def change_tools(self, change: Callable[[ToolSettings], ToolSettings]) -> None:
+        """Apply `change` to the settings of tools, and save them as `self.change` does."""
+        self.change(lambda settings: replace(settings, tools=change(settings.tools)))
 
     def new_chat_settings(self) -> ChatSettings:
         return ChatSettings(self._settings.chats.system)
@@ -232,7 +214,7 @@ class Services:
     def choose_library(self, library: ModelSettings) -> None:
         """Apply these settings for models, and save them. Raises SettingsNotSaved after applying them."""
         self.models.use(library)
-        self._choose(lambda settings: replace(settings, library=library))
+        self.change(lambda settings: replace(settings, library=library))
 
     def _loaded(self, choice: ModelChoice, ended: Callable[[bool], None], is_loaded: bool) -> None:
         if self._loading == choice:
@@ -241,15 +223,7 @@ class Services:
         if is_loaded:
             if not choice.server:  # the temperature that a server's model recommends is unknown
                 self.follow_model(choice.name)
-            self._choose(lambda settings: settings.with_loaded(choice))
-
-    def _choose(self, change: Callable[[Settings], Settings]) -> None:
-        """Change and save the settings under a lock, because the engine's thread may change them, too."""
-        with self._lock:
-            settings = change(self._settings)
-            if settings != self._settings:
-                self._settings = settings
-                self._file.save(settings)
+            self.change(lambda settings: settings.with_loaded(choice))
 
 
 def is_same_model(one: ModelInfo, other: ModelInfo) -> bool:

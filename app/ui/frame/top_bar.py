@@ -4,32 +4,18 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import gradio as gr
+from markupsafe import Markup
 
 from app.database.restoring import StagedBackup
 from app.ui.frame.event_handlers import LISTEN, PageEvents, succeeded, toast
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.templates import render
+from app.ui.frame.templates import render, render_macro
 from app.ui.frame.theme import asset
 from app.values.messages import EngineStatus, ModelInfo
 from app.values.model import parameters_label
 
 MOSTLY_QUANTISED = 0.8
 """If at least this share of the weights is quantised, the status line does not show the share."""
-
-TOGGLE_SIDE = (
-    '<button type="button" id="toggle-side" aria-controls="side" title="Show or hide the panel (Ctrl+.)"'
-    ' aria-label="Panel" aria-expanded="true"><svg viewBox="0 0 20 16" aria-hidden="true">'
-    '<rect x="1" y="1" width="18" height="14" rx="3"/><path d="M13 1v14"/></svg></button>'
-    '<button type="button" id="open-shortcuts" title="Keyboard shortcuts (?)" aria-label="Keyboard shortcuts">'
-    "?</button>"
-)
-SKIP = '<button type="button" id="skip-to-message">Skip to the message box</button>'
-OPEN_CHATS = (
-    '<button type="button" id="open-chats" aria-label="Chats" aria-expanded="false">'
-    "\N{TRIGRAM FOR HEAVEN}</button>"
-)
-VIEW_NAME = '<h2 id="view-name" class="unseen">Chat</h2>'
-"""The name of the shown view for screen readers, which assets/ui/foresight.js updates."""
 
 PHASES = {
     "starting": "Starting…",
@@ -71,9 +57,8 @@ def status_html(status: EngineStatus) -> str:
 
 
 class Notice:
-    """What the user must know first, shown above every view of all pages until the user dismisses it.
-
-    A `backup` that waits for the next start is shown until it is restored or discarded."""
+    """What the user must know first, shown above every view of all pages until it is dismissed; and the `backup`
+    that will be restored at the next start, shown until it is restored or discarded."""
 
     def __init__(self, note: Callable[[], str], backup: StagedBackup) -> None:
         self.backup = backup
@@ -107,18 +92,15 @@ class TopBar:
 def build_top_bar() -> TopBar:
     """Build the bar inside the current Blocks."""
     with gr.Row(elem_id="top"):
-        gr.HTML(
-            f"{SKIP}{OPEN_CHATS}{asset('icon.svg').read_text(encoding='utf-8')}<h1>Foresight</h1>{VIEW_NAME}",
-            elem_id="brand",
-            js_on_load=None,
-        )
+        icon = Markup(asset("icon.svg").read_text(encoding="utf-8"))
+        gr.HTML(render_macro("top_bar.html", "brand", icon=icon), elem_id="brand", js_on_load=None)
         status = gr.HTML(elem_id="status", js_on_load=LISTEN)
         _view_button("Chat")
         to_models = _view_button("Models")
         _view_button("Documents")
         _view_button("Race")
         to_settings = _view_button("Settings")
-        gr.HTML(TOGGLE_SIDE, elem_id="side-switch", js_on_load=None)
+        gr.HTML(render_macro("top_bar.html", "panel_buttons"), elem_id="side-switch", js_on_load=None)
     picker = gr.HTML(elem_id="model-picker", js_on_load=f"foresight.modelPicker(element, trigger); {LISTEN}")
     return TopBar(status, picker, to_models, to_settings)
 
@@ -128,5 +110,4 @@ def _view_button(view: str) -> gr.Button:
 
 
 def build_notice(notice: Notice, events: PageEvents) -> None:
-    """Build the notice's component inside the current Blocks, and connect its button."""
     events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, notice.act)

@@ -19,9 +19,8 @@ UNDO_SECONDS = 60.0
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """An offer to undo something: a sentence about it, when it was done, and what restores it.
-
-    `document` is the id of a document whose text was replaced, or 0."""
+    """An offer to undo something: a sentence about it, when it was done, and what restores it. `document` is the id
+    of a document whose text was replaced, or 0."""
 
     message: str
     at: float

@@ -58,9 +58,9 @@ async def _received(request: fastapi.Request) -> list[str]:
     """Save the request's files and return their paths. Deletes files that are not received completely."""
     from app.ui.frame.gradio_internals import receive_files, upload_folder
 
-    place = upload_folder()
-    place.mkdir(parents=True, exist_ok=True)
-    folder = tempfile.mkdtemp(prefix=FOLDER, dir=place)
+    parent = upload_folder()
+    parent.mkdir(parents=True, exist_ok=True)
+    folder = tempfile.mkdtemp(prefix=FOLDER, dir=parent)
     try:
         return await receive_files(request, folder, LARGEST_UPLOAD)
     except BaseException:
@@ -118,9 +118,7 @@ def check_uploads(inputs: Any) -> None:
 
 
 def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], Used]) -> Used:
-    """Return the result of `use` with the uploads that the page names, which are then deleted.
-
-    Raises NotUploaded for other files."""
+    """Return the result of `use` with these uploads, and delete them. Raises NotUploaded for other files."""
     uploads = [upload_at(path) for path in paths]
     try:
         return use(uploads)

@@ -35,9 +35,8 @@ _X = tuple(f" {step * STEP}," for step in range(CHART_STEPS))
 
 
 def token_chart(means: Sequence[Mean]) -> Markup:
-    """Draw the moving average of tokens per step as an area above the one token of plain decoding.
-
-    It grows from the left, then its steps move closer; after CHART_STEPS steps it moves to the left."""
+    """Draw the moving average of tokens per step as an area above the one token of plain decoding. After
+    CHART_STEPS steps the oldest ones leave it on the left."""
     top = max(2, ceil(max(tokens for tokens, _ in means)))
     curve = _curve([(tokens - 1) / (top - 1) for tokens, _ in means])
     title = f"Tokens per step, each point the mean of {MEAN_STEPS} steps"
@@ -80,9 +79,8 @@ BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 
 
 def step_bars(history: StepHistory) -> Markup:
-    """Draw a bar for each of the newest steps and a box for each token, coloured by who proposed it.
-
-    All boxes of a colour are one path, in which each run of boxes is a dashed line: the HTML is under 2 KB."""
+    """Draw a bar for each of the newest steps and a box for each token, coloured by its origin. All boxes of a
+    colour are one path of dashed lines, so that the HTML is under 2 KB."""
     longest = max(map(len, history.origins), default=1)
     token = min(TOKEN, BARS_HEIGHT / longest)
     runs: dict[str, list[str]] = {origin: [] for origin in ORIGINS}
@@ -117,8 +115,8 @@ def length_histogram(history: StepHistory) -> Markup:
     """Draw the share of steps that wrote 1, 2, 3, … tokens, as columns."""
     steps, most = sum(history.lengths), max(*history.lengths, 1)
     columns = "".join(
-        _column(place, TALLEST * count / most, f"{count / steps:.0%}" if count else "")
-        for place, count in enumerate(history.lengths)
+        _column(index, TALLEST * count / most, f"{count / steps:.0%}" if count else "")
+        for index, count in enumerate(history.lengths)
     )
     return Markup(
         f'<svg class="lengths" viewBox="0 0 {LONGEST * COLUMN} {FLOOR + 14}" role="img" '
@@ -126,25 +124,25 @@ def length_histogram(history: StepHistory) -> Markup:
     )
 
 
-def _column(place: int, height: float, share: str) -> str:
-    kind, middle = "drafted" if place else "plain", place * COLUMN + COLUMN / 2
+def _column(index: int, height: float, share: str) -> str:
+    kind, middle = "drafted" if index else "plain", index * COLUMN + COLUMN / 2
     height = max(round(height, 1), 1)
     return (
         f'<rect class="{kind}" x="{middle - COLUMN_BAR / 2:g}" y="{FLOOR - height:g}" '
         f'width="{COLUMN_BAR}" height="{height:g}"/>'
         f'<text x="{middle:g}" y="{FLOOR - height - 4:g}">{share}</text>'
-        f'<text x="{middle:g}" y="{FLOOR + 12}">{_length(place)}</text>'
+        f'<text x="{middle:g}" y="{FLOOR + 12}">{_length(index)}</text>'
     )
 
 
-def _length(place: int) -> str:
-    return f"{place + 1}+" if place + 1 == LONGEST else str(place + 1)
+def _length(index: int) -> str:
+    return f"{index + 1}+" if index + 1 == LONGEST else str(index + 1)
 
 
 def _lengths_in_words(history: StepHistory, steps: int) -> str:
     if not steps:
         return "No steps yet"
     shares = (
-        f"{_length(place)}: {count / steps:.0%}" for place, count in enumerate(history.lengths) if count
+        f"{_length(index)}: {count / steps:.0%}" for index, count in enumerate(history.lengths) if count
     )
     return f"Tokens written in one step: {', '.join(shares)}"

@@ -69,12 +69,12 @@ def placed(step: TracedStep) -> list[Placed]:
         node, parent, goes_on = pile.pop()
         line = line if goes_on else line + 1
         depth = found[parent].depth + 1 if parent >= 0 else 0
-        place = len(found)
+        here = len(found)
         found.append(Placed(node, parent, depth, line))
         children = (
             sorted(below.get(node.row, []), key=lambda child: not child.is_accepted) if node.row >= 0 else []
         )
-        pile += [(child, place, index == 0) for index, child in reversed(list(enumerate(children)))]
+        pile += [(child, here, index == 0) for index, child in reversed(list(enumerate(children)))]
     return found
 
 
@@ -166,9 +166,8 @@ def _edge(parent: Placed, child: Placed, columns: Sequence[float], texts: Texts)
 def _node(
     one: Placed, columns: Sequence[float], texts: Texts, chosen: int | None, is_alone: bool
 ) -> dict[str, object]:
-    """Return the template's values of a node; `chosen` is what the model chose after its parent, if anything.
-
-    The caption of the model's own token tells whether that token continued the drafts or replaced a draft."""
+    """Return the template's values of a node; `chosen` is what the model chose after its parent, if anything. The
+    model's own token has a caption: it continued the drafts or replaced a draft."""
     x, y, width = columns[one.depth], _middle(one), _width(one, texts)
     state = "accepted" if one.node.is_accepted else "rejected"
     return {

@@ -181,12 +181,11 @@ def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
 
 def _tiles(numbers: Statistics) -> Iterator[tuple[str, str, str, str]]:
     """Yield the id, the name, the value and the tooltip of each further number."""
-    hint = "Share of steps that had drafted tokens to check"
-    yield "coverage", "Coverage", f"{numbers.coverage:.0%}", hint
-    hint = "How many positions each forward pass checked, on average"
-    yield "rows-per-step", "Rows per step", f"{numbers.rows_per_step:.1f}", hint
-    hint = "Stored token sequences (n-grams) from which drafts are made"
-    yield "pool-size", "Pool size", f"{numbers.pool_size:,}", hint
+    coverage, rows = f"{numbers.coverage:.0%}", f"{numbers.rows_per_step:.1f}"
+    yield "coverage", "Coverage", coverage, "Share of steps that had drafted tokens to check"
+    yield "rows-per-step", "Rows per step", rows, "How many positions each forward pass checked, on average"
+    pool = "Stored token sequences (n-grams) from which drafts are made"
+    yield "pool-size", "Pool size", f"{numbers.pool_size:,}", pool
 
 
 def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:

@@ -78,9 +78,7 @@ class TracedReply:
 
 
 def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:
-    """Return the history with these events added.
-
-    The prefill's first token belongs to no step and changes nothing."""
+    """Return the history with these events. The prefill's first token belongs to no step."""
     pieces = [event for event in events if isinstance(event, Piece)]
     if not pieces:
         return history

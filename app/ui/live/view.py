@@ -16,6 +16,7 @@ from app.ui.frame.file_export import build_file_output, file_html
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.page_stream import Parts
+from app.ui.frame.templates import render
 from app.ui.live.step_history import StepHistory, TracedReply
 from app.ui.live.xray import texts_of, xray_html
 
@@ -24,12 +25,6 @@ MOVES = get_args(Move)
 LIVE_SECONDS = 0.2
 """Minimum seconds between two drawings of the X-ray while the reply is being written."""
 FORMAT, VERSION = "foresight-xray", 2
-CONTROLS = (
-    ("first", "&laquo;", "First step (Home)"),
-    ("back", "&lsaquo;", "Step back (←)"),
-    ("forward", "&rsaquo;", "Step forward (→)"),
-    ("last", "&raquo;", "Last step (End)"),
-)
 
 
 @dataclass(slots=True)
@@ -88,9 +83,8 @@ class XrayRenderer:
 
 
 def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData) -> Any:
-    """Apply a control: a move, `open`, `close` or `export`.
-
-    The event's value is the step on the screen. Returns the HTML of a file to save for `export`, else no change."""
+    """Apply a control: a move, `open`, `close` or `export`. The event's value is the step on the screen. Returns
+    the HTML of a file to save for `export`, else no change."""
     do, _, value = pressed(event)
     if do == "export" and reply:
         name = f"{FORMAT}-{datetime.now():%Y%m%d-%H%M%S}.json"
@@ -138,35 +132,18 @@ def build_xray(
     chat: PageValue[Any], followed: Callable[[Any], TracedReply | None], events: PageEvents
 ) -> PageValue[XrayState]:
     """Build the X-ray inside the current Blocks: in a tab of the panel, from which it opens over the page.
-
-    `followed` returns the reply that a page's chat follows. assets/ui/live.js keeps the controls in step with the
-    picture."""
+    `followed` returns the reply that a page's chat follows."""
     state = PageValue(XrayState)
 
     def use(state: XrayState, chat_state: Any, event: gr.EventData) -> Any:
         return use_control(state, followed(chat_state), event)
 
     with gr.Column(elem_id="xray"):
-        bar = gr.HTML(_bar(), elem_id="xray-bar", js_on_load="foresight.xray(element, trigger)")
+        bar = gr.HTML(
+            render("xray_bar.html"), elem_id="xray-bar", js_on_load="foresight.xray(element, trigger)"
+        )
         gr.HTML(elem_id="xray-picture", js_on_load=None)
         file = build_file_output("xray-file")
     # "multiple", so that no press is dropped while an earlier one is being handled.
     events.on(bar.click, use, [state, chat], file, trigger_mode="multiple")
     return state
-
-
-def _bar() -> str:
-    buttons = "".join(
-        f'<button type="button" class="act" data-move="{move}" title="{words}" aria-label="{words}">{sign}</button>'
-        for move, sign, words in CONTROLS
-    )
-    return (
-        '<h2 id="xray-title">X-ray</h2>'
-        '<button type="button" class="act" data-move="live">Pause</button>'
-        f'<span class="moves">{buttons}</span>'
-        '<input type="range" min="1" max="1" value="1" aria-label="Step">'
-        "<output>No steps yet</output>"
-        '<button type="button" class="act" data-move="export">Export JSON</button>'
-        '<button type="button" class="act" data-move="enlarge">Enlarge</button>'
-        '<button type="button" class="act" data-move="close" title="Close (Esc)">Close</button>'
-    )

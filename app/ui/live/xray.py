@@ -40,9 +40,8 @@ class Cell:
 
 
 def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: ReadTexts) -> Markup:
-    """Return the picture of the step with this number, or a hint before the first step (number 0).
-
-    Its data-* attributes set the X-ray's controls."""
+    """Return the picture of the step with this number, or a hint before the first step (number 0). Its data-*
+    attributes set the X-ray's controls."""
     step = history.traced[number - history.first] if number else None
     return render(
         "xray.html",
@@ -86,9 +85,8 @@ def texts_of(steps: Iterable[TracedStep], others: Iterable[int], read_texts: Rea
 
 
 def summary(step: TracedStep) -> str:
-    """Describe what the step computed, checked and accepted; the template adds the number of written tokens.
-
-    The window's guesses are not checked: the step computes from them what comes next, for later drafts."""
+    """Describe what the step computed, checked and accepted; the template adds the number of written tokens. The
+    window's guesses are not checked; the step computes their successors, for later drafts."""
     drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
     window = f"refined {_counted(guessed, 'guess', 'guesses')} of the window and " if guessed else ""
     return (
@@ -132,9 +130,8 @@ def _reach(window: Guesses) -> int:
 def window_rows(
     window: Guesses, ahead: Sequence[int], fresh: int, texts: Texts
 ) -> list[tuple[str, list[Cell]]]:
-    """Return the table's rows with their labels: the window's rows, newest first, then the written tokens.
-
-    `ahead` holds the current token and the known tokens after it; this step wrote the first `fresh` of them."""
+    """Return the table's rows with their labels: the window's rows, newest first, then the written tokens. `ahead`
+    has the current token and the known tokens after it, of which this step wrote the first `fresh`."""
     reach = _reach(window)
     rows = [
         (
@@ -144,8 +141,8 @@ def window_rows(
         for age, guesses in reversed(list(enumerate(window)))
     ]
     written = [
-        Cell("fresh" if place < fresh else "later", visible(texts[token]))
-        for place, token in enumerate(ahead[:reach])
+        Cell("fresh" if index < fresh else "later", visible(texts[token]))
+        for index, token in enumerate(ahead[:reach])
     ]
     return [*rows, ("written", [*written, *[Cell()] * (reach - len(written))])] if window else []
 
@@ -154,7 +151,7 @@ def _guess_cells(
     age: int, guesses: Sequence[int], ahead: Sequence[int], reach: int, texts: Texts
 ) -> list[Cell]:
     cells = [Cell()] * age
-    for place, token in enumerate(guesses, start=age):
-        is_true = 0 < place < len(ahead) and ahead[place] == token
-        cells.append(Cell("true" if is_true else "guess" if place else "now", visible(texts[token])))
+    for index, token in enumerate(guesses, start=age):
+        is_true = 0 < index < len(ahead) and ahead[index] == token
+        cells.append(Cell("true" if is_true else "guess" if index else "now", visible(texts[token])))
     return [*cells, *[Cell()] * (reach - len(cells))]

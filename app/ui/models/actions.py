@@ -9,7 +9,7 @@ from typing import Any
 import gradio as gr
 
 from app.errors import AppError
-from app.ui.frame.event_handlers import Notify, try_at_box, try_or_notify
+from app.ui.frame.event_handlers import Actions, Notify, submit_box, toast, try_at_box
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
@@ -23,15 +23,12 @@ from app.values.model import USUAL_CONTEXT, Download, InstalledModel, gigabytes
 NO_QUESTION = ""
 
 
-class ModelsActions:
-    """The event handlers.
+class ModelsActions(Actions):
+    """The event handlers of the view."""
 
-    Those of buttons return the HTML of a question that must be answered first, if there is one."""
-
-    def __init__(self, services: Services, inventory: InventoryCache, notify: Notify) -> None:
-        self._services = services
+    def __init__(self, services: Services, inventory: InventoryCache, notify: Notify = toast) -> None:
+        super().__init__(services, notify)
         self._inventory = inventory
-        self._notify = notify
         self._loading = LoadActions(services, inventory)
         downloads = services.models.downloads
         self._handlers: dict[str, Callable[[str, str], object]] = {
@@ -47,7 +44,7 @@ class ModelsActions:
             "load": self._load_installed,
             "choose": lambda _, value: self._load(ModelChoice(*json.loads(value))),
             "load-now": self._stop_and_load,
-            "unload": self._unload,
+            "unload": lambda *_: _dialog("unload_dialog") if self._is_busy else services.engine.unload(),
             "unload-now": self._stop_and_unload,
             "forget-folder": self._remove_folder,
             "renew": lambda *_: self._inventory.refresh(),
@@ -55,6 +52,10 @@ class ModelsActions:
             "remove-server": self._remove_server,
         }
         """The handlers of buttons, by action. One that returns a string asks this question before it acts."""
+
+    @property
+    def _is_busy(self) -> bool:
+        return self._services.conversations.is_busy
 
     def open(self) -> None:
         """Look up the models again when the view is opened."""
@@ -107,8 +108,7 @@ class ModelsActions:
                 raise AppError("There is no such folder. Type its whole path.")
             self._list_folders((*folders, folder))
 
-        is_added, faults = try_at_box("folder", add)
-        return "" if is_added else folder, faults
+        return submit_box("folder", folder, add)
 
     def add_server(self, address: str, key: str) -> tuple[str, str, str]:
         """Add a server and list its models. Clears the boxes if it answers."""
@@ -117,10 +117,12 @@ class ModelsActions:
 
     def log_in(self, token: str) -> tuple[str, str]:
         """Save an access token. Clears the box if the hub accepts it."""
-        is_saved, faults = try_at_box("token", lambda: self._services.models.hub.log_in(token))
-        if is_saved:
+
+        def log_in() -> None:
+            self._services.models.hub.log_in(token)
             self.open()
-        return "" if is_saved else token, faults
+
+        return submit_box("token", token, log_in)
 
     def log_out(self) -> None:
         """Delete the hub's access token from this machine."""
@@ -156,7 +158,7 @@ class ModelsActions:
             return replace(results, problem=str(error))
 
     def _load(self, choice: ModelChoice) -> str | None:
-        if self._services.is_busy:
+        if self._is_busy:
             value, name = json.dumps(astuple(choice)), choice.name.partition("@")[0]
             return _dialog("switch_dialog", name=name, choice=choice, value=value)
         self._services.choose_model(choice)
@@ -177,12 +179,6 @@ class ModelsActions:
         self._services.conversations.stop_all()
         self._services.choose_model(ModelChoice(*json.loads(value)))
 
-    def _unload(self, _name: str, _value: str) -> str | None:
-        if self._services.is_busy:
-            return _dialog("unload_dialog")
-        self._services.engine.unload()
-        return None
-
     def _stop_and_unload(self, _name: str, _value: str) -> None:
         self._services.conversations.stop_all()
         self._services.engine.unload()
@@ -196,7 +192,7 @@ class ModelsActions:
 
     def _confirm_delete(self, path: str, _value: str) -> str:
         model = self._inventory.find(path)
-        if load_name(model) == self._services.model.name and self._services.is_busy:
+        if load_name(model) == self._services.model.name and self._is_busy:
             raise AppError(f"{model.name} is writing a reply. Wait until it has finished, or stop it.")
         frees = gigabytes(self._services.models.freed_by(model))
         return _dialog("delete_dialog", model=model, frees=frees)
@@ -243,10 +239,6 @@ class ModelsActions:
 
     def _download(self, name: str) -> Download | None:
         return next((one for one in self._services.models.downloads.snapshot() if one.name == name), None)
-
-    def _try(self, action: Callable[[], Any]) -> Any:
-        """Return the action's result; if it fails, show why and return None."""
-        return try_or_notify(self._notify, action, None)
 
 
 def _dialog(macro: str, **values: Any) -> str:

@@ -7,7 +7,7 @@ from typing import Literal
 from markupsafe import Markup
 
 from app.ui.frame.templates import render_macro
-from app.ui.models.inventory import COLOURS, MEMORY_PARTS, Inventory, fit_values
+from app.ui.models.inventory import MEMORY_PARTS, Inventory, fit_values
 from app.values.gguf_header import packing_of
 from app.values.messages import ModelChoice
 from app.values.model import (
@@ -75,10 +75,8 @@ class SearchResults:
 
 
 def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
-    """Choose up to three models for a first start: the largest that suits this machine, then the largest of
-    at most half that download, and so on.
-
-    So there is one model to stay with, one that is soon downloaded, and one that is fast."""
+    """Choose up to three models for a first start: the largest that suits this machine, then the largest of at most
+    half that download, and so on. So one is good, one is soon downloaded, and one is fast."""
     chosen: list[Recommendation] = []
     for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
         is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2
@@ -101,13 +99,13 @@ def quantisation_of(choice: ModelChoice, fit: Fit | None) -> Quantisation:
 
 
 def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
-    """Render the models recommended for this machine; models in `known` cannot be downloaded again."""
+    """Render the models recommended for this machine; those in `known` need no download."""
     picks = [_row(one) for one in best_models(inventory)] if inventory else []
     return render_macro(TEMPLATE, "picks", picks=picks, known=known)
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit; those for comparison with papers last."""
+    """Render the models of the catalogue that the filters admit; those measured in papers come last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     current = [one for one in shown if one.entry.use != "comparison"]
     return render_macro(
@@ -134,8 +132,6 @@ def _row(one: Recommendation) -> dict[str, object]:
         "entry": entry,
         "size": gigabytes(entry.size),
         "facts": list(filter(None, facts)),
-        "verdict": one.fit.verdict.capitalize(),
-        "colour": COLOURS[one.fit.verdict],
         "fit": fit_values(one.fit),
     }
 

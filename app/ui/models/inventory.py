@@ -79,9 +79,7 @@ class InventoryCache:
         return precision_of(self._services.engine.status().model if is_auto else None)
 
     def judge(self, model: InstalledModel, choice: ModelChoice, memory: Memory) -> Fit:
-        """Estimate whether a model fits in memory when loaded with these options.
-
-        Raises ModelError for invalid files."""
+        """Estimate whether a model fits in memory with these options. Raises ModelError for invalid files."""
         precision, context = precision_for(choice, self.precision), choice.context or USUAL_CONTEXT
         is_automatic = choice.dtype == choice.quantisation == "auto"
         judge = self._services.models.judge
@@ -116,7 +114,7 @@ class InventoryCache:
         self._inventory = self._find()
 
     def _current_version(self) -> object:
-        """Return what makes the inventory out of date: the finished downloads, and the loaded model."""
+        """Return what the inventory depends on: the finished downloads, and the loaded model."""
         downloads = self._services.models.downloads.snapshot()
         return {one.name for one in downloads if one.state == "done"}, self._services.engine.status().model
 
@@ -172,7 +170,7 @@ def precision_of(info: ModelInfo | None) -> Precision:
 
 
 def precision_for(choice: ModelChoice, automatic: Precision) -> Precision:
-    """Return the precision of weights that are loaded with these options and not quantised automatically."""
+    """Return the precision of weights loaded with these options; `automatic` is that of "auto"."""
     if choice.quantisation == "int8" or choice.quantisation == "int4":
         return choice.quantisation
     return choice.dtype if choice.dtype != "auto" else automatic

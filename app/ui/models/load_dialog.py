@@ -154,10 +154,8 @@ def form_values(value: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class LoadForm:
-    """What the dialog shows. `longest` is the model's own context; `drafts` are the models that can draft for it.
-
-    `automatic` is the quantisation that is chosen automatically on this machine. `problem` is why the model could
-    not be loaded."""
+    """What the dialog shows. `longest` is the model's own context; `drafts` are the models that can draft for it;
+    `automatic` is the quantisation that is automatic here; `problem` is why the model could not be loaded."""
 
     model: InstalledModel
     choice: ModelChoice
@@ -171,9 +169,8 @@ class LoadForm:
 
 
 class LoadDialog:
-    """The dialog of one page: its form while it is open, or the folder in which a model is looked for.
-
-    `problem` is why another folder or model could not be opened."""
+    """The dialog of one page: its form while it is open, or the folder that the user browses. `problem` is why
+    another folder or model could not be opened."""
 
     def __init__(self) -> None:
         self.form: LoadForm | None = None
@@ -209,7 +206,6 @@ class LoadActions:
         self._look_into(dialog, "browse", str(folders[0]) if folders else path.anchor)
 
     def _look_into(self, dialog: LoadDialog, do: str, path: str) -> None:
-        """Show a folder, or open the dialog for the model at this path."""
         dialog.problem = ""
         try:
             if do == "browse":
@@ -240,7 +236,7 @@ class LoadActions:
             dialog.form = replace(form, problem=str(error))
 
     def _load(self, dialog: LoadDialog, form: LoadForm, is_stopping: bool) -> None:
-        if self._services.is_busy and not is_stopping:
+        if self._services.conversations.is_busy and not is_stopping:
             return  # the dialog is drawn again and asks what to do about the reply
         self._services.conversations.stop_all()
         dialog.form = loading = replace(form, is_loading=True)
@@ -277,7 +273,6 @@ class LoadActions:
 
 
 def folder_html(folder: FolderContents, problem: str) -> Markup:
-    """Render the models and folders in a folder."""
     return render_macro("load_dialog.html", "folder_dialog", folder=folder, problem=problem)
 
 

@@ -4,25 +4,17 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import astuple, replace
-from typing import cast, get_args
+from typing import Any, cast, get_args
 
 from markupsafe import Markup
 
 from app.models_registry import hub_name
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_stream import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.top_bar import PHASES, describe, short_name
 from app.ui.models.discover import Filters, catalogue_html, picks_html
-from app.ui.models.inventory import (
-    COLOURS,
-    InstalledFit,
-    Inventory,
-    InventoryCache,
-    fit_values,
-    is_same_model,
-    share,
-)
+from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, fit_values, is_same_model, share
 from app.ui.models.load_dialog import LoadDialog, folder_html, load_dialog_html, options_here
 from app.values.messages import AttentionChoice, DType, EngineStatus, ModelChoice
 from app.values.model import Download, DownloadState, gigabytes
@@ -45,8 +37,8 @@ ORIGINS = {
 }  # fmt: skip
 
 
-class ModelsRenderer:
-    """Renders the view for one page."""
+class ModelsRenderer(CachedRenderer):
+    """Renders the Models view and the lists of models elsewhere."""
 
     def __init__(
         self, services: Services, inventory: InventoryCache, filters: Filters, dialog: LoadDialog
@@ -55,39 +47,27 @@ class ModelsRenderer:
         self._inventory = inventory
         self._filters = filters
         self._dialog = dialog
-        self._inputs: object = None
-        self._parts: Parts = {}
 
-    def render(self) -> Parts:
-        """Return the view's parts; the same object if nothing changed."""
-        services = self._services
-        inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
-        status, choice = services.engine.status(), services.settings.model
-        form, filters, is_busy = self._dialog.form, astuple(self._filters), services.is_busy
-        servers = services.servers.servers()
-        folder, problem = self._dialog.folder, self._dialog.problem
-        inputs = (inventory, downloads, status, choice, form, filters, is_busy, servers, folder, problem)
-        if inputs != self._inputs:
-            self._parts = {
-                **self._lists(inventory, downloads, status),
-                "servers": servers_html(servers, choice),
-                "model-picker": picker_html(inventory, status, choice, servers),
-                "load-choices": load_choices_html(inventory, status, choice),
-                "load-dialog": folder_html(folder, problem)
-                if folder
-                else load_dialog_html(form, status, is_busy),
-                # This part is not HTML. When it changes, the page fills in the temperature again.
-                "model": repr(choice),
-            }
-            self._inputs = inputs
-        return self._parts
+    def inputs(self) -> tuple[Any, ...]:
+        services, dialog = self._services, self._dialog
+        return (
+            self._inventory.get(), services.models.downloads.snapshot(), services.engine.status(),
+            services.settings.model, services.servers.servers(), services.conversations.is_busy, dialog.form,
+            dialog.folder, dialog.problem, astuple(self._filters),
+        )  # fmt: skip
 
-    def _lists(
-        self, inventory: Inventory | None, downloads: Sequence[Download], status: EngineStatus
-    ) -> dict[str, str]:
+    def draw(self, inputs: tuple[Any, ...]) -> Parts:
+        inventory, downloads, status, choice, servers, is_busy, form, folder, problem, _ = inputs
+        dialog = folder_html(folder, problem) if folder else load_dialog_html(form, status, is_busy)
         count = download_count(downloads)
         known = installed_or_downloading(inventory, downloads)
         return {
+            "servers": servers_html(servers, choice),
+            "model-picker": picker_html(inventory, status, choice, servers),
+            "load-choices": load_choices_html(inventory, status, choice),
+            "load-dialog": dialog,
+            # This part is not HTML. When it changes, the page fills in the temperature again.
+            "model": repr(choice),
             "to-models": f"Models ({count})" if count else "Models",
             "downloads": downloads_html(downloads),
             "loaded": loaded_html(inventory, status),
@@ -178,8 +158,6 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
         "can_delete": model.origin in DELETABLE and not is_loaded,
         "resumed": hub_name(model) if model.state == "incomplete" else "",
         "load": ("Reload…" if is_loaded else "Load…") if model.state == "ready" else "",
-        "verdict": one.fit.verdict.capitalize() if one.fit else "",
-        "colour": COLOURS[one.fit.verdict] if one.fit else "",
         "size": gigabytes(model.size),
         "facts": [ORIGINS[model.origin], model.revision[:8]],
         "fit": fit_values(one.fit) if one.fit else None,
@@ -196,7 +174,6 @@ def _disk(inventory: Inventory) -> dict[str, object]:
 
 
 def token_html(inventory: Inventory | None) -> Markup:
-    """Render whether an access token is saved."""
     is_saved = inventory is not None and inventory.is_logged_in
     words = "A token is saved where Hugging Face's own tools keep it." if is_saved else "No token is saved."
     return render_macro("macros.html", "facts", words=[words])
@@ -226,8 +203,7 @@ def picker_html(
     inventory: Inventory | None, status: EngineStatus, choice: ModelChoice, servers: Sequence[Server] = ()
 ) -> Markup:
     """Render the list that the model's button in the bar opens: installed models, what is loaded, and Unload.
-
-    `choice` is the model that the next message goes to."""
+    `choice` is the model that answers the next message."""
     return render_macro(
         "model_picker.html",
         "picker",
@@ -240,9 +216,7 @@ def picker_html(
 
 
 def load_choices_html(inventory: Inventory | None, status: EngineStatus, choice: ModelChoice) -> Markup:
-    """Render buttons that load the loaded model again with another precision or attention.
-
-    Returns "" if no model of this machine is loaded."""
+    """Render buttons that load the local model again with another precision or attention."""
     if status.model is None or status.model.server:
         return Markup()
     here = options_here(inventory.gpus if inventory else ())

@@ -8,18 +8,17 @@ import gradio as gr
 from app.settings import ModelSettings
 from app.ui.frame.event_handlers import LISTEN, PageEvents
 from app.ui.frame.page_connections import PageValue
+from app.ui.frame.templates import render_macro
 from app.ui.models.actions import ModelsActions
 from app.ui.models.discover import SIZES, TASKS, Filters, SearchResults
 from app.ui.models.load_dialog import LoadActions, LoadDialog
 
-TABS = (("installed", "Installed"), ("discover", "Discover"))
+TABS = {"installed": "Installed", "discover": "Discover"}
 
 
 @dataclass(slots=True)
 class ModelsView:
-    """Builds the view and connects its events; `lists` has the lists of models that were built.
-
-    Buttons in a list arrive as one event: see assets/ui/foresight.js."""
+    """Builds the view and connects its events; `lists` has the lists whose buttons the view handles."""
 
     actions: ModelsActions
     loading: LoadActions
@@ -32,12 +31,7 @@ class ModelsView:
     def build(self, library: ModelSettings) -> gr.Checkbox:
         """Build the view inside the current Blocks. Returns the switch Offline."""
         with gr.Row(elem_id="models"), gr.Column(elem_id="local-models"):
-            tabs = "".join(
-                f'<button type="button" role="tab" id="models-tab-{tab}" data-models-tab="{tab}"'
-                f' aria-controls="models-{tab}" aria-selected="false">{words}</button>'
-                for tab, words in TABS
-            )
-            tabs = f'<div role="tablist" aria-label="Models">{tabs}</div>'
+            tabs = render_macro("macros.html", "tab_list", prefix="models", label="Models", tabs=TABS)
             gr.HTML(tabs, elem_id="models-tabs", js_on_load=None)
             self._list("downloads")
             with gr.Column(elem_id="models-installed", elem_classes="models-page"):

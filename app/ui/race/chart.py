@@ -40,9 +40,8 @@ MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
 
 
 def chart_html(state: RaceState, runs: Sequence[LaneRun]) -> Markup:
-    """Return the lanes as bars against the clock; before the first race, an introduction.
-
-    `runs` are the runs of the race's replies so far, in the order of the replies."""
+    """Return the lanes as bars against the clock; before the first race, an introduction. `runs` are the runs of
+    the race's replies so far, in the order of the replies."""
     plan, result = state.plan, state.result
     if plan is None:
         return render_macro(TEMPLATE, "introduction")

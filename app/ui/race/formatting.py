@@ -49,7 +49,6 @@ def seconds(value: float) -> str:
 
 
 def clock_words(value: float) -> str:
-    """Return the time of the race's clock with two decimals: "0.31 s"."""
     return f"{value:.2f} s"
 
 
@@ -63,9 +62,7 @@ def badge_words(lane: LaneResult) -> str:
 
 
 def difference_words(lane: LaneResult, result: RaceResult) -> str:
-    """Explain what was written where the texts first differ, and how close the model's scores were.
-
-    Returns "" for an identical text."""
+    """Explain where the texts first differ, and how close the model's scores were; "" if they are identical."""
     difference, sampling = lane.difference, result.plan.options.sampling
     if difference is None:
         return ""

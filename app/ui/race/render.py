@@ -2,13 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from typing import Any
 
 from markupsafe import Markup
 
 from app.conversation.race.decoder_comparison import LaneReader
 from app.conversation.race.race import HALF, ROUNDS, Race, RaceState
 from app.conversation.reply import Reply
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_stream import CachedRenderer, Parts
 from app.ui.frame.templates import render_macro
 from app.ui.race.chart import TEMPLATE, chart_html
 from app.ui.race.formatting import KINDS, badge_words, between, difference_words, rate, times, title
@@ -24,15 +25,13 @@ SHORT_RACE = 1.0
 WARMING_UP = "Warming up: each lane writes a few tokens, so that one-time work is not measured."
 
 
-class RaceRenderer:
+class RaceRenderer(CachedRenderer):
     """Renders the view for one page."""
 
     def __init__(self, race: Race, status: Callable[[], EngineStatus]) -> None:
         self._race = race
         self._status = status
         self._readers: dict[Reply, LaneReader] = {}
-        self._inputs: object = None
-        self._parts: Parts = {}
         self._history_key: object = None
         self._history = Markup()
 
@@ -40,24 +39,22 @@ class RaceRenderer:
         """Return whether the next `render` reads the database."""
         return self._history_key != _history_key(self._race.state, self._status().model)
 
-    def render(self) -> Parts:
-        """Return the view's parts; the same object while nothing has changed."""
+    def inputs(self) -> tuple[Any, ...]:
         state, status = self._race.state, self._status()
-        runs, model = self._read_runs(state), status.model
         loading = status.note if state.phase == "warming" and status.phase == "loading" else ""
-        inputs = (state, tuple(map(id, runs)), model, loading)
-        if inputs != self._inputs:
-            self._parts = {
-                "race-status": status_html(state, loading),
-                "race-chart": chart_html(state, runs),
-                "race-notes": notes_html(state.result),
-                "race-outputs": outputs_html(state.result),
-                "race-history": self._render_history(state, model),
-                "is-racing": state.is_running,
-                "has-raced": state.result is not None,
-            }
-            self._inputs = inputs  # set last: if rendering fails, the next call renders again
-        return self._parts
+        return state, tuple(self._read_runs(state)), status.model, loading
+
+    def draw(self, inputs: tuple[Any, ...]) -> Parts:
+        state, runs, model, loading = inputs
+        return {
+            "race-status": status_html(state, loading),
+            "race-chart": chart_html(state, runs),
+            "race-notes": notes_html(state.result),
+            "race-outputs": outputs_html(state.result),
+            "race-history": self._render_history(state, model),
+            "is-racing": state.is_running,
+            "has-raced": state.result is not None,
+        }
 
     def _read_runs(self, state: RaceState) -> list[LaneRun]:
         """Return each run so far. Only new events are read."""
@@ -199,9 +196,8 @@ def history_html(
 
 
 def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
-    """Return the fastest decoder for each kind of text, in the order of the page.
-
-    Decoders with enough races come before all others. Plain decoding is the baseline, and is left out."""
+    """Return the fastest decoder for each kind of text, in the order of the page. Decoders with enough races come
+    first. Plain decoding is the baseline, and is left out."""
     by_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
     return {
         kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.is_faster, one.speed_up))
@@ -228,9 +224,6 @@ def history_summary(best: dict[TextKind, SpeedByKind]) -> str:
 def _rows(
     kind: TextKind, speeds: Sequence[SpeedByKind], best: SpeedByKind, most: float
 ) -> list[dict[str, object]]:
-    rows = sorted(
-        (one for one in speeds if one.kind == kind and one.lane != "plain"), key=lambda one: -one.speed_up
-    )
     return [
         {
             "name": title(one.lane),
@@ -240,7 +233,8 @@ def _rows(
             "width": f"{one.speed_up / most:.2%}",
             "speed": times(one.speed_up),
         }
-        for one in rows
+        for one in sorted(speeds, key=lambda one: -one.speed_up)
+        if one.kind == kind and one.lane != "plain"
     ]
 
 

@@ -7,12 +7,13 @@ from typing import Any
 
 import gradio as gr
 
-from app.conversation.race.race import Race, next_prompt
+from app.conversation.race.race import Race, next_prompt, ready_prompts
 from app.errors import AppError, impossible_values
 from app.ui.frame.event_handlers import UNCHECKED, PageEvents, faults_html
 from app.ui.frame.file_export import build_file_output
 from app.ui.frame.option_controls import changed_options
 from app.ui.frame.page_connections import PageValue
+from app.ui.frame.services import Services, with_drawn_seed
 from app.ui.frame.templates import problem_html
 from app.ui.race.formatting import KINDS, json_file
 from app.values.messages import DecoderName, Decoding, ModelChoice, Options
@@ -59,17 +60,14 @@ class RaceActions:
         self._model = model
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
-        """Return the first or the next example of a kind of text, or the user's own prompt if the kind is "own".
-
-        A text that is not an example is kept in `state` as the user's own prompt."""
+        """Return the next example of a kind of text, or the user's own prompt for "own". A text that is not an
+        example is kept in `state` as the user's own prompt."""
         if text.strip() and not any(prompt.text == text.strip() for prompt in self._prompts):
             state.own_prompt = text
         return next_prompt(self._prompts, kind, text) or state.own_prompt or text
 
     def judge(self, lane: int, ids: Mapping[str, str], state: RaceViewState, *values: Any) -> str:
-        """Keep the valid values of a lane's boxes. `ids` maps each option's name to the element id of its box.
-
-        Returns what is wrong as HTML."""
+        """Keep the valid values of a lane's boxes, whose element ids are in `ids`. Returns faults as HTML."""
         faults = self._keep(state, lane, dict(zip(ids, values, strict=True)))
         return faults_html({box: faults.get(name, "") for name, box in ids.items()})
 
@@ -103,10 +101,6 @@ class RaceActions:
             decodings = tuple(self._decoding(state, *lane) for lane in chosen)
             return RacePlan(prompt, decodings, options, self._model())
 
-    def stop(self) -> None:
-        """Stop the race, which is not added to the history."""
-        self._race.stop()
-
     def export(self) -> str:
         """Return the HTML that makes the page download the finished race as JSON; "" if none has finished."""
         result = self._race.state.result
@@ -127,12 +121,16 @@ class RaceActions:
         return kind if is_example else "own"
 
 
-def build_race_view(first_prompt: str, sizes: Decoding, actions: RaceActions, events: PageEvents) -> None:
-    """Build the view inside the current Blocks, with these sizes for lookahead, and connect its events."""
-    state = PageValue(RaceViewState)
+def build_race_view(services: Services, events: PageEvents) -> None:
+    """Build the view inside the current Blocks, and connect its events."""
+    prompts, state = ready_prompts(), PageValue(RaceViewState)
+    sizes = services.settings.options.decoding
+    actions = RaceActions(
+        services.race, prompts, lambda: with_drawn_seed(services.settings.options), lambda: services.model
+    )
     with gr.Row(elem_id="race"):
         with gr.Column(elem_id="race-main", scale=1):
-            kind, text = _build_prompt(first_prompt, state, actions, events)
+            kind, text = _build_prompt(prompts[0].text, state, actions, events)
             with gr.Row(elem_id="race-lanes"):
                 lanes = [_build_lane(number, sizes, state, actions, events) for number in range(MOST_LANES)]
                 tokens = gr.Number(
@@ -152,7 +150,7 @@ def build_race_view(first_prompt: str, sizes: Decoding, actions: RaceActions, ev
     _judge(0, {"max_new_tokens": tokens}, state, actions, events)
     given = [state, kind, text, tokens, *(each for lane in lanes for each in lane)]
     events.on(start.click, actions.start, given, [problem, events.faults], **UNCHECKED)
-    events.on(stop.click, actions.stop)
+    events.on(stop.click, services.race.stop)
     events.on(export.click, actions.export, None, file)
 
 

@@ -1,35 +1,16 @@
 """Connect, in the Settings view: serves the API to other programs, and shows how they are set up."""
 
 import json
-from dataclasses import dataclass
 
 import gradio as gr
 from markupsafe import Markup
 
 from app.api.access import ApiSwitch
-from app.ui.frame.event_handlers import (
-    LISTEN,
-    Notify,
-    PageEvents,
-    succeeded,
-    toast,
-    try_at_box,
-    try_or_notify,
-)
+from app.ui.frame.event_handlers import LISTEN, Actions, Notify, PageEvents, toast, try_at_box
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Endpoint, Services
 from app.ui.frame.templates import render_macro
 from app.web.origin_check import checked_origins
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """An example for a program: instructions, and the text to copy if there is one."""
-
-    program: str
-    hint: str
-    text: str = ""
-
 
 CURL = """\
 curl {address}/chat/completions -H "Authorization: Bearer {key}" \\
@@ -67,17 +48,17 @@ OPEN_WEBUI_HINT = (
 )
 
 
-def client_examples(address: str, key: str, model: str, context: int) -> list[Example]:
-    """Return the examples for this address, key and model; `context` is the model's, in tokens."""
+def client_examples(address: str, key: str, model: str, context: int) -> list[tuple[str, str, str]]:
+    """Return a program's name, instructions and a text to copy for each example; `context` is the model's."""
     # The model is written as a string that is valid in Python, YAML and JSON.
     values = {"address": address, "key": key, "model": json.dumps(model), "context": context}
     return [
-        Example("curl", "Run this in a terminal.", CURL.format(**values)),
-        Example("openai-python", "Run “pip install openai” first.", OPENAI.format(**values)),
-        Example("llm", LLM_HINT, LLM.format(**values)),
-        Example("Continue", "Add this to ~/.continue/config.yaml.", CONTINUE.format(**values)),
-        Example("Zed", "Add this to settings.json; enter the key in the agent panel.", ZED.format(**values)),
-        Example("Open WebUI", OPEN_WEBUI_HINT),
+        ("curl", "Run this in a terminal.", CURL.format(**values)),
+        ("openai-python", "Run “pip install openai” first.", OPENAI.format(**values)),
+        ("llm", LLM_HINT, LLM.format(**values)),
+        ("Continue", "Add this to ~/.continue/config.yaml.", CONTINUE.format(**values)),
+        ("Zed", "Add this to settings.json; enter the key in the agent panel.", ZED.format(**values)),
+        ("Open WebUI", OPEN_WEBUI_HINT, ""),
     ]
 
 
@@ -85,14 +66,15 @@ USUAL_CONTEXT = 2048
 """The context length in tokens that examples contain while no model is loaded."""
 
 
-class ConnectActions:
-    """The section's event handlers; `notify` shows what went wrong."""
+class ConnectActions(Actions):
+    """The section's event handlers."""
 
-    def __init__(self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify) -> None:
-        self._services = services
+    def __init__(
+        self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify = toast
+    ) -> None:
+        super().__init__(services, notify)
         self._api = api
         self._endpoint = endpoint
-        self._notify = notify
 
     def open(self) -> tuple[bool, str]:
         """Return the switch's value and the instructions for programs."""
@@ -100,8 +82,8 @@ class ConnectActions:
 
     def turn(self, is_on: bool) -> tuple[bool, str]:
         """Turn the API on or off, and save the choice."""
-        succeeded(self._notify, lambda: self._api.turn(is_on))
-        succeeded(self._notify, lambda: self._services.choose(has_api=self._api.is_on))
+        self._succeeded(lambda: self._api.turn(is_on))
+        self._succeeded(lambda: self._services.choose(has_api=self._api.is_on))
         return self.open()
 
     def allow(self, origins: str) -> tuple[str, str]:
@@ -112,11 +94,11 @@ class ConnectActions:
 
     def click(self, event: gr.EventData) -> str:
         """Handle a button; `renew-key` replaces the key. Returns the instructions for programs."""
-        is_new = pressed(event).do == "renew-key" and succeeded(self._notify, self._api.renew_key)
+        is_new = pressed(event).do == "renew-key" and self._succeeded(self._api.renew_key)
         return self._shown(is_new)
 
     def _shown(self, is_new: bool = False) -> str:
-        return try_or_notify(self._notify, lambda: self._connection(is_new), "") if self._api.is_on else ""
+        return str(self._try(lambda: self._connection(is_new), "")) if self._api.is_on else ""
 
     def _connection(self, is_new: bool) -> Markup:
         """Return the address, the key, and examples for programs."""
@@ -133,7 +115,7 @@ def build_connect(
     services: Services, api: ApiSwitch, endpoint: Endpoint, opening: gr.Button, events: PageEvents
 ) -> None:
     """Build the section inside the current Blocks and connect its events; `opening` leads to the view."""
-    actions = ConnectActions(services, api, endpoint, toast)
+    actions = ConnectActions(services, api, endpoint)
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Connect</h3>", js_on_load=None)
         switch = gr.Checkbox(

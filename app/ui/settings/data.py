@@ -3,8 +3,7 @@
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -14,10 +13,19 @@ from markupsafe import Markup
 from app.database.restoring import StagedBackup, discard_copies, require_backup
 from app.errors import AppError
 from app.system.programs import OWN_FOLDER, find_program, settled
-from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, done_line, outcome_html, toast
+from app.ui.frame.event_handlers import (
+    LISTEN,
+    UPLOADED,
+    Actions,
+    Notify,
+    PageEvents,
+    done_line,
+    outcome_html,
+    toast,
+)
 from app.ui.frame.file_export import BACKUP, CHATS
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_stream import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.uploads import discard, discard_all, text_of_upload, upload_at, use_uploads
@@ -38,21 +46,13 @@ OTHER = "Other"
 FILE_MANAGERS = {"darwin": "open", "win32": "explorer"}
 
 
-@dataclass(frozen=True, slots=True)
-class FolderPart:
-    """A part of the data folder, and its size in bytes."""
-
-    name: str
-    size: int
-
-
-def measure_folder(folder: Path) -> list[FolderPart]:
-    """Return the parts of the folder that are not empty. Files deleted in the meantime are not counted."""
+def measure_folder(folder: Path) -> dict[str, int]:
+    """Return the size in bytes of each part of the folder that is not empty."""
     sizes = dict.fromkeys((*(name for name, _ in PARTS), OTHER), 0)
     for path in _children(folder):
         names = (part for part, patterns in PARTS if any(fnmatch(path.name, each) for each in patterns))
         sizes[next(names, OTHER)] += _size(path)
-    return [FolderPart(name, size) for name, size in sizes.items() if size]
+    return {name: size for name, size in sizes.items() if size}
 
 
 def _children(folder: Path) -> list[Path]:
@@ -72,18 +72,12 @@ def _size(path: Path) -> int:
         return 0
 
 
-def file_manager_command(platform: str, folder: Path) -> list[str]:
-    """Return the command that shows a folder in the system's file manager."""
-    return [FILE_MANAGERS.get(platform, "xdg-open"), str(folder)]
-
-
 def open_folder(folder: Path) -> str:
     """Show the folder in the file manager. Returns why that failed, or ""."""
-    name, *arguments = file_manager_command(sys.platform, folder)
     try:
-        if program := find_program(name):
+        if program := find_program(FILE_MANAGERS.get(sys.platform, "xdg-open")):
             subprocess.Popen(
-                [program, *arguments], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                [program, str(folder)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                 start_new_session=os.name == "posix", cwd=OWN_FOLDER, env=settled(os.environ),
             )  # fmt: skip
             return ""
@@ -92,22 +86,22 @@ def open_folder(folder: Path) -> str:
     return f"Can't find a file manager. Open {folder} yourself."
 
 
-class DataActions:
-    """The section's event handlers. `notify` shows problems; `backup` is the backup that waits for the next
-    start."""
+class DataActions(Actions):
+    """The section's event handlers; `backup` is the backup that will be restored at the next start."""
 
-    def __init__(self, services: Services, data_dir: Path, backup: StagedBackup, notify: Notify) -> None:
-        self._services = services
+    def __init__(
+        self, services: Services, data_dir: Path, backup: StagedBackup, notify: Notify = toast
+    ) -> None:
+        super().__init__(services, notify)
         self._data_dir = data_dir
         self._backup = backup
-        self._notify = notify
 
     def folder(self) -> str:
-        """Return the data folder and its parts, as they are now."""
-        return folder_html(self._data_dir, measure_folder(self._data_dir))
+        """Return the data folder and its parts as HTML."""
+        parts = measure_folder(self._data_dir)
+        return render_macro("settings.html", "data_folder", folder=self._data_dir, parts=parts)
 
     def open_data_folder(self) -> None:
-        """Open the data folder in the system's file manager."""
         if problem := open_folder(self._data_dir):
             self._notify(problem)
 
@@ -126,7 +120,7 @@ class DataActions:
         ), problem
 
     def answer_restore(self, event: gr.EventData) -> tuple[str, str]:
-        """Keep the backup for the next start, or forget it. Returns "" as the question, and any problem as HTML."""
+        """Keep or discard the backup. Returns "" in place of the question, and any problem as HTML."""
         do, _, path = pressed(event)
 
         def stage(files: list[Path]) -> None:
@@ -136,9 +130,7 @@ class DataActions:
         return "", outcome_html(lambda: use_uploads([path], stage) or "")
 
     def delete_chats(self) -> tuple[str, str]:
-        """Delete all chats with attached documents, uploads and backups.
-
-        Returns the HTML of the data folder, and that of the collapsed question with what was done."""
+        """Delete all chats with attached documents and backups. Returns the folder, and what was done."""
         done = outcome_html(self._delete_chats)
         return self.folder(), delete_chats_html(done)
 
@@ -172,42 +164,32 @@ def import_summary(imported: ImportResult) -> str:
     return f"{new} {'One was' if imported.known == 1 else f'{imported.known:,} were'} here already."
 
 
-def folder_html(folder: Path, parts: Sequence[FolderPart]) -> Markup:
-    total = sum(part.size for part in parts)
-    return render_macro("settings.html", "data_folder", folder=folder, parts=parts, total=total)
-
-
 def delete_chats_html(done: str = "") -> Markup:
     """Return the HTML of the question whether to delete all chats, collapsed, and of what was done."""
     return render_macro("settings.html", "delete_chats", done=Markup(done))
 
 
-class ImportRenderer:
-    """Renders the progress of an import of chats, for one page."""
+class ImportRenderer(CachedRenderer):
+    """Renders the progress of an import of chats."""
 
     def __init__(self, progress: Callable[[], tuple[int, int]]) -> None:
         self._progress = progress
-        self._shown = (0, 0)
-        self._parts: Parts = {"import-progress": ""}
 
-    def render(self) -> Parts:
-        """Return the part; the same object if nothing changed."""
-        progress = self._progress()
-        if progress != self._shown:
-            self._shown = done, total = progress
-            html = render_macro("settings.html", "import_progress", done=done, total=total) if total else ""
-            self._parts = {"import-progress": html}
-        return self._parts
+    def inputs(self) -> tuple[int, int]:
+        return self._progress()
+
+    def draw(self, inputs: tuple[int, int]) -> Parts:
+        done, total = inputs
+        html = render_macro("settings.html", "import_progress", done=done, total=total) if total else ""
+        return {"import-progress": html}
 
 
 def build_data(
     services: Services, data_dir: Path, backup: StagedBackup, opening: gr.Button, events: PageEvents
 ) -> None:
-    """Build the section inside the current Blocks, and connect its events; `opening` leads to the Settings view.
-
-    The question whether to delete all chats has a component of its own, so that it stays open when the folder's
-    sizes are drawn again."""
-    actions = DataActions(services, data_dir, backup, toast)
+    """Build the section inside the current Blocks; `opening` leads to the Settings view. The question whether to
+    delete all chats has its own component, so that it stays open when the folder's sizes are drawn again."""
+    actions = DataActions(services, data_dir, backup)
     with gr.Column(elem_classes="part"):
         exports = render_macro("settings.html", "exports", address=CHATS)
         gr.HTML(exports, elem_id="export-chats", js_on_load=None)

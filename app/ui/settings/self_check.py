@@ -15,7 +15,6 @@ from app.database import Database
 from app.errors import StoreError
 from app.system.network_log import NetworkLog
 from app.ui.frame.services import AppContext, Endpoint
-from app.values.validation import require_one_of
 
 TIMEOUT_SECONDS = 5.0
 FOREIGN_HOST = "foresight.example"
@@ -41,9 +40,6 @@ class Check:
     verdict: Verdict
     details: str
 
-    def __post_init__(self) -> None:
-        require_one_of(Verdict, "verdict", self.verdict)
-
 
 def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
     """Run all checks of access, network and data; returns their results."""
@@ -52,9 +48,7 @@ def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
     outside.learn_own(frozenset(own))
     return [
         check_listening(endpoint, sockets),
-        check_host(endpoint),
-        check_origin(endpoint),
-        check_key(endpoint),
+        *check_requests(endpoint),
         check_contacts(outside, sockets),
         check_data_folder(app_context.data_dir),
         check_database(app_context.database),
@@ -67,29 +61,22 @@ def check_listening(endpoint: Endpoint, sockets: Sequence[Socket]) -> Check:
     listening = [one for one in sockets if one.is_listening]
     exposed = sorted({f"{one.host}:{one.port}" for one in listening if one.host not in LOOPBACK})
     if exposed or endpoint.host not in LOOPBACK:
-        places = ", ".join(exposed) or endpoint.host
-        return Check(name, "failed", f"Foresight listens on {places}: other computers can reach it.")
+        addresses = ", ".join(exposed) or endpoint.host
+        return Check(name, "failed", f"Foresight listens on {addresses}: other computers can reach it.")
     return Check(name, "passed", f"It listens on {endpoint.host}:{endpoint.port} only.")
 
 
-def check_host(endpoint: Endpoint) -> Check:
-    """Check that requests for another host name are refused, which prevents DNS rebinding."""
-    return _expect("Requests for other host names are refused", endpoint, {"Host": FOREIGN_HOST}, 400)
-
-
-def check_origin(endpoint: Endpoint) -> Check:
-    """Check that requests from pages of other sites are refused."""
-    headers = {"Origin": f"http://{FOREIGN_HOST}"}
-    return _expect("Requests from other sites are refused", endpoint, headers, 403)
-
-
-def check_key(endpoint: Endpoint) -> Check:
-    """Check that other users and programs of this computer are refused, because they don't have the key."""
-    name = "Requests without the key are refused"
-    if not endpoint.key:
-        everybody = "All users and programs of this computer can use this page. Start without --no-key."
-        return Check(name, "failed", everybody)
-    return _expect(name, replace(endpoint, key=""), {}, 403)
+def check_requests(endpoint: Endpoint) -> list[Check]:
+    """Check that requests for other host names (DNS rebinding), of other sites and without the key are refused."""
+    origin, name = {"Origin": f"http://{FOREIGN_HOST}"}, "Requests without the key are refused"
+    everybody = "All users and programs of this computer can use this page. Start without --no-key."
+    return [
+        _expect("Requests for other host names are refused", endpoint, {"Host": FOREIGN_HOST}, 400),
+        _expect("Requests from other sites are refused", endpoint, origin, 403),
+        _expect(name, replace(endpoint, key=""), {}, 403)
+        if endpoint.key
+        else Check(name, "failed", everybody),
+    ]
 
 
 def _expect(name: str, endpoint: Endpoint, headers: Mapping[str, str], status: int) -> Check:

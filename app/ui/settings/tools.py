@@ -12,10 +12,19 @@ from app.conversation.chat_tools import BUNDLED
 from app.errors import ToolFailed, impossible_values
 from app.settings import ToolSettings
 from app.tools.importing import LONGEST, imported_servers, server_from
-from app.ui.frame.event_handlers import LISTEN, UPLOADED, Notify, PageEvents, toast, try_at_box, try_or_notify
+from app.ui.frame.event_handlers import (
+    LISTEN,
+    UPLOADED,
+    Actions,
+    Notify,
+    PageEvents,
+    submit_box,
+    toast,
+    try_at_box,
+)
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_stream import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.uploads import text_of_upload, use_uploads
@@ -34,20 +43,17 @@ def with_server(tools: ToolSettings, server: ToolServer, at: int | None = None) 
     return replace(tools, servers=(*tools.servers[:at], named, *tools.servers[at:]))
 
 
-class ToolsActions:
-    """The section's event handlers; `notify` shows what went wrong."""
+class ToolsActions(Actions):
+    """The section's event handlers."""
 
-    def __init__(self, services: Services, notify: Notify) -> None:
-        self._services = services
+    def __init__(self, services: Services, notify: Notify = toast) -> None:
+        super().__init__(services, notify)
         self._servers = services.conversations.tools.servers
-        self._notify = notify
 
     def add(self, text: str) -> tuple[str, str]:
-        """Add and start the server of a command or an address, or the servers of `mcpServers` JSON.
-
-        Returns the box's text, and what is wrong with it."""
-        is_added, faults = try_at_box(BOX, lambda: self._add(text))
-        return "" if is_added else text, faults
+        """Add and start the server of a command or an address, or the servers of `mcpServers` JSON. Returns the
+        box's text, and what is wrong with it."""
+        return submit_box(BOX, text, lambda: self._add(text))
 
     def add_file(self, path: str | None) -> str:
         """Add and start the servers of an uploaded file. Returns what is wrong with it, as a fault of the box."""
@@ -63,7 +69,7 @@ class ToolsActions:
             "remove": lambda: self._remove(name),
         }
         if do in handlers:
-            try_or_notify(self._notify, handlers[do], None)
+            self._succeeded(handlers[do])
 
     def _add(self, text: str) -> None:
         if len(text) > LONGEST:
@@ -82,7 +88,7 @@ class ToolsActions:
                 raise ToolFailed("Nothing was added: this is in the list already.")
             return tools
 
-        self._services.choose_tools(with_found)
+        self._services.change_tools(with_found)
         for name in added:
             self._start(name)
 
@@ -94,7 +100,7 @@ class ToolsActions:
             own = {*tools.bundled, name} if is_on else {*tools.bundled} - {name}
             return ToolSettings(tuple(servers), tuple(one for one in BUNDLED if one in own))
 
-        self._services.choose_tools(turned)
+        self._services.change_tools(turned)
         if not is_on:
             self._servers.restart(name)
 
@@ -115,36 +121,37 @@ class ToolsActions:
 
         def remove() -> None:
             rest = (*before[:at], *before[at + 1 :])
-            self._services.choose_tools(lambda tools: replace(tools, servers=rest))
+            self._services.change_tools(lambda tools: replace(tools, servers=rest))
             self._servers.restart(name)  # which ends it
 
         def restore() -> None:
-            self._services.choose_tools(lambda tools: with_server(tools, removed, at))
+            self._services.change_tools(lambda tools: with_server(tools, removed, at))
 
         self._services.deletions.delete(f"{name} was removed.", remove, restore)
 
 
-class ToolsRenderer:
-    """Renders the lists of tools and servers, for one page."""
+Row = tuple[ToolServer, ServerStatus, bool]
+"""A server, its status, and whether its log is shown."""
+
+
+class ToolsRenderer(CachedRenderer):
+    """Renders the lists of tools and servers."""
 
     def __init__(self, services: Services, logs: set[str]) -> None:
         self._services = services
         self._logs = logs
-        self._drawn: object = None
-        self._parts: Parts = {}
 
-    def render(self) -> Parts:
-        """Return the parts; the same object if nothing changed."""
+    def inputs(self) -> tuple[tuple[str, ...], list[Row]]:
         tools = self._services.settings.tools
-        rows = [self._row(server) for server in tools.servers]
-        if self._drawn != (tools.bundled, rows):
-            self._drawn = (tools.bundled, rows)
-            own = render_macro(TEMPLATE, "own", chosen=tools.bundled)
-            self._parts = {"own-tools": own, "tool-servers": render_macro(TEMPLATE, "servers", rows=rows)}
-        return self._parts
+        return tools.bundled, [self._row(server) for server in tools.servers]
 
-    def _row(self, server: ToolServer) -> tuple[ToolServer, ServerStatus, bool]:
-        """Return a server with its status, and whether its log is shown. A log that is not shown draws nothing."""
+    def draw(self, inputs: tuple[tuple[str, ...], list[Row]]) -> Parts:
+        chosen, rows = inputs
+        own = render_macro(TEMPLATE, "own", chosen=chosen)
+        return {"own-tools": own, "tool-servers": render_macro(TEMPLATE, "servers", rows=rows)}
+
+    def _row(self, server: ToolServer) -> Row:
+        # Without a log that is not shown, because its lines would cause the list to be drawn again.
         status = self._services.conversations.tools.servers.status(server.name)
         has_log = server.name in self._logs
         return server, status if has_log else replace(status, log=()), has_log
@@ -152,7 +159,7 @@ class ToolsRenderer:
 
 def build_tools(services: Services, events: PageEvents) -> PageValue[set[str]]:
     """Build the section inside the current Blocks and connect its events. Returns what each page shows."""
-    actions, state = ToolsActions(services, toast), PageValue(set[str])
+    actions, state = ToolsActions(services), PageValue(set[str])
     with gr.Column(elem_classes="part"):
         own = gr.HTML(elem_id="own-tools", js_on_load=LISTEN)
     with gr.Column(elem_classes="part"):

@@ -1,6 +1,6 @@
 """The Settings view. Links on the left choose which section is shown (assets/ui/settings.js)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, get_args
@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from app.database.restoring import StagedBackup
 from app.settings import TextSize, Theme
-from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Notify, PageEvents, toast, try_or_notify
+from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Actions, Notify, PageEvents, toast
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.option_controls import OptionValues, to_values
 from app.ui.frame.page_connections import PageValue
@@ -37,12 +37,11 @@ THEMES: dict[Theme, str] = {"system": "System", "light": "Light", "dark": "Dark"
 TEXT_SIZES: dict[TextSize, str] = {"90": "Small", "100": "Normal", "115": "Large", "130": "Very large"}
 
 
-class SettingsActions:
+class SettingsActions(Actions):
     """What the controls of Settings do: show what a decoder costs, apply presets and themes, restore defaults."""
 
-    def __init__(self, services: Services, notify: Notify) -> None:
-        self._services = services
-        self._notify = notify
+    def __init__(self, services: Services, notify: Notify = toast) -> None:
+        super().__init__(services, notify)
         self._prices: dict[tuple[str, str], RowPrice | None] = {}
 
     def cost(self, lookahead: bool, decoder: Any, *sizes: Any) -> Any:
@@ -88,14 +87,12 @@ class SettingsActions:
         """Restore the options and the appearance from before `restore`."""
         if before is None:
             return (gr.skip(),) * (2 + len(OptionValues._fields))
-        self._try(lambda: self._services.choose_options(before.options))
+        self._try(lambda: self._services.change_options(lambda _: before.options))
         self._try(lambda: self._services.choose(theme=before.theme, text_size=before.text_size))
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
-        """Return the memory that a row takes with the loaded model; None for a server.
-
-        Each model is looked up once."""
+        """Return the memory of a row with the loaded model, looked up once per model; None for a server."""
         model, name = self._services.engine.status().model, self._services.settings.model.name
         if model is None or model.server:
             return None
@@ -104,10 +101,6 @@ class SettingsActions:
         if key not in self._prices:
             self._prices[key] = self._try(lambda: self._services.models.row_price(*key))  # type: ignore[arg-type]
         return self._prices[key]
-
-    def _try(self, action: Callable[[], Any]) -> Any:
-        """Return the action's result; if it fails, show why and return None."""
-        return try_or_notify(self._notify, action, None)
 
 
 def appearance_html(services: Services) -> Markup:
@@ -125,11 +118,9 @@ def build_settings_view(
     opening: gr.Button,
     events: PageEvents,
 ) -> tuple[DecoderControls, PageValue[set[str]]]:
-    """Build the view inside the current Blocks, and connect its events. The button `opening` leads to it.
-
-    `beside_chat` are the option controls beside the chat. Returns the decoder's controls, and what each page shows
-    of the tools."""
-    actions = SettingsActions(services, toast)
+    """Build the view inside the current Blocks. The button `opening` leads to it; `beside_chat` are the option
+    controls beside the chat. Returns the decoder's controls, and what each page shows of the tools."""
+    actions = SettingsActions(services)
     about = AboutActions(services, app_context, endpoint)
     with gr.Row(elem_id="settings"):
         links = render_macro("settings.html", "navigation", sections=SECTIONS)
@@ -168,9 +159,7 @@ def _section(name: str) -> gr.Column:
 
 
 def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, gr.HTML]:
-    """Build the buttons that restore the defaults and quit.
-
-    Also returns the component that shows what was restored."""
+    """Build the buttons that restore the defaults and quit. Also returns the line about what was restored."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
             "<h3>Defaults</h3><p class='hint'>Resets sampling, decoder and appearance. The model is kept.</p>",

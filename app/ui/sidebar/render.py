@@ -5,18 +5,19 @@ A folder is one line with a count until it is expanded. The folder of the curren
 collapsed it. Only the newest chats of a long list are shown, and more on request.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from html import escape
 from time import time
+from types import MappingProxyType
 
 from markupsafe import Markup
 
 from app.conversation import is_private
 from app.documents import Documents
 from app.ui.chat.state import CHAT_LIMIT, ChatState
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_stream import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render, without_number
 from app.ui.frame.undo import UNDO_SECONDS, Deletions, Offer
@@ -54,27 +55,20 @@ class Group:
     is_expanded: bool | None = None
 
 
-class ChatListRenderer:
-    """Renders the list of one page."""
+class ChatListRenderer(CachedRenderer):
+    """Renders the list of chats."""
 
     def __init__(self, services: Services, state: ChatState) -> None:
         self._services = services
         self._state = state
-        self._key: tuple[object, ...] = ()
-        self._parts: Parts = {}
 
-    def render(self) -> Parts:
-        """Return the part of the page with the list; the same object while nothing changed."""
-        if (key := self._current_key()) != self._key:
-            self._parts = {"chats": chat_list_html(chat_list(self._services, self._state), date.today())}
-            self._key = key
-        return self._parts
+    def draw(self, _inputs: object) -> Parts:
+        return {"chats": chat_list_html(chat_list(self._services, self._state), date.today())}
 
     def is_slow(self) -> bool:
-        """Return whether the next render reads the list again."""
-        return self._current_key() != self._key
+        return self.inputs() != self._inputs
 
-    def _current_key(self) -> tuple[object, ...]:
+    def inputs(self) -> tuple[object, ...]:
         state, conversations = self._state, self._services.conversations
         chat = state.version.chat
         return (
@@ -113,7 +107,7 @@ def chat_list_html(chats: ChatList, today: date) -> Markup:
 
 
 def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], list[Group], int]:
-    """Return the groups above the folders, the folders, the groups below, and how many chats are not listed."""
+    """Return the groups above the folders, the folders, the groups below, and the number of hidden chats."""
     folders, loose = _by_folder(chats)
     by_title: dict[str, list[ChatSummary]] = {title: [] for title in (*FIRST, *LATER)}
     for chat in loose[: chats.limit]:
@@ -160,35 +154,30 @@ def _day(moment: float) -> date:
 
 
 def excerpt_html(excerpt: str) -> Markup:
-    """Return the words around a search result, with the result marked."""
     marked = escape(excerpt).replace("\x02", "<mark>").replace("\x03", "</mark>")
     return Markup(f'<small dir="auto">{marked}</small>')
 
 
-class UndoRenderer:
+class UndoRenderer(CachedRenderer):
     """Renders the line that offers to undo the last deletion, or the last replacement of a document."""
 
-    def __init__(self, deletions: Deletions, documents: Documents, clock: Callable[[], float] = time) -> None:
-        """Take `clock`, which gives the time in seconds since 1970, as the documents' `replaced` does."""
+    _parts: Parts = MappingProxyType({"undo": ""})
+
+    def __init__(self, deletions: Deletions, documents: Documents) -> None:
         self._deletions = deletions
         self._documents = documents
-        self._clock = clock
-        self._shown: Offer | None = None
-        self._parts: Parts = {"undo": ""}
 
-    def render(self) -> Parts:
-        """Return the part of the page with the line; the same object while nothing changed."""
-        newest, _ = min(self._offers(), key=lambda offer: offer[1], default=(None, 0.0))
-        if newest != self._shown:
-            self._shown = newest
-            self._parts = {"undo": render("undo.html", offer=newest) if newest else ""}
-        return self._parts
+    def inputs(self) -> Offer | None:
+        return min(self._offers(), key=lambda offer: offer[1], default=(None, 0.0))[0]
+
+    def draw(self, inputs: Offer | None) -> Parts:
+        return {"undo": render("undo.html", offer=inputs) if inputs else ""}
 
     def _offers(self) -> Iterator[tuple[Offer, float]]:
         """Yield the newest offers, each with its age in seconds."""
         if deletion := self._deletions.newest():
             yield deletion, self._deletions.now() - deletion.at
-        clock = self._clock()
+        clock = time()  # in seconds since 1970, like the documents' `replaced`
         for document in self._documents.replaced_since(clock - UNDO_SECONDS)[-1:]:
             message = f"\u201c{document.title}\u201d was replaced by a newer version. Undo keeps both."
             yield Offer(message, document.replaced, document=document.id), clock - document.replaced

@@ -7,7 +7,7 @@ import gradio as gr
 from app.ui.chat.messages import EVERYTHING
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
-from app.ui.frame.event_handlers import LISTEN, Notify, PageEvents, succeeded, try_or_notify
+from app.ui.frame.event_handlers import LISTEN, Actions, Notify, PageEvents, toast
 from app.ui.frame.file_export import build_file_output, file_html
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
@@ -24,13 +24,12 @@ EDGE = (
 """The HTML of the edge that is dragged to resize the sidebar: see assets/ui/sidebar.js."""
 
 
-class SidebarActions:
-    """The event handlers of the sidebar, shared by all pages."""
+class SidebarActions(Actions):
+    """The event handlers of the sidebar."""
 
-    def __init__(self, services: Services, notify: Notify) -> None:
-        self._services = services
+    def __init__(self, services: Services, notify: Notify = toast) -> None:
+        super().__init__(services, notify)
         self._stores = services.conversations.stores
-        self._notify = notify
         self._chat_actions: dict[str, Callable[[ChatState, int, str], None]] = {
             "open": lambda state, chat, message: self._open(state, chat, int(message or 0)),
             "print": lambda state, chat, _: self._open_whole(state, chat),
@@ -54,9 +53,9 @@ class SidebarActions:
         """Handle a button in the list. Returns a file to save, or ""."""
         do, name, value = pressed(event)
         if action := self._folder_actions.get(do):
-            succeeded(self._notify, lambda: action(state, name, value))
+            self._succeeded(lambda: action(state, name, value))
             return NO_FILE
-        return try_or_notify(self._notify, lambda: self._do(state, do, int(name or 0), value), NO_FILE)
+        return str(self._try(lambda: self._do(state, do, int(name or 0), value), NO_FILE))
 
     def search(self, state: ChatState, words: str) -> None:
         """List only chats that contain these words; all chats if there are no words."""
@@ -76,8 +75,7 @@ class SidebarActions:
         return NO_FILE
 
     def _open(self, state: ChatState, chat: int, message: int = 0) -> None:
-        """Open a chat, with at least the messages from `message` on. If the message belongs to a version that is
-        not shown, that version is shown."""
+        """Open a chat, with at least the messages from `message` on, in the version that has it."""
         store = self._stores.of(chat)
         if message and not store.count_shown_from(chat, message):
             store.show(store.thread(chat, 1).version, message)
@@ -95,9 +93,8 @@ class SidebarActions:
         self._delete_all(state, f"“{self._title(chat)}” was deleted.", (chat,))
 
     def _delete_all(self, state: ChatState, message: str, chats: Sequence[int], folder: str = "") -> None:
-        """Delete these chats, and their folder if there is one.
-
-        Undo restores them, and opens the chat that was open if no other chat is open by then."""
+        """Delete these chats, and their folder if there is one. Undo restores them, and opens the chat that was
+        open unless another one is open by then."""
         opened = state.version.chat
 
         def delete() -> None:
@@ -130,7 +127,7 @@ class SidebarActions:
                 self._stores.stored.move(chat, folder)
 
     def _undo(self, document: int) -> None:
-        """Undo the replacement of this document; if it is 0, undo the newest deletion that was not undone yet."""
+        """Undo the replacement of this document or, if it is 0, the newest deletion."""
         if document:
             self._services.documents.undo_replacement(document)
         else:
@@ -187,9 +184,7 @@ def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
 def build_sidebar(
     actions: SidebarActions, chat: ChatActions, state: PageValue[ChatState], events: PageEvents
 ) -> gr.HTML:
-    """Build the sidebar inside the current Blocks, and connect its events.
-
-    Returns the component that saves an exported chat as a file."""
+    """Build the sidebar inside the current Blocks. Returns the component that saves an exported chat as a file."""
     with gr.Column(elem_id="sidebar", scale=0, min_width=220):
         with gr.Row(elem_id="begin"):
             new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=1, min_width=0)

@@ -3,13 +3,14 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import ceil
+from typing import Any
 
 import gradio as gr
 
 from app.settings import DEMO_MODEL, Settings
-from app.ui.frame.event_handlers import LISTEN, Notify, try_or_notify
+from app.ui.frame.event_handlers import LISTEN, Actions, Notify, toast
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_stream import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.ui.models.discover import MOST, best_models, quantisation_of
@@ -28,13 +29,14 @@ MEGABITS = 50
 class Starter:
     """A prompt that an empty chat offers; its button shows the title and the `detail` below it.
 
-    Each starter is answered well by the model for which it is offered, and lookahead saves time: in float32 at
-    temperature 0 with 16 rows, the demo model answered FOR_DEMO with 1.5 to 4.8 tokens per step, and SmolLM2-135M
-    answered FOR_OTHERS with 1.9 to 5.9."""
+    The models for which a starter is offered answer it well, and lookahead saves time: in float32 at temperature 0
+    with 16 rows, the demo model answered FOR_DEMO with 1.5 to 4.8 tokens per step, and SmolLM2-135M answered
+    FOR_OTHERS with 1.9 to 5.9."""
 
     title: str
     detail: str
-    prompt: str
+    prompt: str = ""
+    """The message that is sent; "" for the title."""
 
 
 SOURCES = """Answer from the sources and cite them like [1].
@@ -53,17 +55,9 @@ free. The old lighthouse behind the museum can be climbed from May to September,
 people, and only in dry weather."""
 FOR_DEMO = (
     Starter("Quote from a text", "Three sources, and a question about one of them", SOURCES),
-    Starter("What can you do?", "The demo model introduces itself", "What can you do?"),
-    Starter(
-        "How does lookahead decoding work?",
-        "In three sentences, with lookahead",
-        "How does lookahead decoding work?",
-    ),
-    Starter(
-        "Find me a flight to Berlin.",
-        "The demo model can begin a booking, not finish it",
-        "Find me a flight to Berlin.",
-    ),
+    Starter("What can you do?", "The demo model introduces itself"),
+    Starter("How does lookahead decoding work?", "In three sentences, with lookahead"),
+    Starter("Find me a flight to Berlin.", "The demo model can begin a booking, not finish it"),
 )
 """Starters for the demo model, like the texts that it was trained on: see assets/demo-model/README.md."""
 FOR_OTHERS = (
@@ -104,7 +98,6 @@ class ModelGetter:
         self._wanted = name
 
     def load(self, path: str) -> None:
-        """Load an installed model. Raises AppError."""
         model = self._inventory.find(path)
         self._services.choose_model(self._services.settings.choice_of(load_name(model)))
 
@@ -112,7 +105,7 @@ class ModelGetter:
         """Load the requested model if its download has finished and no reply is being written."""
         downloads = {one.name: one for one in self._services.models.downloads.snapshot()}
         download, inventory = downloads.get(self._wanted), self._inventory.get()
-        if not self._wanted or self._services.is_busy:
+        if not self._wanted or self._services.conversations.is_busy:
             return
         if download is None:  # cancelled, or dismissed in the Models view
             self._wanted = ""
@@ -121,31 +114,29 @@ class ModelGetter:
             self._services.choose_model(self._services.settings.choice_of(load_name(model)))
 
 
-class WelcomeRenderer:
+class WelcomeRenderer(CachedRenderer):
     """Renders the offers of one page, and loads the requested model after its download."""
 
     def __init__(self, services: Services, inventory: InventoryCache, getter: ModelGetter) -> None:
         self._services = services
         self._inventory = inventory
         self._getter = getter
-        self._inputs: object = None
-        self._parts: Parts = {}
 
-    def render(self) -> Parts:
-        """Return the parts; the same object if nothing changed."""
+    def inputs(self) -> tuple[Any, ...]:
         services = self._services
-        inventory, downloads = self._inventory.get(), services.models.downloads.snapshot()
-        choice, status = services.model, services.engine.status()
-        inputs = (inventory, downloads, choice, status.phase)
-        if inputs != self._inputs:
-            self._getter.load_downloaded()
-            self._inputs = inputs
-            name = "" if choice.server else choice.name
-            offers = ""
-            if name == DEMO_MODEL and inventory:
-                offers = offers_html(inventory, downloads, status, services.settings)
-            self._parts = {"starters": render("starters.html", starters=starters_for(name)), "offers": offers}
-        return self._parts
+        downloads, status = services.models.downloads.snapshot(), services.engine.status()
+        return self._inventory.get(), downloads, services.model, status.phase
+
+    def draw(self, inputs: tuple[Any, ...]) -> Parts:
+        inventory, downloads, choice, _phase = inputs
+        self._getter.load_downloaded()
+        name = "" if choice.server else choice.name
+        offers = ""
+        if name == DEMO_MODEL and inventory:
+            offers = offers_html(
+                inventory, downloads, self._services.engine.status(), self._services.settings
+            )
+        return {"starters": render("starters.html", starters=starters_for(name)), "offers": offers}
 
 
 def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
@@ -218,21 +209,14 @@ def minutes_in_words(size: int) -> str:
     return f"about {hours} h {rest} min" if hours else f"about {minutes} min"
 
 
-WELCOME = """
-<h2>The same reply, sooner.</h2>
-<p>Foresight chats with a model on this computer. Lookahead guesses what comes next, and the model checks several
-guesses at once: the text stays the same, and text that repeats or quotes comes much faster.</p>
-"""
-
-
-class OfferActions:
-    """The event handlers of the offered models' buttons, shared by all pages."""
+class OfferActions(Actions):
+    """The event handlers of the offered models' buttons."""
 
     def __init__(
-        self, services: Services, inventory: InventoryCache, getter: ModelGetter, notify: Notify
+        self, services: Services, inventory: InventoryCache, getter: ModelGetter, notify: Notify = toast
     ) -> None:
+        super().__init__(services, notify)
         self._inventory = inventory
-        self._notify = notify
         self._actions: dict[str, Callable[[str], object]] = {
             "get": getter.get,
             "load": getter.load,
@@ -243,18 +227,16 @@ class OfferActions:
     def look(self) -> None:
         """Look up the models unless they are known. Opening a page does not wait for it."""
         if self._inventory.get() is None:
-            try_or_notify(self._notify, self._inventory.refresh, None)
+            self._try(self._inventory.refresh)
 
     def click(self, event: gr.EventData) -> None:
-        """Handle a pressed button of an offer."""
         do, name, _ = pressed(event)
         if action := self._actions.get(do):
-            try_or_notify(self._notify, lambda: action(name), None)
+            self._try(lambda: action(name))
 
 
 def build_welcome() -> tuple[gr.HTML, gr.HTML]:
-    """Build the view inside the current Blocks. Returns the starters, which the chat sends as messages, and the
-    offers."""
+    """Build the view. Returns the starters, which the chat sends as messages, and the offers."""
     with gr.Column(elem_id="welcome"):
-        gr.HTML(WELCOME, js_on_load=None)
+        gr.HTML(render("welcome.html"), js_on_load=None)
         return gr.HTML(elem_id="starters", js_on_load=LISTEN), gr.HTML(elem_id="offers", js_on_load=LISTEN)

@@ -94,7 +94,7 @@ def test_what_is_attached_goes_with_its_chat_and_comes_back_with_undo(
     documents.create("Texts")
 
     def names() -> list[str]:
-        return [one.name for one in listed_collections(documents, used)]
+        return [one.name for one in listed_collections(person.services)]
 
     person.get("One")
     attach(person, written(uploads, "rules.txt"))
@@ -172,7 +172,7 @@ def act(
 ) -> tuple[DocumentPanelState, str]:
     """Press a button that opens a source of the last answer, or one in the panel."""
     name = visitor.messages[-1].id if do.endswith("source") else ""
-    actions = DocumentPanelActions(visitor.services.documents, visitor.services.conversations)
+    actions = DocumentPanelActions(visitor.services)
     return actions.click(visitor.state, reading, pressed(do, name, str(value)))
 
 

@@ -249,7 +249,7 @@ def test_a_preset_without_a_name_is_told(presets: ChatSettingsActions, name: str
 def test_a_preset_gets_the_last_valid_value_of_a_wrong_box(
     presets: ChatSettingsActions, person: Visitor
 ) -> None:
-    person.services.choose_options(WARM)
+    person.services.change_options(lambda _: WARM)
     _, done, _ = presets.save_preset("Editor", "Edit this.", *to_values(WARM)._replace(seed=-1))
     assert "“Editor” is saved." in done
     [saved] = person.services.conversations.stores.stored.presets()

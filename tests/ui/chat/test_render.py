@@ -139,7 +139,7 @@ def test_a_chat_that_is_deleted_while_it_is_written_leaves_an_empty_page(
     person.services.conversations.stop_all()
     person.services.conversations.stores.stored.delete_all()
     assert other.look().is_empty
-    until(lambda: not person.services.is_busy)
+    until(lambda: not person.services.conversations.is_busy)
 
 
 def test_what_the_engine_does_is_seen_at_once(person: Visitor, engine: ScriptedEngine) -> None:
@@ -214,7 +214,7 @@ def test_other_lengths_of_replies_are_counted_with(person: Visitor, engine: Scri
     engine.words.context = 40
     person.actions.type(person.state, "word " * 25)
     assert "full" not in person.look().meter.split(">")[0]
-    person.services.choose_options(Options(max_new_tokens=4))
+    person.services.change_options(lambda _: Options(max_new_tokens=4))
     assert "27 of 40 tokens<" in person.look().meter
 
 

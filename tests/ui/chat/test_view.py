@@ -193,7 +193,7 @@ def test_a_blank_message_is_not_sent(person: Visitor, engine: ScriptedEngine) ->
 def test_a_wrong_box_stops_no_message_and_its_last_valid_value_is_used(
     person: Visitor, engine: ScriptedEngine
 ) -> None:
-    person.services.choose_options(Options(max_new_tokens=7))
+    person.services.change_options(lambda _: Options(max_new_tokens=7))
     person.controls = person.controls._replace(max_new_tokens=-1, top_k=None)
     assert person.ask("hello") == SENT
     assert person.heard == []
@@ -533,5 +533,5 @@ def test_a_new_chat_leaves_the_reply_of_the_other_going(person: Visitor, engine:
     person.ask("One")
     person.actions.new_chat(person.state)
     assert person.look().is_empty
-    assert person.services.is_busy
+    assert person.services.conversations.is_busy
     person.services.conversations.stop_all()

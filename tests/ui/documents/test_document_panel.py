@@ -23,7 +23,7 @@ EVIL = "</p></article><script>alert(1)</script><mark>"
 def act(services: Services, do: str, value: str = "", state: DocumentPanelState | None = None) -> Any:
     state = state or DocumentPanelState()
     event = gr.EventData(None, {"do": do, "name": "", "value": value})
-    return DocumentPanelActions(services.documents, services.conversations).click(ChatState(), state, event)
+    return DocumentPanelActions(services).click(ChatState(), state, event)
 
 
 def kept(documents: ScriptedDocuments, text: str) -> int:

@@ -9,8 +9,9 @@ import pytest
 from app.errors import NotUploaded
 from app.settings import DEFAULT_EMBEDDER, ModelSettings
 from app.ui.documents.render import DocumentsRenderer, semantic_search_html
-from app.ui.documents.view import DEFAULT_COLLECTION, DocumentsActions, DocumentsState, SemanticSearch
+from app.ui.documents.view import DEFAULT_COLLECTION, DocumentsActions, DocumentsState, embedding_model_status
 from app.ui.frame.services import Services
+from app.values.chat import ChatSettings
 from app.values.model import Download, DownloadState, FileProgress, InstalledModel
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
@@ -19,46 +20,42 @@ FILES = (FileProgress("model.safetensors", 90_000_000, 45_000_000),)
 
 
 def line(services: Services) -> str:
-    return semantic_search_html(SemanticSearch(services).status())
+    return semantic_search_html(embedding_model_status(services))
 
 
-def press_download(services: Services, documents: ScriptedDocuments) -> None:
+def press_download(services: Services) -> None:
     event = gr.EventData(None, {"do": "download-embedder", "name": "", "value": ""})
-    DocumentsActions(
-        documents, documents.collections, SemanticSearch(services), services.deletions, print
-    ).click(DocumentsState(), event)
+    DocumentsActions(services, print).click(DocumentsState(), event)
 
 
 def on_the_way(models: ScriptedModels, state: DownloadState, note: str = "") -> None:
     models.on_the_way = (Download(DEFAULT_EMBEDDER, state, FILES, note=note),)
 
 
-def test_without_the_model_its_download_is_offered(
-    services: Services, models: ScriptedModels, documents: ScriptedDocuments
-) -> None:
+def test_without_the_model_its_download_is_offered(services: Services, models: ScriptedModels) -> None:
     assert "Keyword search only. Download all-MiniLM-L6-v2 (90 MB) to add semantic search." in line(services)
     assert 'data-do="download-embedder"' in line(services)
-    press_download(services, documents)
+    press_download(services)
     assert models.calls == [("start", DEFAULT_EMBEDDER)]
 
 
 def test_a_running_download_shows_its_progress_and_no_button(
-    services: Services, models: ScriptedModels, documents: ScriptedDocuments
+    services: Services, models: ScriptedModels
 ) -> None:
     on_the_way(models, "running")
     assert "Downloading all-MiniLM-L6-v2: 45 MB of 90 MB" in line(services)
     assert '<progress value="45000000" max="90000000"' in line(services) and "<button" not in line(services)
-    press_download(services, documents)
+    press_download(services)
     assert models.calls == []
 
 
 @pytest.mark.parametrize("state", ["paused", "failed"])
 def test_a_stopped_download_says_why_and_can_be_resumed(
-    services: Services, models: ScriptedModels, documents: ScriptedDocuments, state: DownloadState
+    services: Services, models: ScriptedModels, state: DownloadState
 ) -> None:
     on_the_way(models, state, "The hub <b>cannot</b> be reached.")
     assert "The hub &lt;b&gt;cannot&lt;/b&gt; be reached." in line(services) and "Resume" in line(services)
-    press_download(services, documents)
+    press_download(services)
     assert models.calls == [("resume", DEFAULT_EMBEDDER)]
 
 
@@ -70,11 +67,9 @@ def test_once_it_is_installed_both_kinds_of_search_are_named(
     assert "Keyword and semantic search." in line(services) and "<button" not in line(services)
 
 
-def test_a_model_that_was_deleted_is_offered_again(
-    services: Services, models: ScriptedModels, documents: ScriptedDocuments
-) -> None:
+def test_a_model_that_was_deleted_is_offered_again(services: Services, models: ScriptedModels) -> None:
     on_the_way(models, "done")
-    press_download(services, documents)
+    press_download(services)
     assert models.calls == [("start", DEFAULT_EMBEDDER)]
 
 
@@ -116,9 +111,8 @@ def notified() -> list[str]:
 
 
 @pytest.fixture
-def actions(services: Services, documents: ScriptedDocuments, notified: list[str]) -> DocumentsActions:
-    search = SemanticSearch(services)
-    return DocumentsActions(documents, documents.collections, search, services.deletions, notified.append)
+def actions(services: Services, notified: list[str]) -> DocumentsActions:
+    return DocumentsActions(services, notified.append)
 
 
 def press(
@@ -128,8 +122,8 @@ def press(
 
 
 @pytest.fixture
-def renderer(services: Services, documents: ScriptedDocuments, state: DocumentsState) -> DocumentsRenderer:
-    return DocumentsRenderer(documents, documents.collections, SemanticSearch(services), state)
+def renderer(services: Services, state: DocumentsState) -> DocumentsRenderer:
+    return DocumentsRenderer(services, state)
 
 
 def test_the_first_text_makes_the_first_collection(
@@ -151,9 +145,10 @@ def test_a_text_goes_into_the_open_collection_under_its_title(
 
 
 def test_no_text_goes_into_the_attachments_of_a_chat_unasked(
-    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState
+    actions: DocumentsActions, documents: ScriptedDocuments, services: Services, state: DocumentsState
 ) -> None:
     attached = documents.create_attached("rules.txt")
+    services.conversations.stores.stored.create(ChatSettings(collections=(attached,)))
     actions.paste(state, TEXT, "")
     assert [one.name for one in documents.collections() if one.documents] == [DEFAULT_COLLECTION]
     press(actions, state, "choose", attached)

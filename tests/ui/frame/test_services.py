@@ -1,10 +1,10 @@
 """The services: what is asked with, what is remembered, and what a full disk does."""
 
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from threading import Event
-from time import sleep
 
 import pytest
 
@@ -17,6 +17,7 @@ from app.values.chat import ChatVersion
 from app.values.messages import Decoding, ModelChoice, Options, Sampling
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine
+from tests.support.waiting import until
 from tests.ui.conftest import services_like
 
 GREEDY = Options()
@@ -67,6 +68,11 @@ class SlowFile(SettingsFile):
         super().save(settings)
 
 
+def waiting_for_their_turn() -> int:
+    """How many threads have begun to change the settings, and wait for the lock."""
+    return sum(frame.f_code.co_name == "change" for frame in sys._current_frames().values())
+
+
 def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
     services: Services, engine: ScriptedEngine, tmp_path: Path
 ) -> None:
@@ -76,9 +82,9 @@ def test_what_two_threads_choose_while_a_third_is_saved_all_holds(
     with ThreadPoolExecutor() as pool:
         pool.submit(slow.choose, theme="dark", text_size="115")
         assert file.is_saving.wait(300)
-        pool.submit(slow.choose_options, SAMPLED)
+        pool.submit(slow.change_options, lambda _: SAMPLED)
         pool.submit(engine.end_loading, True)
-        sleep(0.05)  # both have begun, most likely
+        until(lambda: waiting_for_their_turn() == 2)
         file.go_on.set()
     model = ModelChoice("org/model")
     chosen = Settings(
@@ -92,7 +98,7 @@ def test_two_options_that_are_changed_at_once_are_both_kept(services: Services) 
 
         def longer(now: Options) -> Options:
             pool.submit(services.change_options, lambda now: replace(now, sampling=SAMPLED.sampling))
-            sleep(0.05)  # the other has begun, most likely
+            until(waiting_for_their_turn)
             return replace(now, max_new_tokens=7)
 
         services.change_options(longer)
@@ -149,13 +155,13 @@ def test_loading_asks_the_engine_and_the_next_question_goes_to_that_model(
 def test_settings_that_cannot_be_saved_hold_until_the_app_ends(services: Services, tmp_path: Path) -> None:
     (tmp_path / "settings.json").mkdir()  # as good as a full disk: the file cannot be replaced
     with pytest.raises(SettingsNotSaved, match="could not be saved"):
-        services.choose_options(SAMPLED)
+        services.change_options(lambda _: SAMPLED)
     assert services.settings.options == SAMPLED
 
 
 def test_the_panel_knows_how_the_running_reply_was_asked_for(services: Services) -> None:
     chat = begin(services, replace(GREEDY, decoding=Decoding("plain")))
-    services.choose_options(GREEDY)
+    services.change_options(lambda _: GREEDY)
     assert services.asked_decoder(chat) == "plain"
 
 
@@ -173,10 +179,10 @@ def test_the_temperature_is_the_models_own_until_one_is_chosen(
 
     load("org/warm")
     assert temperature() == 0.6
-    services.choose_options(replace(services.settings.options, max_new_tokens=7))
+    services.change_options(lambda _: replace(services.settings.options, max_new_tokens=7))
     load("org/cold")
     assert temperature() == 0.2, "another option was chosen, and no temperature"
-    services.choose_options(replace(services.settings.options, sampling=Sampling(0.9)))
+    services.change_options(lambda _: replace(services.settings.options, sampling=Sampling(0.9)))
     load("org/warm")
     assert temperature() == 0.9
     services.restore_options()

@@ -93,13 +93,13 @@ def test_a_key_that_cannot_be_written_leaves_the_switch_off(
 
 def test_the_examples_are_those_of_the_documentation() -> None:
     documented = DOCS.read_text(encoding="utf-8")
-    for example in client_examples(f"{ADDRESS}/v1", "KEY", "demo", 1024):
-        assert example.program in documented and example.text in documented
+    for program, _, text in client_examples(f"{ADDRESS}/v1", "KEY", "demo", 1024):
+        assert program in documented and text in documented
 
 
 def test_any_name_of_a_model_is_one_string_in_the_examples() -> None:
     name = 'C:\\models\\a "model"'
-    texts = {one.program: one.text for one in client_examples(ADDRESS, "KEY", name, 1024)}
+    texts = {program: text for program, _, text in client_examples(ADDRESS, "KEY", name, 1024)}
     zed = json.loads("{" + texts["Zed"] + "}")
     [model] = zed["language_models"]["openai_compatible"]["Foresight"]["available_models"]
     assert model == {"name": name, "max_tokens": 1024}

@@ -21,10 +21,8 @@ from app.ui.settings.self_check import (
     check_contacts,
     check_data_folder,
     check_database,
-    check_host,
-    check_key,
     check_listening,
-    check_origin,
+    check_requests,
     own_sockets,
     run_checks,
 )
@@ -128,20 +126,22 @@ def server_that_answers(status: int) -> Iterator[tuple[Endpoint, list[str | None
 
 def test_a_page_that_answers_foreign_requests_fails() -> None:
     with server_that_answers(200) as (endpoint, keys):
-        assert [check(endpoint).verdict for check in (check_host, check_origin, check_key)] == 3 * ["failed"]
+        assert [check.verdict for check in check_requests(endpoint)] == 3 * ["failed"]
         assert keys == ["Bearer secret", "Bearer secret", None]
     with server_that_answers(403) as (endpoint, _):
-        assert [check(endpoint).verdict for check in (check_origin, check_key)] == 2 * ["passed"]
+        assert [check.verdict for check in check_requests(endpoint)] == ["failed", "passed", "passed"]
 
 
 def test_a_page_that_does_not_answer_is_unknown() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
-    assert check_host(Endpoint("127.0.0.1", port)).verdict == "unknown"
+    checks = check_requests(Endpoint("127.0.0.1", port, key="secret"))
+    assert [check.verdict for check in checks] == 3 * ["unknown"]
 
 
 def test_a_page_without_a_key_fails() -> None:
-    check = check_key(replace(ENDPOINT, key=""))
+    with server_that_answers(403) as (endpoint, _):
+        *_, check = check_requests(replace(endpoint, key=""))
     assert check.verdict == "failed" and "without --no-key" in check.details
 
 

@@ -98,7 +98,7 @@ def test_looks_are_remembered_and_nonsense_is_not(
 
 def test_defaults_come_back_and_can_be_undone(actions: SettingsActions, services: Services) -> None:
     chosen = Options(Sampling(0.7), max_new_tokens=77)
-    services.choose_options(chosen)
+    services.change_options(lambda _: chosen)
     services.choose(theme="dark", text_size="115")
     before, sentence, *_ = actions.restore()
     assert "Undo" in sentence

@@ -238,7 +238,7 @@ def test_deleting_a_chat_that_is_being_written_stops_its_reply_and_undo_brings_w
     until(lambda: person.look().live)
     person.do("delete", chat)
     assert person.look().is_empty
-    until(lambda: not person.services.is_busy)
+    until(lambda: not person.services.conversations.is_busy)
     person.do("undo")
     person.do("open", chat)
     assert "word after" in person.look().thread
