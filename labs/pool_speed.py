@@ -32,7 +32,7 @@ def main() -> None:
     text = [min(int(source.paretovariate(0.6)), VOCABULARY - 1) for _ in range(SIZES[-1])]
     table = ContextTable(VOCABULARY, LARGE_BITS)
     pool = Pool(table, AcceptanceEstimator(), make_drafter=best_drafter())
-    print(f"table: {table.num_bytes / 2**20:.0f} MiB")  # noqa: T201
+    print(f"table: {table.rows.nbytes / 2**20:.0f} MiB")  # noqa: T201
     print("| tokens learned | lookup | guesses of one context | tree of 32 rows | learning one token |")  # noqa: T201
     print("|---|---|---|---|---|")  # noqa: T201
     done = 0

@@ -32,9 +32,6 @@ class Only:
         if origin in self.sources:
             self.pool.learn(text, new, origin)
 
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        self.pool.expect(contexts)
-
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:

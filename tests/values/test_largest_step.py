@@ -25,7 +25,7 @@ def test_the_engine_takes_what_is_promised(width: int, ngram: int, guesses: int)
     window = JacobiWindow(width, ngram, [0] * max(width + ngram - 2, 0))
     assert promised.window == window.size
     assert promised.tree == FixedSizesPlanner(decoding).plan(window.size).rows
-    block, _ = lay_out(DraftTree(1), window, 9)
+    block, _ = lay_out(DraftTree([1]), window, 9)
     assert len(block.wanted) == promised.read - (promised.tree - 1)
 
 

@@ -98,7 +98,7 @@ class Layer:
 
 def random_tree(rows: int, prefix: int) -> Block:
     """Return a draft tree of `rows` rows whose paths are no deeper than lookahead's."""
-    source, tree = Random(0), DraftTree(0)
+    source, tree = Random(0), DraftTree([0])
     for token in range(1, rows):
         parents = [node for node in range(len(tree)) if tree.depths[node] < MAX_DEPTH]
         tree.add(source.choice(parents[-8:]), token, "prompt")

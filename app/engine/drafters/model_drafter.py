@@ -85,7 +85,7 @@ class _Drafted:
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
     def learn(self, written: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:
-        """Learn from the tokens written since; return whether the text has left both trees."""
+        """Learn from the tokens written after the draft; return whether the text has left both trees."""
         path, alone = _followed(self.joint, written), _followed(self.alone, written)
         for node, token in zip(path, written, strict=False):
             if judged := self.judged.pop(node, None):
@@ -120,7 +120,7 @@ class ModelDrafter:
         least = self._budget.least(unread)
         if least > 1:
             return alone
-        before, joint = self._model.seconds, DraftTree(context[-1])
+        before, joint = self._model.seconds, DraftTree([context[-1]])
         drafted = _Drafted(len(context), joint, alone, alone)
         drafted.joint = grow(self._sources, context, rows, depth, floor, self._finder(drafted, least))
         self._budget.asked(self._model.seconds - before, max(len(drafted.judged), 1), unread)
@@ -135,10 +135,6 @@ class ModelDrafter:
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """Judge the pool's guesses by the accepted tokens; the next `draft` judges the draft model's."""
         self._alone.observe(context, accepted)
-
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Announce to the pool that successors of these contexts [R, 4] will be stored."""
-        self._alone.expect(contexts)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]

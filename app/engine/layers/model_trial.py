@@ -201,7 +201,7 @@ def rows_that_differ(
 def tree_block(model: PreTrainedModel) -> Block:
     """Make a small draft tree after the prefix."""
     current, *_ = _tokens(model, _PATHS[0][0])
-    tree = DraftTree(current)
+    tree = DraftTree([current])
     for path in _PATHS:
         node = 0
         for token in _tokens(model, *path[1:]):

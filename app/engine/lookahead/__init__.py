@@ -1,4 +1,16 @@
-"""Lookahead decoding: pool, window, draft tree, verification, the tuner, and the decoder that joins them."""
+"""Lookahead decoding. `decoder.py` has the step, which joins the other files:
+
+draft_tree.py, verification.py           the verification branch: a tree of guesses, and which the model accepts
+jacobi_window.py                         the lookahead branch: a window of guesses, refined from step to step
+pool.py, context_table.py                which tokens may follow, and where this is stored
+drafter.py, ranking.py                   guesses grow to a tree, the likeliest first
+native_drafter.py, drafter.c             the same in C
+acceptance_estimator.py, priors.py       how likely the model accepts a guess
+row_planner.py, step_time_curve.py       how many rows a step has, and how long it takes
+draft_model_budget.py                    when a draft model is asked
+model_statistics.py                      what is kept from reply to reply
+plain.py, jacobi.py, prompt_lookup.py    the other decoders
+"""
 
 from app.engine.lookahead.decoder import lookahead, make_lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics

@@ -36,10 +36,11 @@ from app.values.messages import Origin
 
 GAP_CLASSES = 2 * LEADS
 RANKS = 4
-"""Ranks of a follower: newest and seen again, newest, older and seen again, older."""
+"""Ranks of a follower: 0 newest and seen again, 1 newest and seen once, 2 older and seen again, 3 older and seen
+once."""
 FIRST_CODE = 1 + LONGEST
-"""The first code of a known token. Codes 0 to 4 mean that the longest known context had this length, and that
-the token was not among its successors (or followers)."""
+"""The first code of a token that is among the successors (or followers) of a context. Codes 0 to 4 are for other
+tokens: the code is the length of the longest known context."""
 FIRST_ALTERNATIVE_CODE = FIRST_CODE + (1 + LONGEST) * GAP_CLASSES
 NUM_SUCCESSOR_CODES = FIRST_ALTERNATIVE_CODE + FIRST_CODE * LEADS
 NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
@@ -48,8 +49,7 @@ FORCED = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
 uncertain."""
 NUM_CELLS = FORCED + 1
 DRAFTED = NUM_CELLS
-"""The cell number of guesses by a draft model, whose chances are counted elsewhere
-(`draft_model_chances.py`)."""
+"""The cell number of guesses by a draft model. Their chances are learned in `draft_model_chances.py`."""
 
 CELLS_LAYOUT = (
     f"{NUM_SUCCESSOR_CODES} by {NUM_FOLLOWER_CODES}, gaps {list(GAPS)}, drawn, alternatives, anywhere"
@@ -95,7 +95,7 @@ def follower_code(source: int, length: int, rank: int) -> int:
 
 @cache
 def origin_of(cell: int) -> Origin:
-    """Return the origin of a guess of this cell: its text, or the model if the model's context was longer."""
+    """Return the origin of a guess of this cell: its text, or "successor" if the model's context was longer."""
     if cell == FORCED:
         return "grammar"
     if cell == DRAFTED:

@@ -5,9 +5,9 @@ A context is a sequence of one to four tokens. Each context has a row of 16 inte
     tag | 8 successors, likeliest first | 7 followers, newest first
 
 The row of a one-token context has the token's number as its index. Longer contexts are hashed to the rows
-after those. On a collision the newer context replaces the older one, and the tag identifies the context of a
-row, so the table never grows or slows down. Entries need not be right: a wrong guess costs a row of a step,
-never a wrong token.
+after those; the tag of a row identifies its context. On a collision the newer context replaces the older one, so
+the table never grows or slows down. Entries need not be right, because a wrong guess costs a row of a step, never
+a wrong token.
 
 Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
 """
@@ -29,7 +29,7 @@ _MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
 
 
 class ContextEntries(NamedTuple):
-    """Packed successors and followers of a context, and for each kind the length of the context that has them."""
+    """Packed successors and followers, each with the length of the longest context that has any."""
 
     successors: list[int]
     successor_length: int
@@ -51,15 +51,8 @@ class ContextTable:
         self.rows = np.zeros((vocabulary + 2**bits, _ROW), dtype=np.int32)
         # The same memory as a flat memoryview: reading a number takes half the time of numpy's indexing.
         self._flat = self.rows.data.cast("B").cast("i")
-        nothing = np.empty((0, LONGEST), dtype=np.int64)
-        self._expected = nothing, self._all_slots(nothing)
         self.anywhere: Packed = np.zeros(SUCCESSORS, dtype=np.int32)
         self._anywhere: list[int] = []
-
-    @property
-    def num_bytes(self) -> int:
-        """Size of the whole table in bytes, including rows that are not used."""
-        return self.rows.nbytes
 
     def set_first_successors(self, successors: Packed) -> None:
         """Set the model's successors of each one-token context [tokens, 8]; zeros mean "not known".
@@ -87,17 +80,12 @@ class ContextTable:
             row[_FOLLOWERS] = followers_found
         return is_new
 
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Find the rows of contexts [R, 4] in advance, while the device computes their successors."""
-        self._expected = contexts, self._all_slots(contexts)
-
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
         """Store successors [R, 8] for the last 1 to 4 tokens of contexts [R, 4]; -1 fills short contexts."""
-        expected, found = self._expected
-        slots, tags, origins = found if contexts is expected else self._all_slots(contexts)
+        slots, tags, owners = self._all_slots(contexts)
         self.rows[slots[self.rows[slots, 0] != tags]] = 0
         self.rows[slots, 0] = tags
-        self.rows[slots, _SUCCESSORS] = successors[origins]
+        self.rows[slots, _SUCCESSORS] = successors[owners]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
         """Look up the longest known context that has successors, and the longest that has followers.
@@ -135,12 +123,12 @@ class ContextTable:
     def _all_slots(
         self, contexts: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-        """Find the rows of many contexts: row indexes, tags, and which row of `contexts` each belongs to."""
+        """Find the rows of many contexts [R, 4]: row indexes, tags, and the index of the context of each."""
         words = contexts.astype(np.uint64)
         mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
         slots, tags = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
-        for place in range(2, LONGEST + 1):
-            mixed = ((mixed ^ mixed >> np.uint64(29)) + words[:, -place] + np.uint64(1)) * np.uint64(_MIX)
+        for length in range(2, LONGEST + 1):
+            mixed = ((mixed ^ mixed >> np.uint64(29)) + words[:, -length] + np.uint64(1)) * np.uint64(_MIX)
             slots.append((mixed >> np.uint64(self.shift)).astype(np.int64) + self.vocabulary)
             tags.append(((mixed & np.uint64(_TAG)) | np.uint64(1)).astype(np.int32))
         known = np.cumprod(contexts[:, ::-1] >= 0, axis=1, dtype=np.bool_).T.ravel()
@@ -156,9 +144,9 @@ def last_tokens(text: Sequence[int]) -> list[int]:
 def _put_first(followers_found: list[int], entry: int) -> bool:
     """Make an entry the newest of a row's followers. If its token is new, drop the oldest and return True."""
     token = entry >> 11
-    for place, before in enumerate(followers_found):
+    for index, before in enumerate(followers_found):
         if before >> 11 == token:
-            del followers_found[place]
+            del followers_found[index]
             followers_found.insert(0, count_again(entry, before))
             return False
     followers_found.pop()

@@ -1,25 +1,27 @@
 """Lookahead decoding (Fu et al. 2024, "Break the Sequential Dependency of LLM Inference Using Lookahead Decoding").
 
-One step is one forward pass over two branches that do not see each other:
+A step is one forward pass over two branches that do not see each other. The verification branch checks what the
+pool guesses. The lookahead branch refines the guesses of a window, so that the pool gets new n-grams:
 
-    planner -> pool -> draft tree --+             +-- verify -> stop rule -> commit -> text, pool, estimator
-                                    +--> model -->+
-               window of guesses ---+             +-- n-grams and successors -> pool, window moves on
+                    1 draft                 2 forward         3 verify                4 learn
 
-`drafted_step` follows this figure from left to right. Both branches are one block and share the current
-token:
+    verification    pool -> draft tree --+             +--> accepted tokens ----> text, pool, estimator
+                                         +--> model -->+
+    lookahead       window --------------+             +--> predicted tokens ---> pool, window
+
+`drafted_step` has these four parts. Both branches are one block and share the current token:
 
     rows   0            1 .. D-1         D .. D+V-1
-           current      drafts           window guesses
+           current      draft tree       window
     see    prefix       + ancestors      + the rows that jacobi_window.py describes
 
-Differences from the authors' code (LADE): guesses form a tree grown best first by learned chances; if all
-guesses match, the model's own next token is kept as well; all rows of a step with drafts teach the pool;
-guesses are checked from the first step on; and the stop rules truncate a step's tokens before they reach
-cache, pool and text.
+Differences from the authors' code (LADE): the guesses form a tree that is grown best first by learned chances. If
+all of them are right, the model's own next token is accepted as well. All rows of a step with drafts teach the
+pool. Guesses are checked from the first step on. The stop rules truncate a step's tokens before they reach the
+cache, the pool and the text.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from time import perf_counter
 
@@ -57,7 +59,7 @@ UNMEASURED_ROWS = 24
 
 @dataclass(frozen=True, slots=True)
 class ReplyContext:
-    """What is known before a reply: the model's statistics and step times, the sampling, texts to quote from.
+    """What is known before a reply: statistics and step times of the model, the sampling, and texts to quote from.
 
     `constraint` is what the reply's grammar allows; `budget` decides when a draft model is asked."""
 
@@ -110,19 +112,11 @@ def lookahead(
     planner: DraftPlanner,
     pool: Pool,
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: draft as planned, verify, commit. The pool learns from
-    all rows of a step with drafts whose logits are read."""
-    window = _open_window(planner, pool, tokens)
+    """Yield the steps of a reply, each as large as the planner decides."""
+    columns, ngram = planner.columns, planner.ngram
+    # The window starts from the continuation that the pool expects; LADE's starts from random tokens.
+    window = JacobiWindow(columns, ngram, [tokens[-1], *pool.continuation(tokens, columns + ngram - 3)])
     return run_steps(_Reply(runner, tokens, sampler, stopper, planner, pool, window).next_step, runner)
-
-
-def _open_window(planner: DraftPlanner, pool: Pool, tokens: Sequence[int]) -> JacobiWindow:
-    """Make a window whose first guesses are the continuation that the pool expects, not random tokens."""
-    columns = planner.columns
-    if not columns:
-        return JacobiWindow(0, planner.ngram, ())
-    ahead = columns + planner.ngram - 3
-    return JacobiWindow(columns, planner.ngram, [tokens[-1], *pool.continuation(tokens, ahead)])
 
 
 @dataclass(slots=True)
@@ -136,7 +130,7 @@ class _Reply:
     planner: DraftPlanner
     pool: Pool
     window: JacobiWindow
-    reporting: float = 0.0  # seconds of the last report, with which the next step is charged
+    reporting: float = 0.0  # seconds of the last step's report, which count as the next step's
 
     def next_step(self) -> StepInParts:
         """Begin the next step, plain or drafted as the planner decides."""
@@ -145,8 +139,8 @@ class _Reply:
         plan = self.planner.plan(self.window.size + self.runner.pending)
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
-    def charge(self, began: float) -> None:
-        """Charge the next step with the time since `began`, unless a forward pass runs at the same time."""
+    def reported(self, began: float) -> None:
+        """Let the report that began then count as the next step's time, unless a forward pass runs meanwhile."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began
 
@@ -154,7 +148,7 @@ class _Reply:
 def plain_step(reply: _Reply, began: float) -> StepInParts:
     """Run a step without a draft: feed the current token only."""
     runner, tokens, pool = reply.runner, reply.tokens, reply.pool
-    tree, rows = DraftTree(tokens[-1]), 1 + runner.pending
+    tree, rows = DraftTree([tokens[-1]]), 1 + runner.pending
     logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, (0,)))
     yield None
 
@@ -168,30 +162,35 @@ def plain_step(reply: _Reply, began: float) -> StepInParts:
     pool.learn(tokens, 1, "output")
     trace = trace_of(tree, choices, kept.rows)
     step = Step(kept.tokens, kept.origins, rows, False, len(pool), kept.reason, split, trace)
-    reply.charge(began)
+    reply.reported(began)
     return step
 
 
 def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
-    """Run a step that feeds both branches: a draft tree and the window."""
+    """Run a step that feeds both branches, in the four parts of the module's figure."""
     runner, tokens, planner = reply.runner, reply.tokens, reply.planner
     pool, window = reply.pool, reply.window
     current, position = tokens[-1], len(tokens) - 1
+
+    # 1. Draft the verification branch from the pool; close the window if it does not fit.
     window.fit(runner.horizon(position) - len(tokens), runner.max_rows - 1)
-    tree = _draft(reply, plan, most_drafts(runner, tokens, reply.stopper))
-    fed = window.copy()
+    tree = _draft(reply, plan)
+
+    # 2. Forward both branches as one block.
     block, top = lay_out(tree, window, position)
     rows = len(block) + runner.pending
     logits = runner.forward(block)
-    # A GPU computes from here on. The last four tokens up to each wanted row [R, 4]:
-    contexts = np.array(tree.contexts(tokens) + [last_tokens(column) for column in fed.columns(current)])
+    # While a GPU computes, the host prepares the next parts.
+    columns, shown = window.columns(current), window.shown(current)
+    contexts = np.array(tree.contexts(tokens) + list(map(last_tokens, columns)))  # of the wanted rows [R, 4]
     sampled_positions = [block.positions[row] + 1 for row in block.wanted]
-    pool.expect(contexts)
     yield None
 
+    # 3. Verify: accept the guesses that the model agrees with, and its own next token.
     choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
-    # The next draft needs the rows' predictions, so they are learned now, but after the guesses were judged.
+
+    # 4. Learn, first what the next draft needs. The guesses are judged before the pool knows more.
     pool.observe(tokens, kept.tokens)
     pool.learn_successors(contexts, choices.ids, choices.logits)
     predicted = choices.ids[top, 0].tolist()
@@ -202,20 +201,21 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     yield kept.reason
 
     began = perf_counter()
-    for line in fed.lines(current, predicted):
-        pool.learn(line, 1, "window")
+    for column, token in zip(columns, predicted, strict=True):
+        pool.learn([*column, token], 1, "window")
     pool.learn(tokens, len(kept.tokens), "output")
-    trace = trace_of(tree, choices, kept.rows, fed.shown(current))
+    trace = trace_of(tree, choices, kept.rows, shown)
     step = Step(kept.tokens, kept.origins, rows, len(tree) > 1, len(pool), kept.reason, split, trace)
-    reply.charge(began)
+    reply.reported(began)
     return step
 
 
-def _draft(reply: _Reply, plan: DraftPlan, depth: int) -> DraftTree:
-    """Draft a tree as planned, within the limits of reply and runner, and cut it as the planner decides."""
-    runner, window = reply.runner, reply.window
+def _draft(reply: _Reply, plan: DraftPlan) -> DraftTree:
+    """Draft a tree as planned, within the limits of the reply and the runner; then keep the rows that pay."""
+    runner, tokens, window = reply.runner, reply.tokens, reply.window
     rows = min(plan.rows, runner.max_rows - window.need)
-    tree = reply.pool.draft(reply.tokens, rows, min(plan.depth, depth), plan.min_reach)
+    depth = min(plan.depth, most_drafts(runner, tokens, reply.stopper))
+    tree = reply.pool.draft(tokens, rows, depth, plan.min_reach)
     tree.cut(reply.planner.kept(tree.reaches, window.size + runner.pending))
     return tree
 
@@ -226,13 +226,16 @@ def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> tuple[Block
     Logits are wanted for every row of the tree and for the window's top row. Returns the block and the slice
     of its wanted rows that is the window's top row."""
     drafts = len(tree)
-    # index 0 of the window is the current token, which is the tree's root already
-    parents = [drafts + place - 1 if place else 0 for place in window.parents()]
-    top = [drafts + place - 1 if place else 0 for place in window.top()]
+
+    def block_rows(indexes: list[int]) -> list[int]:
+        # Index 0 of the window is the current token, which is already the tree's root.
+        return [drafts + index - 1 if index else 0 for index in indexes]
+
+    top = block_rows(window.top())
     block = Block(
         tokens=(*tree.tokens, *window.tokens()),
         positions=tuple([position + offset for offset in (*tree.depths, *window.offsets())]),
-        parents=(*tree.parents, *parents),
+        parents=(*tree.parents, *block_rows(window.parents())),
         wanted=(*range(drafts), *top),
     )
     return block, slice(drafts, drafts + len(top))

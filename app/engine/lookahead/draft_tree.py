@@ -13,47 +13,35 @@ tokens.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from app.engine.lookahead.context_table import last_tokens
 from app.values.messages import Origin
 
 
+@dataclass(slots=True, eq=False)
 class DraftTree:
-    """Nodes in the order they were added; node 0 is the current token and every parent precedes its children."""
+    """The columns of the nodes, by default of the current token alone, which is node 0.
 
-    def __init__(self, current: int) -> None:
-        self.tokens = [current]
-        self.origins: list[Origin] = ["model"]
-        self.parents = [-1]
-        self.depths = [0]
-        self.reaches = [1.0]
+    Every parent precedes its children."""
 
-    @classmethod
-    def of(
-        cls,
-        tokens: list[int],
-        origins: list[Origin],
-        parents: list[int],
-        depths: list[int],
-        reaches: list[float],
-    ) -> "DraftTree":
-        """Make a tree from its columns; node 0 is the current token, and `origins` begins with node 1."""
-        tree = cls(tokens[0])
-        tree.tokens, tree.parents, tree.depths, tree.reaches = tokens, parents, depths, reaches
-        tree.origins += origins
-        return tree
+    tokens: list[int]
+    origins: list[Origin] = field(default_factory=lambda: ["model"])
+    parents: list[int] = field(default_factory=lambda: [-1])
+    depths: list[int] = field(default_factory=lambda: [0])
+    reaches: list[float] = field(default_factory=lambda: [1.0])
 
     def __len__(self) -> int:
         return len(self.tokens)
 
     def child(self, node: int, token: int) -> int | None:
         """Return the child of `node` that guesses `token`, or None."""
-        place = node
+        later = node
         try:
             while True:
-                place = self.tokens.index(token, place + 1)
-                if self.parents[place] == node:
-                    return place
+                later = self.tokens.index(token, later + 1)
+                if self.parents[later] == node:
+                    return later
         except ValueError:  # no later node guesses the token either
             return None
 

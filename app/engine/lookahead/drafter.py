@@ -92,9 +92,6 @@ class Drafter(Protocol):
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """Compare the guesses after a context with the accepted tokens, and update the estimator."""
 
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Prepare to store the successors of these contexts [R, 4], while the device computes them."""
-
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
@@ -124,9 +121,9 @@ class PythonDrafter:
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         line = list(context[-LONGEST - 1 :])
-        for place, token in enumerate(accepted):
-            edges = self.edges(line[-LONGEST - 1 :], len(context) + place, is_current=not place)
-            if allowed := self._sources.constraint(context, partial(_beginning, accepted, place)):
+        for index, token in enumerate(accepted):
+            edges = self.edges(line[-LONGEST - 1 :], len(context) + index, is_current=not index)
+            if allowed := self._sources.constraint(context, partial(_beginning, accepted, index)):
                 edges = narrowed(edges, allowed, self._estimator)
             for chance, guess, cell in edges[:1]:
                 if cell != FORCED:
@@ -134,9 +131,6 @@ class PythonDrafter:
             for _, guess, cell in edges:
                 self._estimator.observe(cell, guess == token)
             line.append(token)
-
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        self._table.expect(contexts)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
@@ -194,19 +188,20 @@ def grow(
 ) -> DraftTree:
     """Grow the best tree of the edges that `find` returns: at most `rows` nodes, `depth` guesses in a line,
     and no reach below `floor`."""
-    tree = DraftTree(context[-1])
+    tree = DraftTree([context[-1]])
     if depth < 1:
         return tree
     contexts = [tuple(context[-LONGEST - 1 :])]
     trust = sources.estimator.trust
-    # (-reach or its bound, order of pushing, node, its edges or [] before the lookup, index of the next edge)
+    # (-reach of the next edge or a bound of it, order of pushing, node, its edges or [] if they were not looked up
+    # yet, index of the next edge)
     heap: list[tuple[float, int, int, list[Edge], int]] = [(-1.0, 0, 0, [], 0)]
     pushed = 0
     while heap and len(tree) < rows and -heap[0][0] >= floor:
-        bound, _, node, edges, place = heappop(heap)
+        bound, _, node, edges, index = heappop(heap)
         if edges:
-            _, token, cell = edges[place]
-            place += 1
+            _, token, cell = edges[index]
+            index += 1
             added = tree.add(node, token, origin_of(cell), -bound)
             contexts.append((*contexts[node][1 - LONGEST :], token))
             if tree.depths[added] < depth and token not in sources.special:
@@ -218,10 +213,10 @@ def grow(
             if allowed := sources.constraint(context, partial(tree.path, node)):
                 edges = narrowed(edges, allowed, sources.estimator)
             edges = edges[: sources.branches]
-        if place < len(edges):
+        if index < len(edges):
             pushed += 1
-            chance = min(edges[place][0] * trust, SUREST)
-            heappush(heap, (-tree.reaches[node] * chance, pushed, node, edges, place))
+            chance = min(edges[index][0] * trust, SUREST)
+            heappush(heap, (-tree.reaches[node] * chance, pushed, node, edges, index))
     return tree
 
 

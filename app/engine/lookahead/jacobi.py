@@ -10,8 +10,8 @@ that it writes 1 1 2 2 3 3 ..., with a window of 3 that starts from 1 1 1:
     text 1 1, then fed      2 | 2 2 2    predicted  2 3 3 3    the first guess was right: 2 3 are committed
     text 1 1 2 2, then fed  3 | 3 3 3    predicted  3 4 4 4    3 4 are committed: two tokens a step from now on
 
-Guesses that are missing at the window's end start as copies of the current token; their first value hardly
-matters. Each row's prediction is drawn with the noise of its own position, so a sampled text has a fixed
+Guesses that are missing at the window's end start as copies of the current token, because their first value
+hardly matters. Each row's prediction is drawn with the noise of its own position, so a sampled text has a fixed
 point as well.
 """
 
@@ -20,26 +20,17 @@ from dataclasses import replace
 
 from app.engine.lookahead.verification import most_drafts, try_chain
 from app.engine.runner.model_runner import ModelRunner
-from app.engine.runner.step import Decoder, Step
+from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Choose, Sampler
 from app.engine.text.reply_text import StoppingCriteria
-
-
-def make_jacobi(width: int) -> Decoder:
-    """Make a Jacobi decoder with a window of `width` guesses; with width 0 it is plain decoding."""
-
-    def decode(
-        runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
-    ) -> Iterator[Step]:
-        return jacobi(runner, tokens, sampler, stopper, width=width)
-
-    return decode
 
 
 def jacobi(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria, *, width: int
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: feed the window, commit its right guesses and the token after them."""
+    """Yield the steps of a reply: feed a window of `width` guesses, commit the right ones and the token after them.
+
+    With width 0 it is plain decoding."""
     guesses = [tokens[-1]] * width
     reason = None
     while reason is None:

@@ -2,18 +2,19 @@
 
 Column i of row r is a guess of the token i + r positions after the current token, which itself is column 0 of
 row 0. In each step the model reads the top row and predicts the token after each of its guesses: the next
-row. With W=3, N=4 and c the current token (a number means the guess that many positions after c):
+row. Each column with its prediction is an n-gram for the pool. With W=3, N=4 and c the current token (a number
+means the guess that many positions after c):
 
-    row 2      2  3  4      the model predicts after these: 3  4  5  -> n-grams  c 1 2 3,  1 2 3 4,  2 3 4 5
-    row 1      1  2  3                                     (column i: row 0, row 1, row 2, the prediction)
+    row 2      2  3  4      the model predicts after these: 3  4  5      n-grams: c 1 2 3,  1 2 3 4,  2 3 4 5
+    row 1      1  2  3
     row 0      c  1  2
 
-Which guesses attend to which: row 0 is a line of text, in which each token sees the tokens to its left. In
-the rows above, a guess in column i sees row 0 up to column i, and column i of the rows between. So the parent
-of a guess is the guess below it, or in row 0 the guess to its left. After the step the rows move down by one,
-and the predictions become the top row. The rows always move by one, even if the step committed more tokens, as in
-LADE. The window then lags a little; on stories260K no fewer of its tokens were accepted than with a window whose
-columns move with the text.
+In row 0 a guess sees the tokens to its left. In the rows above, a guess in column i sees row 0 up to column i, and
+column i of the rows between. So the parent of a guess is the guess below it, or in row 0 the guess to its left.
+
+After the step the rows move down by one, and the predictions become the top row. As in LADE, they move by one even
+if the step committed more tokens, so the window lags a little. On stories260K as many of its tokens were accepted
+as with a window that keeps up with the text.
 """
 
 from collections.abc import Sequence
@@ -34,12 +35,6 @@ class JacobiWindow:
             )
         self.width = width
         self.rows = [list(line[row : row + width]) for row in range(ngram - 1)]
-
-    def copy(self) -> "JacobiWindow":
-        """Copy the guesses as they are now."""
-        copied = JacobiWindow(0, len(self.rows) + 1, ())
-        copied.width, copied.rows = self.width, self.rows
-        return copied
 
     @property
     def size(self) -> int:
@@ -93,7 +88,7 @@ class JacobiWindow:
     def parents(self) -> list[int]:
         """Return the index of each token's parent in block order; the current token has index 0."""
         width = self.width
-        return [place - (1 if place < width else width) for place in range(1, width * len(self.rows))]
+        return [index - (1 if index < width else width) for index in range(1, width * len(self.rows))]
 
     def columns(self, current: int) -> list[list[int]]:
         """Return each column as a line of N - 1 tokens."""
@@ -101,10 +96,6 @@ class JacobiWindow:
         for column in columns[:1]:
             column[0] = current
         return columns
-
-    def lines(self, current: int, predicted: Sequence[int]) -> list[list[int]]:
-        """Return each column, followed by the token that the model predicted after it: `predicted` [W]."""
-        return [[*column, token] for column, token in zip(self.columns(current), predicted, strict=True)]
 
     def shift(self, predicted: Sequence[int]) -> None:
         """Move the rows down by one; the predicted tokens [W] become the top row."""
@@ -132,22 +123,20 @@ class WindowSizer:
     less than WORTH times its cost; the next reply begins with one more column if the window gained more than
     twice that."""
 
+    columns: int
+    """The number of columns that a reply's window begins with."""
+
     def __init__(self, columns: int) -> None:
-        self._columns = columns
+        self.columns = columns
         self._gained = self._cost = 0.0
         self._steps = self._replies = 0
-
-    @property
-    def columns(self) -> int:
-        """The number of columns that a reply's window begins with."""
-        return self._columns
 
     def begin_reply(self) -> int:
         """Count a new reply and return its columns.
 
         If the window has no columns, every RETRY-th reply gets one, to try again."""
         self._replies += 1
-        return self._columns or int(self._replies % RETRY == 0)
+        return self.columns or int(self._replies % RETRY == 0)
 
     def settle(self, window: JacobiWindow, cost: float, accepted: int) -> None:
         """Count a step whose block had this window: its cost, and the accepted tokens. May narrow the window."""
@@ -162,8 +151,8 @@ class WindowSizer:
     def _compare(self, window: JacobiWindow) -> None:
         if self._gained < WORTH * self._cost:
             window.narrow(window.width - 1)
-            self._columns = window.width
+            self.columns = window.width
         elif self._gained > 2 * WORTH * self._cost > 0:
-            self._columns = min(window.width + 1, MOST_COLUMNS)
+            self.columns = min(window.width + 1, MOST_COLUMNS)
         self._gained *= FADE
         self._cost *= FADE

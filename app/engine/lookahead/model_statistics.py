@@ -1,12 +1,12 @@
-"""Statistics of one model, kept while it is loaded. Those that hold no text are also kept on disk.
+"""Statistics of one model, kept while it is loaded. Those that contain no text are also kept on disk.
 
-    first successors      what the model predicts after each token alone   measured at load and while idle
+    first successors      the tokens that are likely after a single one    measured at load and while idle
     acceptance estimator  how often guesses of each kind were right        updated by every step, by temperature
     step curves           the time of a step by its number of rows         updated by every step
     window columns        how many columns the window begins with          updated by every reply
     pool                  which tokens followed which in this chat         dropped when another chat begins
 
-Only the pool holds tokens of the chat, and it never leaves memory.
+Only the pool contains tokens of the chat, and it never leaves memory.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -46,7 +46,7 @@ def measure_first_successors(
 
     A pool that starts empty hardly helps short replies. But the model can be run before there is any text: on
     every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each
-    other. The results hold nothing of a user's texts and are kept on disk. Later steps overwrite them,
+    other. The results contain nothing of a user's texts and are kept on disk. Later steps overwrite them,
     context by context. Tokens that are already in `known` are skipped. After `seconds` no further block is
     begun: the remaining tokens stay zero and are measured while the model is idle (`model_measurements.py`). The
     runner is left without a prefix."""
@@ -86,7 +86,7 @@ def no_successors(vocabulary: int) -> Packed:
 
 
 def num_measured(successors: Packed) -> int:
-    """Return how many tokens were measured; these are the tokens with the lowest numbers."""
+    """Return how many tokens were measured; these are the tokens with the lowest ids."""
     return int(np.count_nonzero(successors[:, 0]))
 
 

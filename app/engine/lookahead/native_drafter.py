@@ -103,14 +103,14 @@ class NativeDrafter:
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         if depth < 1 or rows < 2:
-            return DraftTree(context[-1])
+            return DraftTree([context[-1]])
         if rows > len(self._tokens):
             self._make_room(rows)
         known = self._show(context)
         size = self._library.draft(self._pointer, known, len(context), rows, depth, floor)
-        return DraftTree.of(
+        return DraftTree(
             self._tokens[:size].tolist(),
-            list(map(acceptance_estimator.origin_of, self._cells[1:size])),
+            ["model", *map(acceptance_estimator.origin_of, self._cells[1:size])],
             self._parents[:size].tolist(),
             self._depths[:size].tolist(),
             self._chances[:size].tolist(),
@@ -127,9 +127,6 @@ class NativeDrafter:
         known = self._show(context)
         self._library.observe(self._pointer, known, len(context), _address(tokens), len(tokens))
         estimator.trust, estimator.expected, estimator.right = fields.trust, fields.expected, fields.right
-
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        """Do nothing, because C finds the contexts' rows quickly when their successors are stored."""
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]

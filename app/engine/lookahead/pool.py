@@ -90,9 +90,6 @@ class Pool:
         if origin in ("prompt", "output"):
             self._text += text[len(text) - new :]
 
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        self._drafter.expect(contexts)
-
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:

@@ -39,9 +39,9 @@ class Occurrences:
 
     def read(self, text: Sequence[int]) -> None:
         """Add the n-grams of the part of the text that was not read before."""
-        for place in range(self._read, len(text)):
-            for length in range(1, min(LONGEST_CONTEXT, place) + 1):
-                self._follower[tuple(text[place - length : place])] = place
+        for position in range(self._read, len(text)):
+            for length in range(1, min(LONGEST_CONTEXT, position) + 1):
+                self._follower[tuple(text[position - length : position])] = position
         self._read = max(self._read, len(text))
 
     def next_positions(self, text: Sequence[int], length: int) -> list[int]:

@@ -14,9 +14,9 @@ ratio of sums by pricing its denominator at the ratio reached so far). With R = 
 guesses of reach 0.03 bring 0.24 and cost 0.4: they do not pay. If no guess pays, n is 1: plain decoding.
 
 A drafted step costs a little even if none of its guesses is fed. When several drafts in a row did not pay,
-each further draft is followed by plain steps, enough of them that drafts cost only a small share of the time
-(LOSS). A curve that was measured on a busy machine may be wrong about what pays. So a few small trees are fed
-although they seem not to pay, at first and after a long time without drafted steps.
+each further draft is followed by plain steps, so that drafts cost only a small share of the time (LOSS).
+A curve that was measured on a busy machine may be wrong. So a few small trees are fed although they seem not to
+pay: in the first steps, and after a long time without drafted steps.
 """
 
 from collections.abc import Sequence
@@ -134,7 +134,7 @@ class FixedSizesPlanner(DraftPlanner):
 class RowBudgetPlanner(DraftPlanner):
     """Gives the steps of a reply a fixed number of rows on average.
 
-    A step that finds little to guess leaves rows to later steps; no step gets more than twice the budget."""
+    A step that finds little to guess leaves rows for later steps; no step gets more than twice the budget."""
 
     def __init__(self, rows: int, sizer: WindowSizer) -> None:
         super().__init__(sizer if rows >= MIN_ROWS_FOR_WINDOW else WindowSizer(0))
@@ -175,19 +175,13 @@ class Tuner(DraftPlanner):
         self._tokens, self._time = 1.0, curve.plain
         self._recent_rows = SPARE  # rows that paid recently
         self._steps_since_plain = 0
-        self._plain_left: int | None = None  # plain steps before the next draft; None: not decided yet
+        self._plain_left: int | None = None  # plain steps before the next draft; None if not decided yet
         self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
         """Plan a plain step if drafts do not pay or a plain step is due; else plan more rows than paid recently."""
         if self._plain_left is None:
-            curve = self._curve
-            if self._failures >= PATIENCE:
-                self._plain_left = round((curve.seconds[1] / curve.plain - 1) / LOSS)
-            else:
-                is_close = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
-                is_unknown = self._steps_since_plain >= CHECK_SOON and curve.is_plain_unproven
-                self._plain_left = int(is_close or is_unknown)
+            self._plain_left = self._plain_steps_due()
         if self._plain_left:
             self._plain_left -= 1
             return PLAIN_STEP
@@ -197,6 +191,15 @@ class Tuner(DraftPlanner):
         rows = min(self._curve.largest - window_rows, 2 * self._recent_rows + SPARE)
         price = 0.0 if self._curve.is_unproven else FLOOR * self._curve.cheapest_row * self._speed
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
+
+    def _plain_steps_due(self) -> int:
+        """Return how many plain steps come before the next draft."""
+        curve = self._curve
+        if self._failures >= PATIENCE:
+            return round((curve.seconds[1] / curve.plain - 1) / LOSS)
+        is_close = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
+        is_unknown = self._steps_since_plain >= CHECK_SOON and curve.is_plain_unproven
+        return int(is_close or is_unknown)
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """Return how many rows have the largest worth; if none pays and the curve is unproven, try a few."""

@@ -37,13 +37,13 @@ BELIEF, MOST_BELIEF = 1, 8
 """Weight of a bucket's present value, in steps: BELIEF for the value measured at load, one more with each
 round that had steps of the bucket, MOST_BELIEF at most."""
 MOST_SURPRISE = log(2)
-"""In a round, a bucket's steps count as at most twice and at least half as slow as the round's other steps."""
+"""In one round, a bucket's steps count as at most twice, and at least half, as slow as the round's other steps."""
 PROOF, STALE = 4, 256
 """A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without one."""
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
-"""Stands for plain steps in place of the index of a bucket."""
+"""The key of plain steps where others have the index of their bucket."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """The row counts among which the planner chooses if blocks are not padded. They are few, because kernels are
@@ -77,10 +77,9 @@ class StepTimeCurve:
         self._drafted = PROOF if shape else 0
         shape = shape or _measured(times, padded_to)
         self._plain, self._measured = shape.plain, list(shape.drafted)
-        self._rounds: Counter[int] = Counter()  # number of rounds that had steps of the bucket, by bucket
-        self._round: defaultdict[int, list[float]] = defaultdict(
-            list
-        )  # logarithms of real over expected seconds
+        self._rounds: Counter[int] = Counter()  # rounds that had steps of the bucket, by bucket
+        # Logarithms of real over expected seconds, by bucket.
+        self._round: defaultdict[int, list[float]] = defaultdict(list)
         self._steps = self._newest_drafted = 0
         self._plain_steps = self._newest_plain = 0
         self._per_token = times.per_token or (0.0,) * len(times.buckets)
@@ -93,7 +92,7 @@ class StepTimeCurve:
         return CurveShape(self._plain, tuple(self._measured))
 
     def move_to(self, context: int) -> None:
-        """Set the context to `context` tokens and compute the curve, if the change is STRIDE or more."""
+        """Move to a context of this many tokens; computes the curve again if the change is STRIDE or more."""
         if abs(context - self._context) >= STRIDE:
             self._context = context
             self._draw()
@@ -142,9 +141,9 @@ class StepTimeCurve:
             if bucket == PLAIN:
                 self._plain *= exp(surprise)
                 continue
-            for other, rows in enumerate(self._measured_buckets):  # neighbours move by less
+            for index, rows in enumerate(self._measured_buckets):  # neighbours move by less
                 nearness = 2 ** -abs(log2(rows / self._measured_buckets[bucket]))
-                self._measured[other] *= exp(nearness * surprise)
+                self._measured[index] *= exp(nearness * surprise)
 
     def _bucket_index(self, rows: int) -> int:
         """Return the index of the measured bucket to which a step of `rows` rows is attributed."""
@@ -169,8 +168,8 @@ class StepTimeCurve:
         return measured + self._per_token[bucket] * self._context
 
     def _draw(self) -> None:
-        # No drafted step costs less than a plain one. If the times contradict that, they are averaged, and a
-        # time with more rounds counts more.
+        # No drafted step costs less than a plain one, and none less than a smaller one. Times that contradict this
+        # are averaged; a time with more rounds counts more.
         first = self._bucket_index(1)  # a block of one row is padded to it
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
@@ -197,12 +196,12 @@ def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]
     """Return the closest times that never fall (isotonic regression): neighbours out of order share their mean.
 
     A step of more rows never takes less time, so a measurement that shows this is noise."""
-    pools: list[tuple[float, float, int]] = []  # mean, weight, size
-    for second, weight in zip(seconds, weights, strict=True):
-        mean, weighs, size = second, weight, 1
-        while pools and pools[-1][0] > mean:
-            before, total_weight, count = pools.pop()
-            mean = (before * total_weight + mean * weighs) / (total_weight + weighs)
-            weighs, size = weighs + total_weight, size + count
-        pools.append((mean, weighs, size))
-    return [mean for mean, _, size in pools for _ in range(size)]
+    groups: list[tuple[float, float, int]] = []  # mean, weight, size
+    for mean, weight in zip(seconds, weights, strict=True):
+        size = 1
+        while groups and groups[-1][0] > mean:
+            earlier_mean, earlier_weight, earlier_size = groups.pop()
+            mean = (earlier_mean * earlier_weight + mean * weight) / (earlier_weight + weight)
+            weight, size = weight + earlier_weight, size + earlier_size
+        groups.append((mean, weight, size))
+    return [mean for mean, _, size in groups for _ in range(size)]

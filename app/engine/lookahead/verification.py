@@ -1,7 +1,7 @@
 """Verification: which draft tokens the model accepts, where the reply ends, and which rows are committed.
 
 Verification walks down the tree from the current token. At each node it samples the model's next token; if a
-child guesses that token, the walk continues there, else it ends. Each sampled token is emitted, so the text
+child guesses that token, the walk continues there, else it ends. Only sampled tokens are emitted, so the text
 is the model's own whatever was drafted. If a whole line of guesses is right, the step yields one token more
 than was drafted:
 
@@ -27,11 +27,14 @@ from app.values.trace import StepTrace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
-    """New tokens, who proposed each, and the row whose logits it was drawn from. The cache keeps these rows."""
+    """New tokens, who proposed each, the row whose logits it was drawn from, and why the reply ends, if it does.
+
+    The cache keeps these rows."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
     rows: tuple[int, ...]
+    reason: StopReason | None = None
 
 
 def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
@@ -53,34 +56,23 @@ def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
         del history[length:]
 
 
-@dataclass(frozen=True, slots=True)
-class CommittedTokens:
-    """A step's tokens, who proposed each, the rows that the runner kept, and why the reply ends, if so."""
-
-    tokens: tuple[int, ...]
-    origins: tuple[Origin, ...]
-    rows: tuple[int, ...]
-    reason: StopReason | None
-
-
 def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCriteria) -> int:
     """Return how many guesses in a line the next step may have.
 
-    Three limits apply: the tokens left in the reply, the runner's horizon, and the largest block that it
-    takes."""
+    The limits are the tokens left in the reply, the runner's horizon, and the largest block that it takes."""
     position = len(tokens) - 1
     return min(stopper.left, runner.horizon(position) - position, runner.max_rows) - 1
 
 
 def verify_and_commit(
     runner: ModelRunner, tree: DraftTree, choose: Choose, tokens: list[int], stopper: StoppingCriteria
-) -> CommittedTokens:
-    """Verify, truncate the tokens where the reply ends, commit their rows; `tokens` stays unchanged."""
-    accepted = verify(tree, choose, tokens)
-    cut = stopper.cut(accepted.tokens)
-    rows = accepted.rows[: cut.kept]
-    runner.commit(rows)
-    return CommittedTokens(accepted.tokens[: cut.kept], accepted.origins[: cut.kept], rows, cut.reason)
+) -> AcceptedPath:
+    """Verify, truncate the path where the reply ends, and commit its rows. `tokens` stays unchanged."""
+    path = verify(tree, choose, tokens)
+    cut = stopper.cut(path.tokens)
+    kept = slice(cut.kept)
+    runner.commit(path.rows[kept])
+    return AcceptedPath(path.tokens[kept], path.origins[kept], path.rows[kept], cut.reason)
 
 
 def trace_of(
@@ -108,7 +100,7 @@ def try_chain(
     """Feed the guesses; commit those that are right and the model's next token; append them to `tokens`.
 
     Returns the step and the choices of its rows."""
-    tree = DraftTree(tokens[-1])
+    tree = DraftTree([tokens[-1]])
     for node, (token, origin) in enumerate(zip(guesses, origins, strict=True)):
         tree.add(node, token, origin)
     wanted, rows = tuple(range(len(tree))), len(tree) + runner.pending

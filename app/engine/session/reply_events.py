@@ -13,7 +13,7 @@ from app.engine.block.step_profile import Buckets, choose_buckets
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.decoder import ReplyContext
-from app.engine.lookahead.jacobi import make_jacobi
+from app.engine.lookahead.jacobi import jacobi
 from app.engine.lookahead.plain import plain
 from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.model_runner import ModelRunner
@@ -125,7 +125,7 @@ def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decod
         case "prompt-lookup":
             return prompt_lookup
         case "jacobi":
-            return make_jacobi(decoding.window)
+            return partial(jacobi, width=decoding.window)
         case "lookahead" | "auto":
             return make_lookahead(decoding, known)
 

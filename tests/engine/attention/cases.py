@@ -50,7 +50,7 @@ class Inputs:
 
 
 def tree_of(parents: tuple[int, ...]) -> DraftTree:
-    tree = DraftTree(0)
+    tree = DraftTree([0])
     for token, parent in enumerate(parents, start=1):
         tree.add(parent, token, "prompt")
     return tree

@@ -66,7 +66,7 @@ def test_a_tree_of_any_depth_finds_its_keys_by_position(data: st.DataObject) -> 
 def test_a_step_has_the_table_that_any_block_would_have(
     prefix: int, branches: list[int], window: tuple[int, int], rows: int
 ) -> None:
-    tree = DraftTree(7)
+    tree = DraftTree([7])
     for token, branch in enumerate(branches):
         tree.add((len(tree) - 1) // branch, token, "model")
     width, levels = window
@@ -77,7 +77,7 @@ def test_a_step_has_the_table_that_any_block_would_have(
 @pytest.mark.parametrize(("width", "levels"), [(1, 3), (5, 3), (40, 4), (120, 2)])
 def test_so_does_a_window_however_wide(width: int, levels: int) -> None:
     window = JacobiWindow(width, levels + 1, range(width + levels - 1))
-    block, _ = lay_out(DraftTree(7), window, 50)
+    block, _ = lay_out(DraftTree([7]), window, 50)
     table = table_of(block, 50)
     for row in range(len(block)):
         assert sorted(found(table, row)) == seen_keys(Case(prefix=50), block, row)

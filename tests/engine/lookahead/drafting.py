@@ -39,7 +39,7 @@ def drawn(visible: Visible) -> list[str]:
 
 def tree_of(current: int, lines: Iterable[Sequence[int]], origin: Origin) -> DraftTree:
     """Whole lines of guesses merged below the current token."""
-    tree = DraftTree(current)
+    tree = DraftTree([current])
     for line in lines:
         node = 0
         for token in line:

@@ -23,7 +23,6 @@ class ScriptedPool:
     observed: list[tuple[list[int], list[int]]] = field(default_factory=list)
     said: list[dict[Line, list[int]]] = field(default_factory=list)
     """Of each step: the likeliest tokens behind each context; nothing stands before the text."""
-    expected: NDArray[np.int64] | None = None
     asked: list[tuple[int, int, float]] = field(default_factory=list)
     """Of each step: rows, depth and floor."""
 
@@ -33,15 +32,10 @@ class ScriptedPool:
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
         self.taught.append((list(text), new, origin))
 
-    def expect(self, contexts: NDArray[np.int64]) -> None:
-        """So that it can be seen that these were prepared for."""
-        self.expected = contexts
-
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
         assert contexts.shape == (len(ids), 4) and ids.shape == logits.shape
-        assert contexts is self.expected, "what was not expected is found while a card waits"
         lines = [tuple(token for token in context if token >= 0) for context in contexts.tolist()]
         self.said.append(dict(zip(lines, ids.tolist(), strict=True)))
 

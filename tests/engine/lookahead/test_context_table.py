@@ -189,25 +189,12 @@ def test_a_context_that_takes_a_row_over_takes_nothing_else_with_it(
             assert {(tuple(context[len(context) - length :]), token) for token in tokens} <= truth
 
 
-@given(contexts=st.lists(CONTEXTS, min_size=1, max_size=6), others=st.lists(CONTEXTS, min_size=1, max_size=3))
-def test_successors_are_filed_alike_whether_they_were_expected_or_not(
-    contexts: list[list[int]], others: list[list[int]]
-) -> None:
-    at, successors_said = behind(*contexts), np.concatenate([says(sum(context)) for context in contexts])
-    expected, unexpected = table(), table()
-    expected.expect(at)
-    expected.learn_successors(at, successors_said)
-    unexpected.expect(behind(*others))
-    unexpected.learn_successors(at, successors_said)
-    assert np.array_equal(expected.rows, unexpected.rows)
-
-
 def test_a_table_takes_the_same_memory_whatever_it_is_taught() -> None:
     known = table(bits=6)
-    before = known.num_bytes
+    before = known.rows.nbytes
     for number in range(2000):
         known.learn_follower([number % 50, number % 49, number % 47, number % 43], entry(number % 50))
-    assert known.num_bytes == before == (VOCABULARY + 64) * 64
+    assert known.rows.nbytes == before == (VOCABULARY + 64) * 64
 
 
 @pytest.mark.parametrize("vocabulary", [0, -1, MOST_TOKENS + 1])

@@ -12,7 +12,7 @@ LINES = st.lists(st.lists(st.integers(0, 3), min_size=1, max_size=4), max_size=8
 
 def grown() -> DraftTree:
     """The tree of the module's drawing, best first, each guess by another source."""
-    tree = DraftTree(7)
+    tree = DraftTree([7])
     eight = tree.add(0, 8, "prompt", 0.8)
     tree.add(eight, 9, "history", 0.4)
     tree.add(0, 5, "output", 0.15)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.jacobi import make_jacobi
+from app.engine.lookahead.jacobi import jacobi
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
@@ -20,7 +20,7 @@ def second_last_and_one_more(line: Sequence[int]) -> int:
 
 def decode(runner: ScriptedRunner, width: int, limit: int, tokens: Sequence[int] = (1, 1)) -> list[Step]:
     stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
-    return list(make_jacobi(width)(runner, list(tokens), make_sampler(Sampling()), stopper))
+    return list(jacobi(runner, list(tokens), make_sampler(Sampling()), stopper, width=width))
 
 
 def test_the_example_of_the_essay() -> None:

@@ -85,7 +85,7 @@ def test_a_column_sees_the_first_row_up_to_itself_and_its_own_guesses_below() ->
 def test_a_closed_window_adds_nothing_and_learns_nothing() -> None:
     window = JacobiWindow(0, 4, ())
     assert (window.tokens(), window.offsets(), window.top(), window.reach) == ([], [], [], 0)
-    assert (window.lines(CURRENT, []), window.parents()) == ([], [])
+    assert (window.columns(CURRENT), window.parents()) == ([], [])
     window.shift([])
     assert window.tokens() == []
 
@@ -102,7 +102,7 @@ def test_a_narrower_window_keeps_its_first_columns() -> None:
     assert (window.width, window.size, window.reach) == (2, 5, 3)
     assert window.parents() == JacobiWindow(2, 4, [CURRENT, 1, 2, 3]).parents()
     window.shift([30, 40])
-    assert window.lines(777, [5, 6]) == [[777, 2, 30, 5], [2, 3, 40, 6]]
+    assert window.columns(777) == [[777, 2, 30], [2, 3, 40]]
 
 
 @pytest.mark.parametrize("width", [0, -1])
@@ -111,7 +111,7 @@ def test_narrowed_to_nothing_a_window_is_closed_for_good(width: int) -> None:
     window.narrow(width)
     window.narrow(3)
     assert (window.width, window.size, window.reach, window.tokens(), window.top()) == (0, 0, 0, [], [])
-    assert (window.lines(CURRENT, []), window.parents()) == ([], [])
+    assert (window.columns(CURRENT), window.parents()) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -230,7 +230,7 @@ def test_kept_counts_are_where_the_next_start_begins() -> None:
 
 def test_the_pools_memory_is_bounded_and_larger_for_large_models() -> None:
     small, large = ModelStatistics(VOCABULARY), ModelStatistics(VOCABULARY, LARGE_MODEL)
-    sizes = [known.pool(CHAT, Sampling(), ()).table.num_bytes >> 20 for known in (small, large)]
+    sizes = [known.pool(CHAT, Sampling(), ()).table.rows.nbytes >> 20 for known in (small, large)]
     assert sizes == [16, 64]
 
 

@@ -156,7 +156,6 @@ def learn(drafter: PythonDrafter | NativeDrafter, said: Sequence[tuple[list[int]
     contexts = np.array([last_tokens(text) for text, *_ in said], dtype=np.int64).reshape(-1, 4)
     wide = np.array([[*ids, 0] for _, ids, _ in said], dtype=np.int64).reshape(-1, 4)
     logits = np.array([[lead, 0.0, -lead / 3] for *_, lead in said], dtype=np.float32).reshape(-1, 3)
-    drafter.expect(contexts)
     drafter.learn_successors(contexts, wide[:, :3], np.asfortranarray(logits))
 
 
