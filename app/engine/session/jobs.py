@@ -8,12 +8,12 @@ valid only for the model whose tokenizer made them: if another model is loaded b
 again.
 """
 
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
-from queue import Empty, PriorityQueue, SimpleQueue
+from queue import Empty, PriorityQueue
 from typing import TYPE_CHECKING
 
 from app.engine.embedding.job import EmbeddingJob
@@ -142,7 +142,8 @@ class TokenisingThreads:
     """The threads for short and for long texts; each starts with its first text."""
 
     def __init__(self) -> None:
-        self._short, self._long = _TokenisingThread("tokens"), _TokenisingThread("tokens of long texts")
+        self._short = ThreadPoolExecutor(1, "tokens")
+        self._long = ThreadPoolExecutor(1, "tokens of long texts")
 
     def tokenise(self, request: Request, tokenise: Tokenise | None) -> Future[TokenisedRequest]:
         """Queue a request for tokenising; without `tokenise`, the answer has no tokens. The answer can be cancelled
@@ -152,57 +153,22 @@ class TokenisingThreads:
         written += [prompt] if isinstance(prompt, str) else []
         texts = (*written, request.tools, request.prediction, *request.documents)
         length = sum(map(len, texts)) + CHARACTERS_OF_MESSAGE * len(written)
-        answer: Future[TokenisedRequest] = Future()
         thread = self._long if length > LONG else self._short
-        if tokenise is None or not thread.do(_Text(request, tokenise, answer)):
-            answer.set_result(TokenisedRequest(request))
+        if tokenise:
+            with suppress(RuntimeError):  # raised after `close`
+                return thread.submit(_tokenised, request, tokenise)
+        answer: Future[TokenisedRequest] = Future()
+        answer.set_result(TokenisedRequest(request))
         return answer
 
     def close(self) -> None:
         """End the threads after the texts that are queued already. Safe to repeat."""
-        self._short.close()
-        self._long.close()
+        self._short.shutdown(wait=False)
+        self._long.shutdown(wait=False)
 
 
-@dataclass(frozen=True, slots=True)
-class _Text:
-    request: Request
-    tokenise: Tokenise
-    answer: Future[TokenisedRequest]
-
-    def make(self) -> None:
-        if not self.answer.set_running_or_notify_cancel():
-            return
-        try:
-            self.answer.set_result(TokenisedRequest(self.request, self.tokenise(self.request)))
-        except Exception as error:
-            self.answer.set_exception(app_error(error))
-
-
-class _TokenisingThread:
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._lock = threading.Lock()
-        self._waiting: SimpleQueue[_Text | None] = SimpleQueue()
-        self._is_started = self._is_closed = False
-
-    def do(self, text: _Text) -> bool:
-        """Queue a text; return False if the thread is closed."""
-        with self._lock:
-            if self._is_closed:
-                return False
-            self._waiting.put(text)
-            if not self._is_started:
-                threading.Thread(target=self._work, name=self._name, daemon=True).start()
-            self._is_started = True
-            return True
-
-    def close(self) -> None:
-        with self._lock:
-            self._is_closed = True
-            self._waiting.put(None)
-
-    def _work(self) -> None:
-        while text := self._waiting.get():
-            text.make()
-            del text  # frees its memory while the thread waits
+def _tokenised(request: Request, tokenise: Tokenise) -> TokenisedRequest:
+    try:
+        return TokenisedRequest(request, tokenise(request))
+    except Exception as error:
+        raise app_error(error) from error
