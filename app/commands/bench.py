@@ -39,8 +39,8 @@ from app.values.messages import Decoding, ModelChoice, Options, Sampling
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """The comparison that was asked for: decoders of a model over sets of prompts."""
+class Comparison:
+    """The decoders of a model that are compared, and the prompts, options and rounds."""
 
     model: ModelChoice
     sets: Sequence[PromptSet]
@@ -95,20 +95,22 @@ def bench(
             choice = ModelChoice(
                 model, dtype, device, quantisation, attention, draft_model=draft_model, offload=offload
             )
-            asked = Asked(choice, sets, lanes, options, rounds)
+            comparison = Comparison(choice, sets, lanes, options, rounds)
         require_sampled(options.sampling, override, [item for one in sets for item in one.prompts])
         with engine_in(optional_data_dir(data_dir)) as engine:
-            run_bench(engine, asked, report, overwrite)
+            run_bench(engine, comparison, report, overwrite)
 
 
-def run_bench(engine: ModelEngine, asked: Asked, file: Path | None = None, overwrite: bool = False) -> None:
+def run_bench(
+    engine: ModelEngine, comparison: Comparison, file: Path | None = None, overwrite: bool = False
+) -> None:
     """Measure the sets, print the table of each as soon as it is measured, and write the report to `file`."""
     if file:
         given.require_free(file, overwrite)
         check_writable(file)
-    contestants = [engine_contestant(engine, asked.model, lane) for lane in asked.lanes]
+    contestants = [engine_contestant(engine, comparison.model, lane) for lane in comparison.lanes]
     with impossible_values():
-        plan = BenchPlan(asked.sets, contestants, asked.options, asked.rounds)
+        plan = BenchPlan(comparison.sets, contestants, comparison.options, comparison.rounds)
     sets = print_tables(measure(plan, {}))
     model = engine.status().model
     if model and (note := model.note("lookahead", "chains")):
@@ -116,9 +118,9 @@ def run_bench(engine: ModelEngine, asked: Asked, file: Path | None = None, overw
     if file:
         about = {
             "model": asdict(model) if model else None,
-            "rounds": asked.rounds,
-            "options": asdict(asked.options),
-            "lanes": {lane.name: asdict(lane.decoding) for lane in asked.lanes},
+            "rounds": comparison.rounds,
+            "options": asdict(comparison.options),
+            "lanes": {lane.name: asdict(lane.decoding) for lane in comparison.lanes},
         }
         write_report(file, report_of(sets, about))
 

@@ -17,6 +17,7 @@ from app.commands.options import (
     CommandGroup,
     DataDir,
     Overwrite,
+    read_text,
     require_free,
     require_with,
     require_words,
@@ -137,7 +138,7 @@ def import_chats(
     with chats_in(data_dir) as chats, progress_bar() as progress:
         task = progress.add_task(f"Importing {printable(file.name)}", total=None)
         result = chats.import_json(
-            _read(file), lambda done, all: progress.update(task, completed=done, total=all)
+            read_text(file), lambda done, all: progress.update(task, completed=done, total=all)
         )
     if as_json:
         return print_json({"imported": result.new, "known": result.known})
@@ -262,15 +263,6 @@ def _highlighted(excerpt: str) -> str:
     return printable(before) + "".join(
         typer.style(printable(word), bold=True) + printable(rest) for word, _, rest in found
     )
-
-
-def _read(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise BadOption(f"{file} cannot be read ({error.strerror}). Choose another file.") from error
-    except UnicodeDecodeError as error:
-        raise BadOption(f"{file} is not a text file. Choose a file that `chats export` wrote.") from error
 
 
 def _write(file: Path, text: str) -> None:

@@ -280,9 +280,8 @@ def _require_collection(documents: Documents, name: str) -> Collection:
 
 def _collection(documents: Documents, name: str) -> Collection | None:
     found = [one for one in documents.collections() if name_key(one.name) == name_key(name)]
-    exact = [
-        one for one in found if one.name == " ".join(name.split())
-    ]  # older versions could create several with the same key
+    # Older versions could create several collections whose names have the same key.
+    exact = [one for one in found if one.name == " ".join(name.split())]
     return next(iter(exact or found), None)
 
 

@@ -214,6 +214,16 @@ def require_free(file: Path, overwrite: bool) -> None:
         raise BadOption(f"{file} is there already. Choose another name, or replace it with --overwrite.")
 
 
+def read_text(file: Path) -> str:
+    """Read a text file. Raises BadOption if it cannot be read or is not UTF-8."""
+    try:
+        return file.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise BadOption(f"{file} cannot be read ({error.strerror}). Choose another file.") from error
+    except UnicodeDecodeError as error:
+        raise BadOption(f"{file} is not UTF-8 text. Save it as UTF-8, or choose another file.") from error
+
+
 def require_with(option: str, is_given: object, other: str, has_other: object) -> None:
     """Raise BadOption if an option is given without the other one, without which it changes nothing."""
     if is_given and not has_other:

@@ -12,6 +12,7 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from app.commands.options import read_text
 from app.errors import BadOption
 from app.settings import assets_dir
 from app.values.dataclass_json import parse_json
@@ -91,7 +92,8 @@ def read_prompts(
     if file is None:
         return [PromptItem(_as_prompt(text or "", raw, "--prompt"), override)]
     items = list[PromptItem]()
-    for number, line in enumerate(_lines(file), start=1):
+    lines = read_text(file).split("\n")  # JSON may contain other ends of lines
+    for number, line in enumerate(lines, start=1):
         where = f"{file}, line {number}"
         if line.strip():
             try:
@@ -116,17 +118,6 @@ def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> l
         )
         for stem, path in zip(stems, paths, strict=True)
     ]
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(encoding="utf-8-sig").split("\n")  # JSON may contain other ends of lines
-    except OSError as error:
-        raise BadOption(
-            f"The prompts file {file} cannot be read ({error.strerror}). Choose another file."
-        ) from error
-    except UnicodeDecodeError as error:
-        raise BadOption(f"The prompts file {file} is not UTF-8 text. Save it as UTF-8.") from error
 
 
 def _override(item: dict[str, Any], where: str) -> SamplingOverride:

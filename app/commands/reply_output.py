@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 from app.commands.console import print_text, progress_bar
 from app.conversation import Reply, ReplyEngine, ReplySoFar
@@ -148,10 +149,7 @@ def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
 
 def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:
     """Yield a request's events like `events_of`, with a progress bar on standard error until the first text."""
-    bar = progress_bar()
-    task = bar.add_task("Starting the engine", total=None)
-    bar.start()
-    try:
+    with _engine_bar() as (bar, task):
         for event in events_of(engine, request):
             match event:
                 case Loading(what, done, total):
@@ -163,24 +161,29 @@ def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Even
                 case _:
                     _end(bar)
             yield event
-    finally:
-        _end(bar)
 
 
 def wait_for_load(status: Callable[[], EngineStatus], loaded: Future[bool]) -> bool:
     """Wait for the end of a load, and show its steps by name with a progress bar on standard error.
 
     Returns whether the model is loaded."""
+    with _engine_bar() as (bar, task):
+        while not loaded.done():
+            bar.update(task, description=status().note)
+            wait([loaded], LOOK_SECONDS)
+    return loaded.result()
+
+
+@contextmanager
+def _engine_bar() -> Iterator[tuple[Progress, TaskID]]:
+    """Show a progress bar on standard error, from the start of the engine on."""
     bar = progress_bar()
     task = bar.add_task("Starting the engine", total=None)
     bar.start()
     try:
-        while not loaded.done():
-            bar.update(task, description=status().note)
-            wait([loaded], LOOK_SECONDS)
+        yield bar, task
     finally:
         _end(bar)
-    return loaded.result()
 
 
 def _end(bar: Progress) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from app.commands.bench import Asked, run_bench
+from app.commands.bench import Comparison, run_bench
 from app.commands.bench_measurement import BenchPlan, LaneNumbers, engine_contestant, means, measure
 from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
 from app.conversation import Reply
@@ -28,9 +28,9 @@ ONE_SET = (PromptSet("short", (PromptItem("One"), PromptItem("Two"))),)
 
 def asked(
     decoders: list[DecoderName] = BOTH, rounds: int = 2, sets: tuple[PromptSet, ...] = ONE_SET
-) -> Asked:
+) -> Comparison:
     lanes = [Lane(decoder, Decoding(decoder)) for decoder in decoders]
-    return Asked(ModelChoice("demo"), sets, lanes, Options(max_new_tokens=100), rounds)
+    return Comparison(ModelChoice("demo"), sets, lanes, Options(max_new_tokens=100), rounds)
 
 
 def plan(
