@@ -69,7 +69,7 @@ class AssistantReader:
     def __init__(self, assistant: Assistant, target: HiddenStates, context: int, vocabulary: int) -> None:
         self.context, self.vocabulary = context, vocabulary
         self._assistant, self._target = assistant, target
-        self._length = 0  # the target's tokens that the newest call attended to
+        self._length = 0  # how many of the target's tokens the newest call attended to
         self._states: list[Tensor] = []  # the outputs after the token that followed them, and after guesses
 
     @torch.inference_mode()

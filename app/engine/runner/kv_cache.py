@@ -63,7 +63,7 @@ def empty_rows(states: Tensor, capacity: int) -> Tensor:
 
 @dataclass(slots=True)
 class _Room:
-    """What all layers share: the allocator, a buffer's minimum rows, and `version`, which counts allocations."""
+    """State that layers share: the allocator, a buffer's minimum rows, and `version`, which counts allocations."""
 
     allocate: Allocate
     rows: int = 0
@@ -207,7 +207,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
 
 class _RecurrentLayer(RecurrentLayer, LinearAttentionCacheLayerMixin):
-    """A recurrent layer as transformers' cache takes it."""
+    """A recurrent layer that transformers' cache accepts."""
 
 
 class _HybridLayer(_Layer, _RecurrentLayer):  # type: ignore[misc, no-untyped-call]

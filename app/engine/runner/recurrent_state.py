@@ -17,11 +17,12 @@ from app.engine.machine.hardware import uploaded
 from app.values.messages import MAX_ROWS
 
 StateAfter = Callable[[Tensor, int], Tensor]
-"""Accepted rows of a block [n], a path that begins after the committed rows, and its last row -> the state then."""
+"""(accepted rows of a block [n], their last row) -> the state after them; the rows are a path that begins after the
+committed rows."""
 
 
 class RecurrentState(NamedTuple):
-    """What a recurrent layer holds after some text. Its tensors are never written to, so they are kept uncopied."""
+    """A recurrent layer's state after some text. Its tensors are never written to, so they are kept uncopied."""
 
     inputs: tuple[Tensor, ...] = ()
     state: Tensor | None = None

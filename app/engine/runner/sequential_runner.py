@@ -145,7 +145,7 @@ class SequentialRunner:
         self.chunk = PREFILL_CHUNK  # maximum rows of a pass that continues from a state
         self.longest_chain = 1
         self.pending = 0
-        self.makes_cache = True
+        self.makes_cache = True  # whether the model makes its state itself
         self.model = model
         # If the rotary table depends on the text's length, keys cannot be reused in a text of another length.
         self.has_fixed_positions = (

@@ -76,8 +76,8 @@ class Session:
         sentences: SentenceModels | None = None,
         estimate: Estimate = no_estimate,
     ) -> None:
-        """Begin without a model. `taken` are the bytes that the process took before the engine
-        began. Without a sandbox, models are trusted.
+        """Begin without a model. `taken` is the memory in bytes that the process took before the engine began.
+        Without a sandbox, models are trusted.
 
         Texts are embedded on `device` until a model is loaded, then on the device that was chosen for that
         model."""

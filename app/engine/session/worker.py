@@ -87,7 +87,7 @@ def quiet_imports() -> None:
 
 
 class Engine:
-    """Owns the worker thread. All methods except `check_grammar` and `chat_format` return at once. Thread-safe."""
+    """Owns the worker thread. Thread-safe. Only `check_grammar`, `chat_format` and `close` wait for anything."""
 
     def __init__(
         self,
@@ -331,9 +331,8 @@ class Engine:
 
         peak = session.peak  # read again only at the end, because reading it takes a system call
         for event in session.events(asked.request, self._progress(loading), is_stopping, asked.tokens):
-            if (
-                self._status.phase != "busy"
-            ):  # set once, because setting it for each event would slow every step
+            # Set once, because setting it for each event would slow every step.
+            if self._status.phase != "busy":
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
         self._status = self._ready(session)
