@@ -151,13 +151,7 @@ class StepTimeCurve:
 
     def _expected(self, rows: int) -> float:
         """Return the expected seconds of a step at this context, interpolated between measured buckets."""
-        bucket = self._bucket_index(rows)
-        few = range(max(bucket - 1, 0), bucket + 1)
-        times = StepTimes(
-            tuple(self._measured_buckets[each] for each in few),
-            tuple(self._at_context(self._measured[each], each) for each in few),
-        )
-        return times.seconds_for(self._fed(rows))
+        return self._here.seconds_for(self._fed(rows))
 
     def _fed(self, rows: int) -> int:
         """Return the number of rows to which a block of `rows` rows is padded."""
@@ -174,9 +168,9 @@ class StepTimeCurve:
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
         ]
-        here = [self._at_context(self._plain, first)]
-        here += [self._at_context(self._measured[each], each) for each in range(first, len(self._measured))]
-        self.plain, *straight = ascending(here, weights)
+        here = tuple(self._at_context(seconds, bucket) for bucket, seconds in enumerate(self._measured))
+        self._here = StepTimes(self._measured_buckets, here)
+        self.plain, *straight = ascending([self._at_context(self._plain, first), *here[first:]], weights)
         times = StepTimes(self._measured_buckets[first:], tuple(straight))
         counts = range(1, self.largest + 1)
         self.seconds = [0.0, *(times.seconds_for(bucket_for(count, self._padded_to)) for count in counts)]
