@@ -6,8 +6,8 @@ sum of their weights, from which their shares of the whole follow (log-sum-exp):
     log of the sum    prefix 2.0, block 1.0       together ln(e^2 + e^1) = 2.313
     shares                                        prefix e^(2 - 2.313) = 0.731, block 0.269
 
-The sum is split where the prefix ends, so a row's rounding depends on how many tokens before it were drafted.
-Texts that must be identical with and without drafts use another backend; so do layers with a window, and
+The sum is split at the end of the prefix, so a row's rounding depends on how many tokens before it were drafted.
+Another backend is used for texts that must be identical with and without drafts, for layers with a window, and for
 blocks without a prefix.
 """
 
@@ -29,7 +29,7 @@ softcap or 0.0) -> out [1, T, H, D] and the log of the weights' sum [1, H, T].""
 
 @dataclass(frozen=True, slots=True)
 class FlashAttention:
-    """Attention that uses the package's kernel for the prefix; `otherwise` does what the kernel cannot do."""
+    """Attention by the package's kernel over the prefix; `otherwise` attends in the cases without it."""
 
     over_cache: OverCache
     otherwise: Attend

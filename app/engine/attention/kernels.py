@@ -9,18 +9,16 @@ may be in any slots, because they may be drafts (`paths.py`).
 
 `prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head
 count as rows) against tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds
-tile after tile; GROUP_SPANS spans are folded into a group, in order. A program does one span or one whole
-group (SPANS). Both ways give the same sums, so the choice is free and is made by what keeps the device busy.
+tile after tile; GROUP_SPANS spans are folded into a group, in order. A program sums one span or one whole
+group (SPANS). Both give the same sums, so the choice depends only on which keeps the device busy.
 
-`finish_kernel` serves one row: it folds the groups in order, then the newest keys, which it gathers
-through the table of paths, then the sink. Keys before a row's first and after its last have weight 0 and change
-nothing, not even the rounding. So a row's result depends, to the last bit, only on its position and the text
-before it.
+`finish_kernel` finishes one row: it folds the groups in order, then the newest keys, which it finds by the table of
+paths, then the sink. Keys that the row does not see have weight 0 and change nothing, not even the rounding. So a
+row's result depends, to the last bit, only on its position and the text before it.
 
 Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted
-values, both relative to the peak. Multiplications and additions are fused only where tl.fma is written: the
-kernels are compiled with enable_fp_fusion off, because a compiler's own choice of what to fuse would change
-the rounding.
+values, both relative to the peak. Multiplications and additions are fused only by tl.fma. The kernels are compiled
+with enable_fp_fusion off, because the rounding would depend on the operations that the compiler chooses to fuse.
 """
 
 import triton

@@ -1,8 +1,7 @@
 """The `native` backend: attention over a block by our own C kernel for CPUs.
 
-It allocates nothing of the size of rows times context, and a row's result depends, to the last bit, only on
-the text before it. What the kernel does not support (windows, soft caps, sinks, a prompt's many rows) goes to
-torch's kernel.
+It allocates nothing of the size of rows times context, and a row's result depends, to the last bit, only on the
+text before it. Layers with a window, a soft cap or sinks, and a prompt's many rows, use torch's kernel.
 """
 
 from ctypes import CDLL
@@ -13,7 +12,8 @@ from torch import Tensor
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 MAX_ROWS = 128
-"""The largest block for the kernel. With more rows most keys are in the block, and torch's is faster."""
+"""Maximum number of rows for the kernel. With more rows most keys are in the block, and torch's kernel is
+faster."""
 TILE, SPAN = 32, 8
 """Keys per tile and tiles per span, as in attention.h."""
 
@@ -49,10 +49,9 @@ class NativeAttention:
 def _suits(query: Tensor, cache: LayerCache, scoring: Scoring) -> bool:
     """Return whether the kernel supports these shapes, types and scoring."""
     keys, values = cache
-    is_plain = not scoring.window and scoring.softcap is None and scoring.sinks is None
     is_dense = keys.stride(2) == keys.shape[3] and values.stride(2) == values.shape[3]
     return (
-        is_plain
+        scoring.is_plain
         and is_dense
         and query.shape[2] <= MAX_ROWS
         and query.dtype == keys.dtype == values.dtype == torch.float32

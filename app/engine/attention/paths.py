@@ -3,16 +3,16 @@
 Every row of a block sees the whole prefix and then one row for each further position up to its own: its path. So a
 row has exactly one key for each position, and only the newest few may lie out of order in the cache:
 
-    slot      0 1 2 3 4 | 5 6 7 8        prefix of 5, then a tree of rows 0 to 3: 1 and 2 below 0, 3 below 2
+    slot      0 1 2 3 4 | 5 6 7 8        a prefix of 5, then a tree: rows 1 and 2 are children of 0, row 3 of 2
     position  0 1 2 3 4 | 5 6 6 7
 
     row 3 (position 7), NEWEST = 4:   border 4   newest keys in the slots 4 5 7 8   (positions 4 5 6 7)
     row 1 (position 6)                border 3                            3 4 5 6   (positions 3 4 5 6)
 
 The key of each position before the border is in the slot of the same number. The border and the order of the
-newest keys depend on the row's position alone, so a sum over the keys is rounded in the same way if the same
-text was committed row by row. If a key out of order lies NEWEST or more positions before the row's own, the row
-gathers two, three or more times NEWEST keys, enough to include that key, and its border is that much earlier.
+newest keys depend only on the row's position, so a sum over the keys is rounded as if the text had been committed
+row by row. If a key out of order is NEWEST or more positions before the row's own, the row gathers a larger
+multiple of NEWEST keys, which includes that key, and its border is earlier.
 """
 
 from ctypes import byref, c_int32
@@ -35,7 +35,7 @@ Paths = NDArray[np.int32]
 
 
 def row_paths(prefix_length: int, block: Block) -> Paths:
-    """Make the table of a block; raise ValueError for a row that sees two keys at one position."""
+    """Make the table of a block. Raises ValueError if a row sees two keys at one position."""
     table = _native_paths(prefix_length, block)
     return _any_paths(prefix_length, block) if table is None else table
 
@@ -49,12 +49,12 @@ def _native_paths(prefix_length: int, block: Block) -> Paths | None:
         return None
     table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
     numbers = pack(f"={2 * rows}q", *block.positions, *block.parents)
-    first = byref(c_int32.from_buffer(table.data))  # in a third of the time that numpy's `ctypes.data` takes
+    first = byref(c_int32.from_buffer(table.data))  # three times as fast as numpy's `ctypes.data`
     return table if library.row_paths(prefix_length, rows, NEWEST, numbers, first) else None
 
 
 def _any_paths(prefix_length: int, block: Block) -> Paths:
-    """Make the table of any block, which takes longer than in C."""
+    """Make the table of any block, more slowly than in C."""
     positions, visible = np.array(block.positions), block.visible()
     in_place = _rows_in_place(prefix_length, positions, visible)
     groups = _groups(positions, visible, in_place)
@@ -78,12 +78,8 @@ def _check(
     found = gathered.sum(axis=1) + (borders - prefix_length).clip(min=0)
     wrong = np.flatnonzero(found != visible.sum(axis=1))
     if wrong.size:
-        raise _two_keys(int(wrong[0]), positions, visible)
-
-
-def _two_keys(row: int, positions: NDArray[np.int64], visible: Visible) -> ValueError:
-    visible_keys = positions[visible[row]].tolist()
-    return ValueError(f"a row must see one key at each position, but row {row} sees keys at {visible_keys}")
+        seen = positions[visible[wrong[0]]].tolist()
+        raise ValueError(f"a row must see one key at each position, but row {wrong[0]} sees keys at {seen}")
 
 
 def _newest_positions(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:

@@ -1,8 +1,8 @@
 """The `sdpa` backend: torch's own kernel with a dense mask. It is the reference and runs on every device.
 
-A sum of rounded numbers depends on their order, and therefore on the slot of each key.
-`attend_batch_invariant` sums in float64, in which these differences are too small to show after rounding to
-half precision.
+A sum of rounded numbers depends on their order, and therefore on the slot of each key. `attend_batch_invariant`
+adds in float64, in which these differences are so small that they disappear when the sum is rounded to half
+precision.
 """
 
 import torch
@@ -12,8 +12,8 @@ from torch.nn.functional import scaled_dot_product_attention
 from app.engine.attention.signature import BlockView, LayerCache, Scoring
 
 FLOAT64_VALUES = {"cpu": 1 << 17}
-"""Number of key values that are converted to float64 at once (1 MiB). Other devices convert all of them at
-once, because each further part would be another kernel launch."""
+"""Number of keys' values that are converted to float64 at once (1 MiB). Other devices convert all of them at once,
+because each part would need further kernel launches."""
 
 
 def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
@@ -35,7 +35,7 @@ def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, sc
 
 
 def _written(cache: LayerCache, view: BlockView) -> tuple[Tensor, Tensor]:
-    """Return the keys and values of the slots that hold prefix and block."""
+    """Return the keys and values of the prefix and the block, without the slots after them."""
     end = view.prefix_length + len(view.block)
     if cache.keys.shape[2] == end:
         return cache.keys, cache.values
@@ -55,7 +55,7 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 
 
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """Call torch's kernel in float64; on a CPU with a few key heads at a time, which fit its cache."""
+    """Call torch's kernel in float64. A CPU computes a few key heads at a time, because these fit its cache."""
     share = query.shape[1] // key.shape[1]
     rows_at_once = max(1, FLOAT64_VALUES.get(key.device.type, key.numel()) // key[0, 0].numel())
     parts: list[Tensor] = []

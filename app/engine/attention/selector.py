@@ -1,17 +1,17 @@
 """Chooses the backend of a model's attention on this machine.
 
     choice   backend
-    auto     triton if it can be used and passes a trial, else sdpa; on a CPU native or sdpa
-    triton   triton; on a CPU only in triton's interpreter, for tests
-    flash    flash over the prefix, in half precision; triton or else sdpa for what it cannot do. It is used only by
-             name, because its steps cannot be recorded as graphs
+    auto     triton if it can be used and passes a trial, else sdpa; on a CPU native, else sdpa
+    triton   our own Triton kernels; on a CPU only in triton's interpreter, for tests
+    flash    the flash-attn package, in half precision, with triton or else sdpa for unsupported cases. "auto" never
+             chooses it, because its steps cannot be recorded as graphs
     native   our own C kernel for CPUs, in float32, if it could be compiled
-    sdpa     sdpa
+    sdpa     torch's own kernel
 
-A trial runs blocks of few and of many rows after short and long prefixes and compares the results with sdpa
-in float32. It finds what cannot be known in advance: triton needs a C compiler on the machine, a head may be
-too large for a GPU, and each variant of a kernel (for other numbers of rows or keys) may fail separately. A
-backend that the user chose by name is used, or refused with the reason.
+A trial runs blocks of few and of many rows after short and long prefixes, and compares the results with sdpa in
+float32. It is needed because triton needs a C compiler on the machine, a head may be too large for a GPU, and each
+variant of a kernel (for other numbers of rows or keys) may fail separately. A backend that the user chose by name
+is used, or refused with the reason.
 """
 
 from ctypes import CDLL
@@ -39,7 +39,7 @@ AMPERE = (8, 0)
 LARGEST_HEAD = 256
 
 Trials = tuple[tuple[int, int], ...]
-"""For each trial, the number of rows of its block and of tokens before it."""
+"""For each trial, the number of rows of its block and the number of tokens before the block."""
 
 TRIALS: Trials = ((1, 4096), (3, 64), (33, 4096), (128, 4096))
 """Trials that together run all variants of the kernels."""
@@ -154,8 +154,6 @@ def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
 
 def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
     """Return why this backend cannot be used on this machine; "" if nothing is known against it."""
-    if name == "sdpa":
-        return ""
     if name == "native":
         return _refusal_of_native(machine, heads)
     if machine.is_rocm:
@@ -225,7 +223,7 @@ def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadSh
     """Make the backend and run its trials; return it, or a sentence about what went wrong."""
     try:
         attention = _make(name, machine, heads)
-        for attend in attention.variants or (() if name == "sdpa" else (attention.attend,)):
+        for attend in attention.variants or (attention.attend,):
             try_attention(attend, machine.device, heads, machine.trials)
     except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         return f"its trial failed ({refused_because(error)})"
@@ -248,12 +246,11 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
         return Attention(
             name, flash, other.batch_invariant, "", other.same_text_limit, (flash, *other.variants)
         )
-    if name == "native" and machine.cpu_kernels is not None:
-        attend, exact = (
-            NativeAttention(machine.cpu_kernels, each) for each in (SDPA.attend, SDPA.batch_invariant)
-        )
-        return Attention(name, attend, exact)
-    return torchs_own(machine)
+    assert machine.cpu_kernels is not None, "native attention is refused without a compiler"
+    attend, exact = (
+        NativeAttention(machine.cpu_kernels, each) for each in (SDPA.attend, SDPA.batch_invariant)
+    )
+    return Attention(name, attend, exact)
 
 
 @torch.inference_mode()

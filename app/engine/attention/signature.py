@@ -2,14 +2,14 @@
 
     attend(query, cache, view, scoring)     query [1, H, T, D], out [1, T, H, DV]
 
-`cache` holds one layer's keys and values, first the prefix's and then the block's. `view` holds which of them
-each row sees (prefix length, positions, visibility); all layers of a pass share it. `scoring` holds what
-differs between layers (scale, window, soft cap, sinks). Every layer of every step makes a cache and a
-scoring, so they are plain tuples, which are made fast.
+`cache` has one layer's keys and values, first the prefix's and then the block's. `view` says which keys each row
+sees (prefix length, positions, visibility); all layers of a pass share it. `scoring` has the parameters that differ
+between layers (scale, window, soft cap, sinks). Every layer makes a cache and a scoring in every step, so they are
+tuples, which are made fast.
 
-transformers passes unknown keyword arguments of a model's forward on to the registered attention function,
-and builds no mask for an attention name without a mask function. So the block is passed as
-`block=BlockView(...)`, and each layer adds its own scoring.
+transformers passes unknown keyword arguments of a model's forward on to the registered attention function, and
+builds no mask for an attention name without a mask function. So the block is passed as `block=BlockView(...)`, and
+each layer adds its own scoring.
 """
 
 from dataclasses import dataclass, field
@@ -46,14 +46,18 @@ class Scoring(NamedTuple):
     softcap: float | None = None
     sinks: Tensor | None = None
 
+    @property
+    def is_plain(self) -> bool:
+        """Whether there is only a scale: no window, soft cap or sinks."""
+        return not self.window and self.softcap is None and self.sinks is None
+
 
 @dataclass(slots=True)
 class BlockView:
-    """One forward pass as attention needs it: which of the keys [L + T] each row of a block [T] sees.
+    """Which of the keys [L + T] each row of a block [T] sees in one forward pass.
 
-    Masks and tables are made on the device once and shared by all layers. `paths` (the table of paths) and
-    `recorded_positions` [T] may be given as tensors that a recorded graph reads; else both are made from
-    the block."""
+    Masks and tables are made on the device once and shared by all layers. A recorded graph reads `paths` (the table
+    of paths) and `recorded_positions` [T] from tensors that are given; otherwise both are made from the block."""
 
     block: Block
     prefix_length: int
@@ -137,7 +141,7 @@ NAME = "foresight"
 """The name under which this attention is registered with transformers."""
 
 _HARMLESS = frozenset({"position_ids", "logits_to_keep"})
-"""Names of tensors that some models pass to every layer although attention does not need them."""
+"""Tensors that some models pass to every layer although attention does not need them."""
 
 
 def attend_layer(

@@ -1,14 +1,13 @@
 """The `triton` backend: launches the two fused kernels of `kernels.py`.
 
-This module needs triton, so it is imported only when the backend is chosen. The host never waits for the
-device during a pass: the grid follows from the buffers' shapes, and what changes from step to step (prefix
-length, positions, which row sees which) is read by the kernels from the table of paths.
+This module needs triton, so it is imported only when the backend is chosen. The host never waits for the device
+during a pass: the grid depends only on the buffers' shapes, and the kernels read the values that change from step
+to step (prefix length, positions, which row sees which) from the table of paths.
 
-The order of the kernels' sums is fixed by the model and the device, never by a step's rows. SPAN and
-GROUP_SPANS decide what is summed in which order, and are constants. The tiles decide which matrix instruction
-is used, so they are chosen once for a model: by head size, type and the device's shared memory. The number of
-spans that one program does (`spans_per_program`) does not change the result, so it is chosen for every
-pass.
+The order of the kernels' sums depends on the model and the device, never on a step's rows. SPAN and GROUP_SPANS,
+which decide that order, are constants. The tiles decide which matrix instruction is used, so they are chosen once
+for a model: by head size, type and the device's shared memory. The number of spans that one program sums
+(`spans_per_program`) does not change the result, so it is chosen for every pass.
 """
 
 import sys
@@ -24,7 +23,7 @@ from app.engine.attention.paths import NEWEST, SLOTS
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 SPAN = 256
-"""Positions of a span, whose sum starts from zero: four tiles of 64 keys, enough to keep loads in flight."""
+"""Positions of a span, whose sum starts from zero: four tiles of 64 keys, so that loads and products overlap."""
 
 GROUP_SPANS = 8
 """Number of spans in a group. Their sums are folded into the group's sum, and then the groups' sums are folded. A
@@ -38,11 +37,12 @@ HOPPER = 9
 """Major compute capability of the GPUs whose matrix unit takes 64 rows from 4 warps."""
 
 SCRATCH = 1 << 26
-"""Bytes of partial sums that a layer may allocate; a long prompt's chunk is done in parts of this size."""
+"""Bytes of partial sums that a layer may allocate; the rows of a long prompt's chunk are computed in parts that
+fit."""
 
 _EVEN = 2
-"""If a layer's rows are done in parts, each part has a multiple of this many rows, so that its table of paths is
-aligned as the kernels require."""
+"""If a layer's rows are computed in parts, each part has a multiple of this many rows, so that its table of paths
+is aligned as the kernels require."""
 
 _RESERVED = 2048
 """Upper bound of the bytes of shared memory that the compiler uses itself."""
@@ -104,7 +104,7 @@ def busy_programs(multiprocessors: int) -> int:
 
 
 def spans_per_program(positions: int, blocks: int, busy: int = BUSY) -> int:
-    """Return the spans that a program does: a whole group if that makes enough programs (`busy`), else 1.
+    """Return the number of spans per program: a whole group if that makes enough programs (`busy`), else 1.
 
     `blocks` is the number of blocks of rows, times the number of key heads."""
     groups = -(-positions // (SPAN * GROUP_SPANS))
@@ -223,7 +223,8 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """The kernels in triton's interpreter, for tests. It misreads bfloat16, so this type is widened first."""
+    """The kernels in triton's interpreter, for tests. The interpreter misreads bfloat16, so states become
+    float32."""
 
     fused: TritonAttention
 

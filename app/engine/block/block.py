@@ -1,7 +1,7 @@
 """A block of rows: the input of every forward pass.
 
-A row is one token at one position. It sees the whole committed prefix, itself, its parent row and every row
-that its parent sees. A draft tree after the current token 7, with the guesses 8 and then 9, and 5 as the
+A row is one token at one position. It sees the whole committed prefix, itself, its parent row and every row that
+its parent sees. An example is a draft tree after the current token 7, with the guesses 8 and then 9, and 5 as an
 alternative to 8:
 
     row  token  position  parent   sees rows          visible
@@ -27,8 +27,8 @@ from torch import Tensor
 Visible = NDArray[np.bool_]
 """[T, T]: whether row i sees row j."""
 MAX_DEPTH = 31
-"""Maximum number of guesses on a path of a tree. Attention looks up a row's newest keys one by one: those of its
-guesses and its own, 32 in all, because Triton's ranges are powers of two."""
+"""Maximum number of guesses on a path of a tree. With its own key a row then has 32 newest keys, which attention
+looks up one by one; Triton's ranges are powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +93,9 @@ def siblings_block(tokens: Sequence[int], position: int) -> Block:
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """Pad the block to `rows` rows and `wanted` rows whose logits are read. New rows come last and change nothing.
+    """Pad the block to `rows` rows and `wanted` rows whose logits are read. `wanted` is padded with row 0.
 
-    New rows see the prefix and themselves, and no other row sees them. `wanted` is padded with row 0."""
+    New rows come last. They see the prefix and themselves, and no other row sees them, so they change no result."""
     more = rows - len(block)
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,
@@ -108,7 +108,7 @@ def padded(block: Block, rows: int, wanted: int) -> Block:
 def newest_on_path(block: Block, count: int) -> NDArray[np.int64]:
     """List the newest `count` rows on each row's path [T, count]; the row itself comes last.
 
-    Committed rows are negative: -1 is the newest one."""
+    Committed rows have negative numbers; -1 is the newest committed row."""
     paths = list[tuple[int, ...]]()
     committed = tuple(range(-count, 0))
     for row, parent in enumerate(block.parents):
@@ -118,7 +118,7 @@ def newest_on_path(block: Block, count: int) -> NDArray[np.int64]:
 
 
 def common_length(left: Sequence[int], right: Sequence[int]) -> int:
-    """Count the leading items that agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2. Fast if one begins with the other."""
+    """Count the leading items that agree: ([1, 2, 3], [1, 2, 5, 6]) -> 2."""
     shorter = min(len(left), len(right))
     if left[:shorter] == right[:shorter]:
         return shorter
@@ -129,7 +129,7 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
 class CacheSlots(NamedTuple):
     """The slots that a layer writes a block to: in its buffers [1, heads, capacity, size], from `begin` on.
 
-    A recorded step writes to `indices` [T] instead, which it reads from the device."""
+    A recorded step writes to the slots `indices` [T] instead, which it reads from the device."""
 
     keys: Tensor
     values: Tensor

@@ -1,11 +1,11 @@
-"""What is known about a context: its successors and followers, each packed into 31 bits. 0 is an empty entry.
+"""The successors and followers of a context, each packed into 31 bits. 0 is an empty entry.
 
     successor    token + 1 (20 bits) | gap (10)                            a likely next token, by its logit
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   a token that came next in some text
 
-The gap of the likeliest token is its lead over the second one; the gap of any other token is its distance to the
-likeliest. Both are in steps of 1/32 logit, because the distance predicts more about a guess than its rank. Gap
-classes are coarser: 0 to 7 for distances, 8 to 15 for leads.
+The gap of the likeliest token is its lead over the second one; the gap of any other token is its distance from the
+likeliest. Gaps are stored instead of ranks, because they predict better whether a guess is right. Their unit is
+1/32 logit. Gap classes are coarser: 0 to 7 for distances, 8 to 15 for leads.
 """
 
 from bisect import bisect_right
@@ -27,7 +27,7 @@ _HISTORY = SOURCES.index("history")
 _GIVEN = (SOURCES.index("document"), SOURCES.index("prediction"))
 
 SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where texts have no BOS"
-"""Names the meaning of packed successors: those that were stored under another layout cannot be used."""
+"""Names the layout of packed successors; stored successors with another layout cannot be used."""
 
 GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
 """Borders in logits between the classes of a token's distance to the likeliest one."""
@@ -40,7 +40,7 @@ MOST_TOKENS = 2**20 - 1
 """The largest vocabulary; the largest known one has 262,144 tokens."""
 SEEN_BITS, SEEN_ONCE = 7 << 5, 1 << 5
 NUM_REPLIES = 32
-"""Replies after which their numbers start again from 0. Only the label "history" depends on them."""
+"""The number of replies after which reply numbers start again at 0. Only the label "history" depends on them."""
 
 
 def pack_successors(ids: NDArray[np.int64], logits: NDArray[np.float32]) -> Packed:
@@ -68,7 +68,7 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 
 
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
-    """Return (token, index of its source as seen from this reply, whether it was seen only once).
+    """Return (token, index of its source for this reply, whether it was seen only once).
 
     Followers of an earlier reply count as history, except those from documents and predictions."""
     source = packed >> 8 & 7

@@ -1,15 +1,15 @@
-"""What a step costs by its number of rows, and which row counts give bitwise identical results.
+"""The times of steps by their number of rows, and the row counts that give bitwise identical results.
 
 A bucket is a row count that blocks are padded to. In half precision a row may be rounded differently in a block of
-one row than in a block of 32, because another kernel adds in another order. Buckets whose rows come out bitwise
-identical form a set. Every decoder that uses only buckets of one set writes the same text. With the sets (1,) and
-(16, 24, 32), and 3.0, 4.0, 4.2 and 4.5 ms a step:
+one row than in a block of 32, because another kernel adds in another order. Buckets with bitwise identical results
+form a set. All decoders that use only buckets of one set write the same text. An example with the sets (1,) and
+(16, 24, 32), whose steps take 3.0, 4.0, 4.2 and 4.5 ms:
 
     plain, any bucket               1 row     3.0 ms
-    plain in the second set        16 rows    4.0 ms    its smallest bucket, the block padded
-    a tree of 19 rows              24 rows    4.2 ms    so the tree may as well have 24
+    plain in the second set        16 rows    4.0 ms    padded to the smallest bucket of the set
+    a tree of 19 rows              24 rows    4.2 ms    five more guesses would take no longer
 
-This module defines the values; `profiling.py` measures them, and `measurement_cache.py` stores them.
+`profiling.py` measures these values, and `measurement_cache.py` stores them.
 """
 
 from bisect import bisect_left
@@ -31,7 +31,7 @@ TokensPerStep = Callable[[int], float]
 class StepTimes:
     """Measured seconds of a step at each bucket; both tuples are empty if nothing was measured.
 
-    `per_token` has the seconds that each token of context adds to a step at each bucket; () if that is unknown."""
+    `per_token` has the seconds that each token of context adds to a step at each bucket, or is () if unknown."""
 
     buckets: Buckets = ()
     seconds: tuple[float, ...] = ()
@@ -132,11 +132,12 @@ def modest(rows: int) -> float:
 
 
 EVEN = 1.5
-"""A set must be faster by this factor, so that noisy times do not change the choice from load to load."""
+"""A set with fewer buckets must be faster by this factor, so that noisy times do not change the choice between
+loads."""
 
 
 def choose_buckets(profile: StepProfile, tokens: TokensPerStep = modest) -> Buckets:
-    """Choose the set with the most buckets, unless another is expected to be far faster; () if there is none.
+    """Choose the set with the most buckets, unless another set should be far faster; () if there are no sets.
 
     The choice depends on the profile alone and never on the decoder, so that all decoders write the same text."""
 

@@ -1,4 +1,4 @@
-"""Kernels for CPUs, in C: compiled once by the machine's own compiler, if there is one, and declared here."""
+"""Compiles the C kernels for CPUs with the machine's compiler, if there is one, and declares their functions."""
 
 from collections.abc import Mapping
 from ctypes import CDLL, c_float, c_int32, c_int64, c_void_p
@@ -14,7 +14,7 @@ SOURCE = Source(
 PACKED_SOURCE = Source(
     SOURCE.file, (*SOURCE.flags, "-DPACKED"), otherwise="GGUF files take more memory and time"
 )
-"""The same kernels, but with products of packed weights instead of 8-bit weights."""
+"""The same kernels with products of packed weights instead of 8-bit weights."""
 
 _P, _N, _I, _F = c_void_p, c_int64, c_int32, c_float
 INT8 = {"int8_linear": (_P, _N, _N, _P, _P, _N, _I, _P, _P, _P, _I)}

@@ -11,7 +11,7 @@
 #define TILE 32
 #define SPAN 8
 #define CHUNK 96 /* queries of one job */
-/* The numbers of queries, and of elements of a value, whose sums are kept in registers. */
+/* How many queries, and how many elements of a value, have their sums in registers. */
 #if LANES == 16
 #define QUERIES 4
 #define WIDE 64
@@ -129,7 +129,7 @@ static inline __attribute__((always_inline)) void add_values(
         for (int i = 0; i < vectors; i++) store_n(queries[q].out + from + i * LANES, a[q][i]);
 }
 
-/* Do the same for eight numbers of one query. */
+/* Add eight elements of a tile's values, weighted, to the sums of one query. */
 static void add_eight(const Query *query, const float *weights, float fade, const Tile *tile, int64_t from) {
     v8 a = load(query->out + from) * fade;
     for (int64_t j = 0; j < tile->count; j++) a = fused(all(weights[j]), load(tile->values[j] + from), a);
@@ -202,8 +202,8 @@ static void attend_prefix(const Task *t, int64_t head, int64_t span, int64_t fir
     }
 }
 
-/* Collect the slots that a row sees after the whole tiles of the prefix: its rest, then rows of the block. Return how
-   many. */
+/* Collect the slots that a row sees after the whole tiles of the prefix: the rest of the prefix, then rows of the block.
+   Return the number of slots. */
 static int64_t gather(const Task *t, int64_t row, int64_t *slots) {
     int64_t count = 0;
     for (int64_t slot = t->prefix / TILE * TILE; slot < t->prefix; slot++) slots[count++] = slot;
@@ -212,8 +212,8 @@ static int64_t gather(const Task *t, int64_t row, int64_t *slots) {
     return count;
 }
 
-/* Finish the heads of a row that share a key head: merge their spans in order, and gather the last tiles. `room` has
-   `value_size` floats for each head. */
+/* Finish the heads of a row that share a key head: attend to the last tiles, and merge all spans in order. `room`
+   has `value_size` floats for each head. */
 static void finish_row(const Task *t, int64_t row, int64_t key_head, const int64_t *slots, int64_t count, float *room) {
     int64_t tiles = t->prefix / TILE, all_tiles = tiles + (count + TILE - 1) / TILE;
     int64_t group = t->heads / t->shared, size = t->value_size;

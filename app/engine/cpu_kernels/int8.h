@@ -2,11 +2,11 @@
 
    A row of activations is converted to integers of up to 16 bits: its largest value becomes `limit`, which is so small
    that the sum of a whole row of products fits 32 bits. Such sums are exact, so products may be added in any order, and
-   sums may overflow on the way.
+   intermediate sums may overflow.
 
    A weight is stored in the order in which it is read: QUAD numbers of each of GROUP rows, then the next QUAD numbers
    of each: [outs / GROUP, size / QUAD, GROUP, QUAD], both sizes rounded up. 128 is added to each number, because the
-   processor multiplies unsigned by signed bytes. So each sum is too large by 128 times the sum of its activations. */
+   processor multiplies unsigned by signed bytes. So each sum is too large by 128 times the sum of the activations. */
 
 #define GROUP 16
 #define QUAD 4
@@ -15,7 +15,7 @@
 /* The scale of a quantised row of activations, and the correction of its sums. */
 typedef struct {
     float scale;
-    uint32_t excess; /* by which its sums are too large */
+    uint32_t excess; /* the amount by which its sums are too large */
 } Row;
 
 /* The operands of a product: the rows' numbers as `quantise_row` writes them, the weight, and the output. */
@@ -70,12 +70,12 @@ static inline __m512i four_bytes(const int8_t *from) {
     return _mm512_set1_epi32(bytes);
 }
 
-/* Multiply `rows` rows, a constant, by a group of the weight's rows, with all sums in registers. Meanwhile the group
-   `ahead` bytes further on is prefetched, because a step of few rows waits for memory. */
+/* Multiply `rows` rows, a constant, by a group of the weight's rows, with all sums in registers. The group that is
+   `ahead` bytes further is prefetched, because a step of few rows waits for memory. */
 static inline __attribute__((always_inline)) void multiply_group(
     const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
 ) {
-    const int chains = rows == 1 ? 4 : rows == 2 ? 2 : 1; /* so that a sum need not wait for the one before it */
+    const int chains = rows == 1 ? 4 : rows == 2 ? 2 : 1; /* separate sums, which need not wait for each other */
     __m512i high[MOST_ROWS], low[MOST_ROWS];
     const uint8_t *weight = p->weight + group * GROUP * p->size;
     const int8_t *x = (const int8_t *)(p->numbers + r * p->size);
@@ -107,7 +107,7 @@ static inline __attribute__((always_inline)) void multiply_group(
 #elif defined(__AVX2__)
 #define MOST_ROWS 6
 #define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6)
-#define VECTORS 4 /* vectors that hold the sums of a row: each has two sums for four of the weight's rows */
+#define VECTORS 4 /* vectors with the sums of a row; each has two sums for each of four rows of the weight */
 
 static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t number) {
     (void)size;

@@ -1,7 +1,5 @@
-/* Decoder layers.
-
-   They call the kernels one after the other, without Python in between: norm, queries, keys and values, rotary
-   embedding, attention, sum and norm, gated MLP, sum. */
+/* Decoder layers, which call the kernels one after the other, without Python in between: norm, queries, keys and
+   values, rotary embedding, attention, sum and norm, gated MLP, sum. */
 
 typedef struct {
     const float *weight; /* NULL if there is no such norm */
@@ -18,7 +16,7 @@ typedef struct {
     int32_t is_gelu;
 } Layer;
 
-/* A layer's keys and values in the cache, whose heads are `key_head` and `value_head` floats apart. */
+/* A layer's keys and values in the cache; `key_head` and `value_head` are the strides of their heads, in floats. */
 typedef struct {
     float *keys, *values;
     int64_t key_head, value_head;

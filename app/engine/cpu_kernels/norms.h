@@ -1,7 +1,7 @@
 /* Norms, gates, rotary embeddings. */
 
-/* total = x + others; if `others` is NULL, x alone is normalised and no total is written. out = the RMSNorm of the
-   total, times the weight or, if `adds_one`, times one plus the weight. */
+/* Write total = x + others, and out = the RMSNorm of the total times the weight or, if `adds_one`, times one plus the
+   weight. If `others` is NULL, x is normalised and no total is written. */
 void rms_norm(
     const float *x, const float *others, const float *weight, int64_t rows, int64_t size, float eps,
     int32_t adds_one, float *total, float *out

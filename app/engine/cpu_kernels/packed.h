@@ -37,7 +37,7 @@ typedef struct {
 
 typedef uint16_t words_n __attribute__((vector_size(QUAD * LANES), aligned(1), may_alias));
 
-/* Some numbers' bits in a plane of `bits` bits, moved to the bit `to`. All but the pointer are constants. */
+/* Return the bits of a quad in a plane of `bits` bits, moved to the bit `to`. All but the pointer are constants. */
 INLINE words_n field(const uint8_t *plane, const int bits, const int quad, const int half, const int to) {
     const int shift = bits * (quad / bits) - to;
     words_n all = *(const words_n *)(plane + (quad % bits * HALVES + half) * QUAD * LANES);
@@ -46,7 +46,7 @@ INLINE words_n field(const uint8_t *plane, const int bits, const int quad, const
     return all & mask;
 }
 
-/* The stored numbers of a quad of half of a tile's rows. `low` is 8 for unpacked numbers, too. */
+/* Return the stored numbers of a quad, for half of a tile's rows. Numbers of 8 bits have one plane, `low`. */
 INLINE words_n stored(const uint8_t *group, const int low, const int high, const int quad, const int half) {
     if (low == 8) return *(const words_n *)(group + (quad * HALVES + half) * QUAD * LANES);
     words_n numbers = field(group, low, quad, half, 0);
@@ -54,7 +54,7 @@ INLINE words_n stored(const uint8_t *group, const int low, const int high, const
     return numbers;
 }
 
-/* The factors of half of a tile's rows for a group, or for half of a group (`part`). */
+/* Return the factors of half of a tile's rows for a group or, if `fine`, for half of a group (`part`). */
 INLINE vni factors_of(const Packed *w, const int8_t *factors, int64_t group, const int part, const int half) {
     if (!factors) return (vni){0} + 1;
     factors += (w->fine ? 2 * group + part : group) * OUTS + half * LANES;

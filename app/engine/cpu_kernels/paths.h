@@ -1,8 +1,8 @@
-/* The table of paths of a step (attention/paths.py describes it), in C, because the host has little time for it. */
+/* The table of paths of a step, which attention/paths.py describes. */
 
-/* Fill `table` [rows, 2 + newest] for rows whose positions follow their parents'. Return 0 and leave the table
-   unfinished if a row's position does not follow, or is `newest` or more positions after the prefix, unless the row and
-   all rows before it are a chain. */
+/* Fill `table` [rows, 2 + newest] for rows whose positions follow their parents' positions. Return 0, with an
+   unfinished table, if a row's position does not follow, or if a row outside the block's leading chain is `newest` or
+   more positions after the prefix. */
 int32_t row_paths(int64_t prefix, int64_t rows, int64_t newest, const int64_t *block, int32_t *table) {
     const int64_t *positions = block, *parents = block + rows, width = 2 + newest;
     int64_t chain = 0; /* rows from the first on that follow each other */

@@ -4,7 +4,7 @@
 typedef struct {
     int8_t *numbers;     /* [rows, groups * GROUP] */
     float *scale;        /* [rows, groups] */
-    int16_t (*sums)[2];  /* [rows, groups * 2]: of the first and of the second two numbers of all quads of 16 numbers */
+    int16_t (*sums)[2];  /* [rows, groups * 2]: for 16 numbers, sums of the first and of the last two of each quad */
 } Bytes;
 
 typedef struct {
@@ -16,12 +16,12 @@ typedef struct {
 #define GROUPS_AT_ONCE 64 /* groups of a tile that are multiplied by all rows before the next ones are read */
 #define MANY 60           /* rows whose sums are kept meanwhile */
 
-/* How a function finds a tile's numbers, and in how many parts it sums a group; all are constants. */
+/* The format of a tile's numbers, and the number of parts in which a group is summed; all are constants. */
 typedef struct {
     int low, high, narrow, has_table, parts;
 } Form;
 
-/* Sum the products of `rows` rows, a constant, with a group of a tile, whose numbers are at `numbers`. */
+/* Sum the products of `rows` rows, a constant, with a group of a tile; the group's numbers are at `numbers`. */
 INLINE void sum_group(
     const Product *p, int64_t r, const int rows, int64_t tile, int64_t group, const Form form, const uint8_t *numbers,
     vni found[][HALVES]
@@ -149,8 +149,9 @@ static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, c
     }
 }
 
-/* The formats in which weights are stored: a name, low and high bits, whether numbers are narrow and have a table, and
-   parts of a group. Products of 32 numbers of 4 bits fit 16 bits; if there are factors for 16, two parts are summed. */
+/* The formats of weights: a name, low and high bits, whether numbers are narrow, whether they have a table, and the
+   parts of a group. The sum of 32 products of numbers of 4 bits fits 16 bits; with factors for 16 numbers, a group has
+   two parts. */
 #define EACH_FORM(FORM) \
     FORM(two, 2, 0, 1, 0, 2) FORM(three, 2, 1, 1, 0, 2) FORM(four, 4, 0, 1, 0, 1) FORM(four_fine, 4, 0, 1, 0, 2) \
     FORM(five, 4, 1, 1, 0, 2) FORM(six, 4, 2, 1, 0, 2) FORM(eight, 8, 0, 0, 0, 2) FORM(table, 4, 0, 0, 1, 2)
@@ -168,7 +169,7 @@ EACH_FORM(FORM)
 #undef COUNT
 #undef FORM
 
-/* A weight's functions. */
+/* The functions that multiply by a weight of one format, by the number of rows. */
 typedef struct {
     int low, high, has_table, parts;
     void (*multiply[MOST_ROWS])(const Product *, int64_t, int64_t, int64_t, int64_t, Sum *);

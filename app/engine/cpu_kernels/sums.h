@@ -1,8 +1,9 @@
-/* What depends on the processor: sums of products of four numbers of each row of a packed weight with four of x.
+/* Sums of products of four numbers of each row of a packed weight with four of x, for each kind of processor.
 
-   `narrow` numbers are 0 to 63, and their zero is subtracted first, by the sums of x; other numbers are -128 to 127. */
+   `narrow` numbers are 0 to 63, and a sum begins with minus their zero times the sum of x. Other numbers are -128 to
+   127. */
 
-/* The sum of x over a part of a group: over 16 numbers, or over all 32 if there is one part. */
+/* Return the sum of x over a part of a group: over 16 numbers, or over all 32 if there is one part. */
 INLINE int sum_of_x(const int16_t *sums, const int parts) {
     return sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0);
 }
@@ -63,7 +64,7 @@ INLINE Whole operand(words_n numbers, const int narrow) {
 INLINE Whole looked_up(words_n numbers, const int8_t *table) {
     return OP(shuffle_epi8)(EVERY_16_BYTES(_mm_loadu_si128((const __m128i *)table)), (Whole)numbers);
 }
-/* Each factor twice in 16 bits, because a row of the weight has two sums of 16 bits. */
+/* Return each factor twice, in 16 bits, because a row of the weight has two sums of 16 bits. */
 INLINE Whole factor(vni factors) {
     const __m128i twice = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
     return OP(shuffle_epi8)((Whole)factors, EVERY_16_BYTES(twice));
@@ -77,7 +78,7 @@ INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int nar
     Whole all = OP(add_epi16)(OP(set1_epi32)(first), OP(set1_epi32)(second));
     return OP(mullo_epi16)(all, OP(set1_epi16)(narrow ? (int16_t)-zero : 0));
 }
-/* x, or -x where the number is negative. */
+/* Return x, or -x if the number is negative. */
 INLINE Whole signed_as(Whole x, Whole numbers) {
 #if LANES == 16
     return _mm512_mask_sub_epi8(x, _mm512_movepi8_mask(numbers), _mm512_setzero_si512(), x);

@@ -1,4 +1,4 @@
-/* Products of 8-bit weights with a processor's matrix unit (AMX): 16 rows times 16 rows of the weight at a time.
+/* Products of 8-bit weights by a processor's matrix unit (AMX): 16 rows times 16 rows of the weight at a time.
 
    The unit multiplies bytes, so the high and the low bytes of a row have separate sums, as in `multiply_group`. */
 

@@ -1,9 +1,9 @@
 """Runs sentence-embedding models: texts with similar meanings get vectors of similar directions.
 
-It reads any folder in the format of sentence-transformers: an encoder, the pooling of its rows into one vector
-(`1_Pooling/config.json`), and the longest input in tokens. Longer texts are read in several windows, whose
-vectors are averaged with their numbers of tokens as weights, so that the end of a long passage is found as well
-as its beginning. Vectors have length one, so the product of two is their cosine.
+A model is a folder in the format of sentence-transformers: an encoder, the pooling of its rows into one vector
+(`1_Pooling/config.json`), and the longest input in tokens. Longer texts are read in several windows, whose vectors
+are averaged with their numbers of tokens as weights, so that the end of a long passage counts as much as its
+beginning. Vectors have length one, so the product of two vectors is their cosine.
 """
 
 import json
@@ -39,14 +39,14 @@ Pool = Callable[[Tensor, Tensor], Tensor]
 KNOWN = frozenset({"Transformer", "Pooling", "Normalize"})
 """The supported modules of sentence-transformers."""
 UNLIMITED = 8192
-"""The tokens of a window if the folder sets no limit."""
+"""The maximum tokens of a window if the folder sets no limit."""
 AT_ONCE = 16
-"""Windows that the model reads in one batch."""
+"""The maximum number of windows in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
 class SentenceModel:
-    """A loaded encoder; `most_tokens` is the size of a window with its special tokens."""
+    """A loaded encoder; `most_tokens` is the maximum size of a window, with special tokens."""
 
     model: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
@@ -56,7 +56,7 @@ class SentenceModel:
     def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
         """Embed texts as float32[len(texts), width], each vector of length one.
 
-        Calls `on_tokens` with the number of tokens. Raises BadOption for ids outside the vocabulary,
+        Calls `on_tokens` with the number of tokens. Raises BadOption for ids outside the vocabulary, and
         ModelBroken for tokens without weights."""
         width = int(self.model.config.hidden_size)
         if not texts:
@@ -91,7 +91,7 @@ class SentenceModel:
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """Raise ModelBroken for a token without weights, because on a GPU it would end all work, chats included."""
+        """Raise ModelBroken for a token without weights, because on a GPU it would break chats, too."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
@@ -115,7 +115,7 @@ class SentenceModels:
         sandbox: Sandbox | None = None,
         load: Callable[[ModelFolder, Device], SentenceModel] | None = None,
     ) -> None:
-        """Check tokenizers in the sandbox; without one, models are trusted."""
+        """Check tokenizers in the sandbox. Without a sandbox, models are trusted."""
         self._sandbox = sandbox
         self._load = load or load_sentence_model
         self._key: tuple[ModelFolder, Device] | None = None
@@ -128,7 +128,7 @@ class SentenceModels:
         on_tokens: OnTokens = ignore_tokens,
         device: Device = "auto",
     ) -> np.ndarray:
-        """Embed texts with this model, loaded if necessary, on this device. Raises ModelError, BadOption."""
+        """Embed texts with this model on this device; load it if necessary. Raises ModelError, BadOption."""
         key = folder, device
         if self._model is None or key != self._key:
             self.close()
@@ -164,7 +164,7 @@ def embed_anywhere(
 
 
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
-    """Read a sentence-embedding model. Raises ModelError with a sentence about what is wrong with its files."""
+    """Read a sentence-embedding model. Raises ModelError if its files are broken or not supported."""
     try:
         with panics_as_errors():
             pool = _pool_of(folder)
@@ -187,7 +187,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
 
 
 def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
-    """Move the model to a device; back to the CPU if a first text fails and the user did not choose the device."""
+    """Move the model to a device, or back to the CPU if a trial on the device fails."""
     if device.type == "cpu":
         return read
     try:
@@ -220,7 +220,7 @@ FLAGS = {
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
 }
-"""Flags in 1_Pooling/config.json -> the pooling; older folders have flags instead of its name."""
+"""Flag in 1_Pooling/config.json -> the pooling's name. Older folders have flags instead of the name."""
 
 
 def _pool_of(folder: ModelFolder) -> Pool:
@@ -246,7 +246,7 @@ def _pool_of(folder: ModelFolder) -> Pool:
 
 
 def _positions(model: PreTrainedModel) -> int:
-    """Return the number of positions. RoBERTa and similar models use only those after the padding's index."""
+    """Return the number of positions. RoBERTa and similar models use only positions after the padding's index."""
     for name, module in model.named_modules():
         is_table = name.endswith("position_embeddings") and isinstance(module, Embedding)
         if is_table and module.padding_idx is not None:

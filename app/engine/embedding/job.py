@@ -1,6 +1,7 @@
-"""An embedding job: it gives out its texts a few at a time, so that the worker can do more urgent jobs in between.
+"""An embedding job, whose texts are embedded in small pieces, so that the worker can do more urgent jobs in
+between.
 
-The texts of a piece have similar lengths, because all of them are padded to the longest one.
+The texts of a piece are padded to the longest, so they have similar lengths.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ class EmbeddingJob:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job was not cancelled. Once this was read as true, it can no longer be cancelled."""
+        """Whether the job was not cancelled. Reading this starts the job, which can then no longer be cancelled."""
         return bool(self._made) or self.answer.set_running_or_notify_cancel()
 
     @property

@@ -1,8 +1,8 @@
-"""Captures work as CUDA graphs. All calls of torch.cuda that steps need for it are here.
+"""Captures work as CUDA graphs, with all calls of torch.cuda that this needs.
 
-A graph repeats every kernel with the addresses and values of its capture. So everything that changes between
-steps is read from tensors that keep their addresses, nothing may wait for the device during a capture, and
-tensors that the graph reads must live as long as the graph.
+A graph repeats every kernel with the addresses and values of its capture. So values that change between steps must
+be read from tensors that keep their addresses and live as long as the graph. Nothing may wait for the device during
+a capture.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,20 +26,19 @@ class GraphCapturer:
     def capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         """Do the work once, then capture it.
 
-        Raises any error of the work, and RuntimeError if the host waits for the device; no graph is left then. The
-        run before the capture finds such errors, because an interrupted capture leaves torch in a bad state."""
+        Raises any error of the work, and RuntimeError if the host waits for the device. The run before the capture
+        finds such errors, because an interrupted capture leaves torch in a bad state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():
                 work()
-        finally:  # a failed run's kernels must end before the eager step that follows
+        finally:  # a failed run's kernels must end before the eager step after it
             torch.cuda.synchronize(self._device)
-        torch.cuda.empty_cache()  # memory that the first run took on that stream cannot be reused by other streams
+        torch.cuda.empty_cache()  # other streams cannot reuse the memory that the first run took on this stream
         graph = torch.cuda.CUDAGraph()
         # torch.cuda.graph is not used, because it leaves its stream current if the end of a capture fails.
         with torch.cuda.stream(self._stream), own_workspaces():
-            # Only calls of this thread can break the capture; other threads may, for example, query free
-            # memory.
+            # Only calls of this thread can break the capture, so other threads may, for example, query free memory.
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             run_and_end(work, lambda: self._end(graph))
         return graph
@@ -53,8 +52,7 @@ class GraphCapturer:
         try:
             graph.capture_end()
         except RuntimeError:
-            # These calls fail if torch closed the pool itself or renamed them; then there is nothing to
-            # release.
+            # These calls fail if torch has closed the pool itself, or has renamed them.
             with suppress(RuntimeError, AttributeError):
                 torch._C._cuda_endAllocateToPool(self._stream.device_index, self._pool)
                 torch._C._cuda_releasePool(self._stream.device_index, self._pool)
@@ -75,9 +73,8 @@ def own_workspaces(clear: Callable[[], None] = clear_workspaces) -> Iterator[Non
 
 
 def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:
-    """Do the work, then end the capture. An error of the work is raised as it is.
-
-    A second error, from ending the capture that it broke, is suppressed as a mere consequence."""
+    """Do the work, then end the capture. Raises an error of the work; the error that `end` then raises, because the
+    capture is broken, is suppressed."""
     try:
         work()
     except BaseException:

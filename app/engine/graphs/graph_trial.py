@@ -1,5 +1,4 @@
-"""Tests whether steps can run as CUDA graphs on this device: graphs of tiny blocks must give the logits of eager
-steps."""
+"""Tests whether steps can run as CUDA graphs: graphs of tiny blocks must give the logits of eager steps."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -28,8 +27,7 @@ _DRAWN = Sampling(0.8, top_k=20, top_p=0.95)
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> EagerSteps:
-    """Choose graphs if the device supports them, attention is our Triton kernel and a trial succeeds; else eager
-    steps."""
+    """Choose graphs on a GPU if attention is our Triton kernel and a trial succeeds, else eager steps."""
     if model.device.type == "cpu":
         return steps_on_cpu(model, attention)
     if model.device.type != "cuda":
@@ -56,9 +54,10 @@ def tried_graphs(
     timer: Timer | None = None,
     choose: Choose | None = None,
 ) -> EagerSteps:
-    """Return graphs if a tiny block has the same logits as in eager steps, and by the `timer` takes no longer.
+    """Return graphs if a tiny block has the same logits as in eager steps and takes no longer, else eager steps
+    with a note.
 
-    Else returns eager steps with a note. Graphs `choose` tokens, too, if that can be recorded."""
+    Without a `timer` nothing is timed. Graphs also `choose` tokens, if that can be recorded."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""
@@ -70,7 +69,7 @@ def tried_graphs(
 
 
 def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, timer: Timer | None) -> str:
-    """Try these graphs; return why steps cannot be recorded, or "". Tries 1 row if memory is too small for 8."""
+    """Try graphs of 8 rows, or of 1 row if memory is too small; return why steps cannot be recorded, or ""."""
     note = NO_MEMORY
     for rows in (8, 1):
         if not note.startswith(NO_MEMORY):
@@ -89,8 +88,8 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, ti
 
 @torch.inference_mode()
 def _fault_of(steps: GraphSteps, rows: int, timer: Timer | None) -> str:
-    """Run blocks of `rows` rows after a growing prefix. Return "" if graphs and eager steps agree each time and
-    graphs take no longer; else the reason."""
+    """Run blocks of `rows` rows after a growing prefix; return why graphs are not used, or "" if graphs and eager
+    steps agree each time and graphs take no longer."""
     model, attention = steps.model, steps.attention
     cache, eager = BlockCache(), EagerSteps(model, attention)
     steps.sampling = _DRAWN

@@ -1,24 +1,23 @@
-"""Steps as CUDA graphs: a whole forward pass that the host starts with one call.
+"""Runs steps as CUDA graphs: the host starts a whole forward pass with one call.
 
-One pass of a Llama of 32 layers is some 1200 kernels, and the host may need longer to launch them one by one
-than the device to run them. A graph is recorded once for each bucket (a row count that blocks are padded to),
-then replayed:
+One pass of a Llama of 32 layers launches some 1200 kernels, which the host may need longer to launch one by one
+than the device to run. A graph is recorded once for each bucket (a row count that blocks are padded to), then
+replayed:
 
     block of 11 rows -> padded to 16 -> tokens, positions, slots, wanted rows, paths: one copy to the device
                                      -> replay the graph of 16 rows -> logits [16, vocab], of which some are wanted,
                                                                        the likeliest tokens of each row, and
                                                                        the token that it draws
 
-A graph keeps the addresses and sizes of its recording, so these must stay valid. Its inputs are tensors that
-are kept (`StepInputs`). Keys are written to slots, and attention finds them in the whole buffers by the table
-of paths (`kv_cache.py`, `attention/paths.py`), so a graph does not depend on the prefix's length or on
-rewinding. When the cache grows, it gets new buffers, and all graphs are dropped and recorded anew. A bucket's
-first steps are eager, so that rare buckets are never recorded. Blocks without a prefix and blocks that are
-too deep or too wide are eager, too.
+A graph keeps the addresses and sizes of its recording, so these must stay valid. Its inputs are tensors that are
+kept (`StepInputs`). Keys are written to slots, and attention finds them in the whole buffers by the table of paths
+(`kv_cache.py`, `attention/paths.py`), so a graph does not depend on the prefix's length. When the cache grows, it
+gets new buffers, and all graphs are dropped and recorded anew. A bucket's first steps are eager, so that rare
+buckets are never recorded. Blocks without a prefix and blocks that are too deep or too wide are eager, too.
 
-If recording a step fails, the model runs eagerly from then on, and `note` holds the reason. If memory ran out
-while recording, only steps of that row count stay eager. If the cache cannot grow as far as recorded steps need,
-steps are eager.
+If recording a step fails, the model runs eagerly from then on, and `note` has the reason. If memory ran out during
+the recording, only steps of that row count stay eager. Steps are also eager while the cache cannot grow as far as
+recorded steps need.
 """
 
 from collections import Counter
@@ -65,15 +64,15 @@ _NO_ROOM = f"{NO_MEMORY} while the cache was growing for recorded steps"
 
 
 class StepInputs:
-    """All inputs of a recorded step that change from step to step, in one buffer on the device.
+    """The inputs of a recorded step that change from step to step, in one buffer on the device.
 
         int64 [rows]    tokens | positions | slots | wanted
         int32           the table of paths [rows, 2 + NEWEST], after them
         float64 [4]     how tokens are drawn
         int64 [rows]    the keys of their noise
 
-    The slots are the cache rows that the block's keys are written to. One copy fills the buffer, without
-    waiting: its source is pinned memory, which torch does not reuse before the copy is done."""
+    The slots are the cache rows that the block's keys are written to. One copy fills the buffer, without waiting,
+    because torch does not reuse its source (pinned memory) before the copy is done."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self._rows = rows
@@ -87,11 +86,9 @@ class StepInputs:
         self.keys = self._buffer[paths_end + SETTINGS :]
 
     def fill(self, block: Block, prefix_length: int, draws: NDArray[np.int64]) -> bool:
-        """Copy a block of wanted rows and what its draws read to the device.
+        """Copy a block and the inputs of its draws to the device; return False if its table of paths is too large.
 
-        Returns False if its table of paths is too large.
-
-        Raises ValueError if it has another number of rows or wanted rows."""
+        Raises ValueError if the block has another number of rows or wanted rows."""
         if len(block) != self._rows or len(block.wanted) != self._rows:
             raise ValueError(
                 f"inputs are for {self._rows} rows, not {len(block)}, of which {len(block.wanted)} are wanted"
@@ -106,7 +103,7 @@ class StepInputs:
 
 
 class CapturedMoves:
-    """A recorded commit: one CUDA graph that moves accepted rows to their places in every layer.
+    """A recorded commit: one CUDA graph that moves accepted rows to their slots in every layer.
 
     The graph is valid as long as the cache keeps its buffers."""
 
@@ -132,7 +129,7 @@ class _Bucket:
 
 
 class GraphSteps(EagerSteps):
-    """Replays a graph if one is recorded, else runs eagerly. It serves one cache at a time."""
+    """Replays a step's graph if it is recorded, else runs the step eagerly. Graphs are of one cache at a time."""
 
     warm_up = EAGER_STEPS + 1
     reads_all_rows = True
@@ -145,9 +142,9 @@ class GraphSteps(EagerSteps):
         context: int,
         choose: Choose | None = None,
     ) -> None:
-        """Require an attention backend that reads the mask from the table of paths alone.
+        """Require an attention backend that reads the mask only from the table of paths.
 
-        With `choose` graphs also find the likeliest tokens of each row, and draw one."""
+        With `choose`, graphs also find the likeliest tokens of each row and draw its next token."""
         super().__init__(model, attention)
         self.buckets = BUCKETS
         self._capturer = capturer
@@ -178,7 +175,7 @@ class GraphSteps(EagerSteps):
         return self._replayed(cache, block, batch_invariant)
 
     def best_tokens(self, rows: int, count: int, draws: Draws | None = None) -> Tensor | None:
-        """Return what the graph found with the logits; None after an eager block, or if it drew otherwise."""
+        """Return the tokens that the graph found with the logits; None after an eager block, or for other draws."""
         drawn = self._drawn
         if drawn is None or count > MOST_LIKELY:
             return None
@@ -206,7 +203,9 @@ class GraphSteps(EagerSteps):
             return
         try:
             self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
-        except Exception as error:  # errors of any type, as for steps; if memory ran out, recorded steps stay
+        except (
+            Exception
+        ) as error:  # errors of any type, as for steps; if memory ran out, recorded steps are kept
             if is_out_of_memory(error):
                 self._can_record_moves = False
                 self.note = f"{NO_MEMORY} when a commit was recorded"
@@ -237,7 +236,8 @@ class GraphSteps(EagerSteps):
         return self._logits[:rows]
 
     def _draws(self, block: Block) -> Draws:
-        """Return how a graph draws the tokens after this block's wanted rows: greedily if it cannot as asked."""
+        """Return how a graph draws the tokens after this block's wanted rows: greedily if its kernels lack the
+        sampling's settings."""
         draws = Draws(self.sampling, tuple(block.positions[row] + 1 for row in block.wanted))
         return draws if draws.are_recordable(self._vocabulary) else replace(draws, sampling=Sampling())
 
@@ -270,7 +270,7 @@ class GraphSteps(EagerSteps):
         return self._capturer.capture(step)
 
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
-        """Make room after the prefix; return False if memory runs out, because an eager step needs less of it.
+        """Make room after the prefix; return False if memory runs out. An eager step needs less memory.
 
         Graphs that were recorded over other buffers are dropped before the cache grows."""
         needed = cache.length + rows
@@ -292,8 +292,7 @@ class GraphSteps(EagerSteps):
         return True
 
     def _is_current(self, cache: BlockCache) -> bool:
-        """Return whether steps were recorded over the cache's current buffers. Does not check each layer, which
-        takes longer."""
+        """Return whether steps were recorded over the cache's current buffers."""
         return self._cache is cache and self._version == cache.version
 
     def release(self) -> None:

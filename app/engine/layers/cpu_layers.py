@@ -262,8 +262,7 @@ def _described(layer: Any) -> _Int8Layer | _PackedLayer:
     size, scoring = attention.head_dim, attention.scoring
     shared = keys.out_features // size
     value_size = values.out_features // shared
-    is_plain = not scoring.window and scoring.softcap is None and scoring.sinks is None
-    if not is_plain or size % 8 or value_size % 8:
+    if not scoring.is_plain or size % 8 or value_size % 8:
         raise ValueError(f"the call does not support heads of {size} and {value_size} values with {scoring}")
     linears = (query, keys, values, attention.o_proj, gate, up, mlp.down_proj)
     is_packed = isinstance(query, PackedLinear)

@@ -1,8 +1,7 @@
 """Compiles C with the machine's compiler, once for each processor.
 
-A library is kept in the user's cache folder; its name is a digest of everything that it was made from. It is
-linked without an OpenMP runtime of its own, so that it uses the one that torch has loaded, and both share
-threads.
+A library is kept in the user's cache folder; its name is a digest of everything that it was made from. It is linked
+without an OpenMP runtime, so that it uses the runtime that torch has loaded, and shares torch's threads.
 """
 
 import logging
@@ -40,8 +39,8 @@ Library = TypeVar("Library")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A C file, the compiler's flags in addition to FLAGS, and a phrase (`otherwise`) for what is slower
-    without it."""
+    """A C file, and the compiler's flags in addition to FLAGS. `otherwise` says what is worse without the
+    library."""
 
     file: Path
     flags: Sequence[str]
@@ -53,7 +52,8 @@ class Source:
 
 
 class Compiled(NamedTuple, Generic[Library]):
-    """A library, or None. `note` is the reason for None and what to do about it; "" if nothing can be done."""
+    """A library, or None. `note` says why there is none and what to do about it; it is "" if nothing can be
+    done."""
 
     library: Library | None
     note: str = ""
@@ -110,6 +110,12 @@ def compiled(
         return _refused(source, f"its library could not be made ({reason}): check {folder} and {compiler}")
 
 
+def processor_capabilities() -> dict[str, Any]:
+    """Return what torch reports about the processor; the older supported releases report nothing."""
+    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    return capabilities
+
+
 def _refused(source: Source, reason: str) -> Compiled[Any]:
     note = f"{source.otherwise}, because {reason}."
     log.info(note)
@@ -117,12 +123,11 @@ def _refused(source: Source, reason: str) -> Compiled[Any]:
 
 
 def _digest(source: Source, compiler: str) -> str:
-    """Return a digest of what the library depends on: source and headers, flags, compiler and processor."""
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    """Return a digest of everything that the library depends on: source, headers, flags, compiler and processor."""
     made_from = (
         *source.texts(), str((*FLAGS, *LINK, *source.flags)),
-        str(Path(compiler).resolve()), str(Path(compiler).stat().st_mtime), str(sorted(capabilities.items())),
-        platform.machine(),
+        str(Path(compiler).resolve()), str(Path(compiler).stat().st_mtime),
+        str(sorted(processor_capabilities().items())), platform.machine(),
     )  # fmt: skip
     return sha256("\n".join(made_from).encode()).hexdigest()[:16]
 
@@ -137,7 +142,7 @@ def _compile(source: Source, compiler: str, file: Path) -> None:
 
 
 def _run(folder: str, *command: str) -> None:
-    """Run a command in this folder, which has no headers or programs that could be mistaken for the system's."""
+    """Run a command in this folder, which has no headers or programs that could be used instead of the system's."""
     subprocess.run(
         command,
         check=True,

@@ -1,4 +1,5 @@
-"""What errors of the machine mean, and the sentences that report them. Importing this does not import torch.
+"""Recognises errors of the machine, and writes the sentences that report them. Importing this does not import
+torch.
 
 After some faults a CUDA context runs nothing any more, and only a new process can use the GPU.
 """
@@ -61,10 +62,10 @@ def fault_found(trial: Callable[[], str]) -> str:
 
 
 def refused_because(error: BaseException) -> str:
-    """Return the reason why what was tried is not used; raise the error again if the device is lost or the loading
-    was ended.
+    """Return the reason of an error of a trial. Raises the error again if the device is lost or the loading was
+    ended.
 
-    If memory ran out, the trial's memory is freed, because what is used instead may need less."""
+    If memory ran out, the trial's memory is freed."""
     if is_device_fault(error) or isinstance(error, ENDED):
         raise error
     reason = reason_of(error)

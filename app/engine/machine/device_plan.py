@@ -1,4 +1,4 @@
-"""Plans which devices share each step, by the options of the command line. Importing this does not import torch."""
+"""Plans by the command line's options which devices share each step. Importing this does not import torch."""
 
 import re
 from collections.abc import Mapping
@@ -32,7 +32,7 @@ class TorchrunRank:
 class RankPlan:
     """The devices of the ranks, such as "cpu" or "cuda:0"; () for one device, which the ModelChoice names.
 
-    With `torchrun`, the other ranks are already running; otherwise the app starts them."""
+    With `torchrun` the other ranks are already running; without it the app starts them."""
 
     devices: tuple[str, ...] = ()
     torchrun: TorchrunRank | None = None
@@ -57,7 +57,7 @@ class RankPlan:
 
 
 ALONE = RankPlan()
-"""The plan without other ranks: one device, which the ModelChoice names."""
+"""The plan for one device, without other ranks."""
 
 
 class Estimate(Protocol):
@@ -70,7 +70,7 @@ class Estimate(Protocol):
 
 
 def no_estimate(*_asked: Any, **_named: Any) -> Fit | None:
-    """Return None, because nothing is known about any fit."""
+    """Return None, which means that the fit cannot be estimated."""
     return None
 
 

@@ -1,6 +1,5 @@
-"""Chooses the device and the precision that a model runs with, and how far the results of two ways to run it may
-differ. Every trial at load uses this tolerance.
-"""
+"""Chooses the device and the precision of a model, and compares results with the tolerance of all trials at
+load."""
 
 import os
 from collections.abc import Callable
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from app.engine.machine.compiling import processor_capabilities
 from app.engine.machine.memory import is_out_of_memory
 from app.errors import BadOption, first_line
 from app.system.gpus import driver_fault, listed_gpus
@@ -26,14 +26,14 @@ OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
 WORKING_DRIVER = "restart the machine, or install the NVIDIA driver again"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
 SECONDS = 10.0
-"""How long nvidia-smi may take when a model is loaded."""
+"""Maximum time of nvidia-smi when a model is loaded."""
 
 TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
 """How far a row's values may differ, in standard deviations of all values. Wrong logits differ by 1 and more."""
 
 
 class Gpu:
-    """The GPU, if there is one: the first one that torch sees."""
+    """The first GPU that torch sees, if there is one."""
 
     def is_there(self) -> bool:
         """Return whether torch sees a CUDA GPU; the GPU may still be unusable."""
@@ -44,12 +44,12 @@ class Gpu:
         torch.ones(8, device="cuda").sum().item()
 
     def name_by_driver(self) -> str:
-        """Return the first GPU's name from the NVIDIA driver, whether or not torch sees it; "" without an
-        answer."""
+        """Return the first GPU's name from the NVIDIA driver, even if torch does not see it; "" without a
+        driver."""
         return next((gpu.name for gpu in listed_gpus(SECONDS)), "")
 
     def fault_of_driver(self) -> str:
-        """Return what nvidia-smi prints if the driver does not work; "" if it works or there is none."""
+        """Return what nvidia-smi prints if the driver does not work; "" if it works or is not installed."""
         return driver_fault(SECONDS)
 
     def is_hidden(self) -> bool:
@@ -74,15 +74,15 @@ class ChosenDevice:
 
 
 FaultOf = Callable[[torch.device], str]
-"""(device) -> why it fails a trial; "" if it passes."""
+"""(device) -> why the device fails a trial; "" if it passes."""
 
 
 def choose_device(
     choice: Device, gpu: Gpu | None = None, fault_of: FaultOf = lambda _device: "nothing was tried on it"
 ) -> ChosenDevice:
-    """Choose the CUDA device if one works, an Apple GPU if it passes the trial, else the CPU.
+    """Choose the CUDA device if one works, else an Apple GPU if it passes the trial, else the CPU.
 
-    Raises BadOption for "cuda" if none can be used."""
+    Raises BadOption for "cuda" if no CUDA device can be used."""
     if choice == "cpu":
         return ChosenDevice(torch.device("cpu"))
     gpu = gpu or Gpu()
@@ -120,7 +120,9 @@ def _problem_of(gpu: Gpu) -> tuple[str, str]:
         return f"There is a GPU ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
     try:
         gpu.compute()
-    except Exception as error:  # there are no kernels for it, the driver is too old, or no memory is left
+    except (
+        Exception
+    ) as error:  # torch has no kernels for the GPU, the driver is too old, or no memory is left
         remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
         return f"The GPU cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
     return "", ""
@@ -139,8 +141,7 @@ def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     if device.type != "cpu":
         return torch.float32
-    # The older supported torch releases do not report capabilities; float32 is right on every machine.
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    capabilities = processor_capabilities()
     has_bfloat16 = capabilities.get("amx_bf16") or capabilities.get("avx512_bf16")
     return torch.bfloat16 if has_bfloat16 else torch.float32
 
@@ -148,9 +149,9 @@ def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
 def sum_exactly(device: torch.device) -> None:
     """Set cuBLAS to add its partial sums in float32, and switch cuDNN's attention off, for the whole process.
 
-    By default cuBLAS may round partial sums to half precision when it splits a product's sums, as it does for few
-    rows, so that a row's result would depend even more on the number of rows. TF32 is off by default. cuDNN's
-    attention makes a new plan for each length of the text, so no trial at load could cover all of its plans."""
+    By default cuBLAS may round partial sums to half precision when it splits a product's sums. It does that for few
+    rows, so a row's result would depend even more on the number of rows. cuDNN's attention makes a new plan for
+    each length of the text, so no trial at load could cover all of its plans. TF32 is off by default."""
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -163,7 +164,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def uploaded(array: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy an array to the device without waiting: torch keeps the pinned source memory until it has been read."""
+    """Copy an array to the device without waiting; torch keeps the pinned source memory until it has been read."""
     return _source(array, device).to(device, non_blocking=device.type != "mps")
 
 
@@ -178,28 +179,27 @@ def _source(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def rounding_of(model: nn.Module) -> float:
-    """Return the tolerance that layers which round activations ask for; 0.0 if no layer does.
+    """Return the largest tolerance of layers that round activations; 0.0 if no layer does.
 
-    Two values that differ a little may be rounded to different numbers, and a few of them change many values of the
-    next layer."""
+    Values that differ a little may be rounded to different numbers, each of which changes many values of the next
+    layer."""
     return max((getattr(layer, "rounding", 0.0) for layer in model.modules()), default=0.0)
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Return whether the number of rows or threads changes only float32's last digits, so that the text stays the
-    same."""
+    """Return whether the number of rows or threads changes only float32's last digits, and therefore no text."""
     return model.dtype.itemsize >= 4 and not rounding_of(model)
 
 
 def tolerance_of(model: PreTrainedModel) -> float:
-    """Return how far the results of two ways to run this model may differ."""
+    """Return the tolerance for comparing two ways to run this model."""
     return max(TOLERANCE[model.dtype], rounding_of(model))
 
 
 def is_close(found: Tensor, expected: Tensor, tolerance: float = 0.0) -> bool:
     """Return whether each row agrees up to rounding, by the root mean square of its differences.
 
-    A `tolerance` of 0.0 stands for the type's own tolerance. Single values are not compared, because among millions
-    of logits the largest error is more: two units in the last place of bfloat16."""
+    A `tolerance` of 0.0 means TOLERANCE of the type. Single values are not compared, because among millions of
+    logits some have errors of two units in the last place of bfloat16."""
     rows = (found.float() - expected.float()).square().mean(-1).sqrt()
     return bool(rows.max() / expected.float().std() < (tolerance or TOLERANCE[found.dtype]))

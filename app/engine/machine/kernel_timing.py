@@ -1,7 +1,7 @@
 """Compares the time of our kernels on a GPU with torch's, so that ours are used only if they are not slower.
 
-Steps with our kernels can be recorded, so that the host's launches cost nothing; without them they cannot. So ours
-count with the time that the GPU computes (`gpu_seconds`), and torch's attention with its launches (`step_seconds`).
+Only steps with our kernels can be recorded as graphs, for which the host launches no kernels one by one. So our
+kernels are timed on the GPU alone (`gpu_seconds`), and torch's attention with the host's launches (`step_seconds`).
 """
 
 from collections.abc import Callable
@@ -12,13 +12,14 @@ from typing import Any
 import torch
 
 MOST = 1.1
-"""How many times torch's time our kernels may take."""
+"""The maximum time of our kernels, as a multiple of torch's."""
 SLACK = 2e-6
-"""Seconds by which they may always be slower, because shorter times are measured less exactly."""
+"""Seconds by which our kernels may always be slower, because short times are measured less exactly."""
 ROUNDS, SECONDS, MOST_RUNS = 3, 0.01, 50
-"""The rounds of a measurement, about how long one takes, and how often it runs the work at most."""
+"""The number of rounds of a measurement, about how long a round takes, and how often it runs the work at most."""
 HERTZ = 2e9
-"""No GPU's clock is much faster, so a GPU that waits for this many cycles waits for about a second or longer."""
+"""The clock that is assumed for a GPU. No GPU's clock is much faster, so this many cycles take about a second or
+more."""
 
 Run = Callable[[], object]
 Timer = Callable[[Run], float]
@@ -26,7 +27,8 @@ Timer = Callable[[Run], float]
 
 
 def gpu_seconds(run: Run) -> float:
-    """Measure the seconds that the GPU computes: it waits until the host has launched all kernels of a round."""
+    """Measure the seconds that the GPU computes. It first waits until the host has launched all kernels of a
+    round."""
     times, launching = _times(run)
     wait = getattr(torch.cuda, "_sleep", lambda _cycles: None)  # torch's name is private
     make_event: Any = torch.cuda.Event
@@ -68,6 +70,6 @@ def _times(run: Run) -> tuple[int, float]:
 
 
 def slowness(ours: float, torchs: float, which: str = "it", other: str = "torch's") -> str:
-    """Return what is wrong with these times, such as "it takes 2.3 times as long as torch's"; "" if nothing is."""
+    """Return a sentence if ours is too slow, such as "it takes 2.3 times as long as torch's", else ""."""
     is_slow = ours > MOST * torchs + SLACK
     return f"{which} takes {ours / torchs:.1f} times as long as {other}" if is_slow else ""

@@ -1,4 +1,4 @@
-"""Memory of this process: recognises errors of full memory, frees memory, measures it and sets up its allocators.
+"""Recognises errors of full memory, frees memory, measures it and sets up its allocators, all for this process.
 
 Importing this does not import torch.
 """
@@ -33,27 +33,24 @@ WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out. torch's error for CUDA is recognised by its words,
-    too."""
+    """Return whether an error means that memory ran out; torch's error for CUDA is recognised by its words."""
     if isinstance(error, MemoryError):
         return True
-    # Words are compared only in errors of the system and of torch, because errors of other types may quote a file.
+    # Words are searched only in errors of the system and of torch, because errors of other types may quote a file.
     is_ours = isinstance(error, RuntimeError | OSError | ImportError)
     return is_ours and any(words in str(error).lower() for words in WORDS)
 
 
 def is_uninitialised(error: BaseException) -> bool:
-    """Return whether cuBLAS could not start: mostly for lack of memory, but a broken driver gives the same
-    error."""
+    """Return whether cuBLAS could not start, which means that memory ran out or that the driver is broken."""
     return UNINITIALISED in str(error).lower()
 
 
 def release_memory(cuda: Any = None) -> None:
     """Free unused memory and cuBLAS's workspaces, and restart CUDA's measurement of the peak.
 
-    `cuda` is torch.cuda by default. In a process that has not used CUDA yet, no context is created, because a
-    context takes memory."""
-    import torch  # here, because code that only recognises errors must work even if torch cannot be imported
+    `cuda` is torch.cuda by default. If the process has not used CUDA yet, no context is created."""
+    import torch  # here, because errors must be recognised even if torch cannot be imported
 
     gc.collect()
     if torch.backends.mps.is_available():
@@ -68,8 +65,7 @@ def release_memory(cuda: Any = None) -> None:
 
 
 def clear_workspaces() -> None:
-    """Free the workspaces of cuBLAS, one for each stream that was used; a stream allocates a new one when
-    needed."""
+    """Free the workspaces of cuBLAS on all streams; a stream allocates a new workspace when it needs one."""
     import torch
 
     if clear := getattr(torch._C, "_cuda_clearCublasWorkspaces", None):  # only if torch has CUDA
@@ -96,9 +92,9 @@ TRIAL_BYTES = 32 << 20
 def expand_segments(device: "torch.device") -> bool:
     """Let the segments of CUDA's allocator grow on Linux, so that a new, larger KV cache leaves no holes.
 
-    A fixed segment can be reused only for buffers of its size or smaller, so each larger buffer would be reserved
-    on top of it. Returns whether segments grow now: nothing is changed if the user has set up torch's allocator,
-    and some drivers, such as those of virtual GPUs, refuse it."""
+    A fixed segment can be reused only for buffers of its size or smaller, so each larger buffer would take further
+    memory. Returns whether segments grow now. They do not if the user has set up torch's allocator, or if the
+    driver refuses it, as those of some virtual GPUs do."""
     import torch
 
     if device.type != "cuda" or sys.platform != "linux" or torch.version.cuda is None:
@@ -140,8 +136,7 @@ def address_space() -> int:
 
 
 def address_space_left() -> int:
-    """Return how many more bytes of address space may be taken; sys.maxsize if there is no limit or it is not
-    known."""
+    """Return how many more bytes of address space may be taken; sys.maxsize without a known limit."""
     try:
         import resource
     except ImportError:  # Windows has no such limit

@@ -1,4 +1,4 @@
-"""The tensors of a checkpoint in safetensors, by name, in one file or several."""
+"""Reads tensors of a safetensors checkpoint by their names, from one file or several."""
 
 import json
 from contextlib import ExitStack
@@ -11,7 +11,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 
 class TensorFiles:
-    """The open files of a checkpoint. They are closed with `stack`. Raises what safetensors raises."""
+    """The open files of a checkpoint. They are closed with `stack`. Methods raise the errors of safetensors."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._files: dict[str, Any] = {}
@@ -44,8 +44,8 @@ def tensor_names(folder: Path) -> list[str]:
 
 
 def _paths(folder: Path) -> list[Path]:
-    """Return the files that transformers reads. Folders in the index's names are ignored, so that all files are in
-    this folder."""
+    """Return the files that transformers reads. Folders in the index's file names are ignored, so that no other
+    folder is read."""
     whole = folder / SAFE_WEIGHTS_NAME
     if whole.is_file():
         return [whole]

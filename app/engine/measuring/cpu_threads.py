@@ -1,10 +1,10 @@
 """Chooses how many threads run a step on a CPU: all, or fewer while other programs keep the cores busy.
 
 Threads wait for each other at every product. While another program uses one of their cores, each wait lasts until
-the system gives the core back, and fewer threads are faster. Only a trial shows that, so now and then a step is run
-twice, on another number of threads and on the chosen one.
+the system gives the core back, and fewer threads are faster. Only a trial shows how many are best, so now and then
+a step is run twice, on another number of threads and on the chosen number.
 
-The text must not depend on the number of threads. So this is used for float32 without rounded activations,
+The text must not depend on the number of threads. So this is used only for float32 without rounded activations,
 whose last digits depend on the rows of a step anyway, and for models that compute each row independently.
 """
 
@@ -29,7 +29,7 @@ MARGIN = 0.9
 
 
 class ThreadChoice:
-    """Chooses a number of threads: `count` is the best known number, and `other` is tried when a trial is due."""
+    """Chooses a number of threads: `count` is the best known number, and `other` is the number to try next."""
 
     def __init__(self, most: int) -> None:
         self.count = self._most = most
@@ -38,15 +38,16 @@ class ThreadChoice:
 
     @property
     def other(self) -> int:
-        """The next number to try: one less, half, twice as many and all, in turn. On an idle machine none of these
-        takes much longer."""
+        """The next number to try: one less, half, twice as many and all, in turn. With none of these would a step
+        take much longer on an idle machine."""
         near = {self.count - 1, self.count // 2, min(2 * self.count, self._most), self._most}
         others = sorted(near - {0, self.count}, reverse=True)
         return others[self._turn % len(others)]
 
     @property
     def is_trial_due(self) -> bool:
-        """Whether saved time pays for the next trial. A number that won its first trial is tried again at once."""
+        """Whether enough time was saved for the next trial. A number that won its first trial is tried again at
+        once."""
         return self._wins > 0 or self._saved >= self._price
 
     def observe(self, seconds: float) -> None:

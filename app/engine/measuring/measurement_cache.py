@@ -1,9 +1,9 @@
-"""Measurements of a model, cached in JSON files: one for each kind of measurement, model, machine and set of
-library versions.
+"""Caches measurements of a model in JSON files, one for each kind of measurement, model, machine and set of
+libraries.
 
-A file names what it was measured for and is used only for exactly that, so that another model, precision,
-device, number of threads or library version is measured again. If the folder cannot be written or a file is
-invalid, the measurement is repeated; a reply never fails because of it.
+A file contains its cache key, and is used only if that is equal. So another model, precision, device, number of
+threads or library version is measured again. If the folder cannot be written or a file is invalid, the measurement
+is repeated; no reply fails because of it.
 """
 
 import json
@@ -22,6 +22,7 @@ from transformers import PreTrainedModel
 
 from app import __version__
 from app.engine.cpu_kernels import SOURCE
+from app.engine.machine.compiling import processor_capabilities
 from app.system.files import write_file
 from app.system.gpus import driver_version
 from app.values.dataclass_json import parse_json
@@ -32,7 +33,7 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 CacheKey = dict[str, str]
-"""What a measurement is valid for: everything that a step's time and exact results depend on."""
+"""Everything that a step's time and exact results depend on."""
 
 
 def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
@@ -56,8 +57,8 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
 
 
 def _of_kernels(device: torch.device) -> CacheKey:
-    """Describe the kernels that were measured: on a CPU the C files; on a GPU our Triton sources, Triton's version
-    and the driver's."""
+    """Describe the kernels: on a CPU the C files; on a GPU our Triton sources, and the versions of Triton and the
+    driver."""
     if device.type != "cuda":
         return {"kernels": _digest(*SOURCE.texts())}
     try:
@@ -78,8 +79,7 @@ def triton_sources() -> list[Path]:
 def _device_name(device: torch.device) -> str:
     if device.type == "cuda":
         return torch.cuda.get_device_name(device)
-    # Older supported torch releases do not report the processor's capabilities.
-    capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
+    capabilities = processor_capabilities()
     kind = capabilities.get("cpu_name") or platform.processor() or platform.machine()
     return f"{kind} {_digest(str(sorted(capabilities.items())))} {torch.get_num_threads()} threads"
 
@@ -89,15 +89,14 @@ def _digest(*words: str) -> str:
 
 
 class MeasurementCache:
-    """Stores one value of each kind for each key, in files of a folder that is made when the first one is written.
-
-    If the folder is None, it stores nothing."""
+    """Stores one value of each kind for each key, in files of a folder. If the folder is None, nothing is
+    stored."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
 
     def read(self, kind: str, subject: CacheKey, decode: Callable[[Any], T], nothing: T) -> T:
-        """Read a cached value and decode it; returns `nothing` if it is missing or invalid."""
+        """Read a cached value and decode it; return `nothing` if the file is missing or invalid."""
         if self._folder is None:
             return nothing
         try:
@@ -110,9 +109,7 @@ class MeasurementCache:
             return nothing
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Store a value that JSON can hold.
-
-        Writes the whole file or leaves it as it was; an OSError is only logged."""
+        """Store a JSON value. Writes the whole file or leaves it as it was; an OSError is only logged."""
         if self._folder is None:
             return
         try:

@@ -1,11 +1,11 @@
-"""Measures a loaded model's steps by bucket (a row count to which blocks are padded): their time and exact results.
+"""Measures how long a loaded model's steps take at each bucket (a row count that blocks are padded to), and which
+buckets give bitwise identical results.
 
-Time: each round runs one block of each bucket, from the largest to the smallest, without committing it; the
-median of the rounds counts. Two buckets are timed after a longer context as well, because each row attends to
-all tokens of the context. A slow model is timed at fewer buckets. On a busy machine the rounds end early, so that
-a chat need not wait long.
-
-Exact results: `same_bits.py` compares them bit by bit, the most useful buckets first.
+Each round of timing runs one block of each bucket, from the largest to the smallest, without committing it; a
+bucket's time is the median of the rounds. Two buckets are also timed after a longer context, because each row
+attends to all tokens of the context. A slow model is timed at fewer buckets. On a busy machine the rounds end
+early, so that a chat need not wait long. `same_bits.py` compares the results, those of the most useful buckets
+first.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,24 +46,23 @@ limit is lower on a CPU, because blocks of many rows take many times as long the
 PREFIX = 24
 """Number of tokens before a measured block, unless a longer context is timed."""
 CONTEXT = 1024
-"""Number of tokens before the blocks that show what a longer context costs."""
+"""Number of tokens before a block in the longer context that is timed."""
 LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
-"""About how many seconds each attention mode is timed, with at least ROUNDS[0] and at most ROUNDS[1] rounds."""
+"""About how many seconds attention is timed in each mode, in at least ROUNDS[0] and at most ROUNDS[1] rounds."""
 LONGEST = 8.0
-"""Seconds after which no more measurement begins; half of them are for timing."""
+"""Seconds after which no further measurement begins; half of them are for timing."""
 
 LONG_PREFIX = 2048
-"""Number of tokens before the blocks that show what batch-invariant attention costs in a long chat."""
+"""Number of tokens before the blocks with which batch-invariant attention is timed for a long chat."""
 _SAME_TEXT = "{}: the same text with lookahead on and off"
 USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
-"""Buckets of models that compute each row independently. They are so fine-grained that blocks are
-padded by little."""
+"""Buckets of models that compute each row independently. They are so close that blocks need little padding."""
 ALWAYS_READ = 2
-"""How many buckets of USEFUL_FIRST (32 and 1) are compared even if time is up: without bucket 1, plain steps of a
-slow model would be padded to 32 rows."""
+"""How many buckets of USEFUL_FIRST (32 and 1) are compared even if the time is over, because without bucket 1 a
+slow model's plain steps would be padded to 32 rows."""
 SHORT, LONG, BEFORE = 1, 33, 24
 """Rows of a draft model's two timed passes, and the number of tokens before them."""
 QUESTION_SECONDS = 0.2
@@ -75,12 +74,12 @@ ProgressListener = Callable[[int, int], None]
 
 
 def measured_text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
-    """Make random tokens for any model, so few that the model reads them with a single rotary table."""
+    """Make random tokens, few enough that the model reads them with a single rotary table."""
     return random_tokens(runner.vocabulary, min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0)))
 
 
 def random_tokens(vocabulary: int, length: int) -> list[int]:
-    """Draw random tokens, the same ones each time."""
+    """Draw random tokens; equal arguments give equal tokens."""
     return [int(token) for token in np.random.default_rng(0).integers(0, vocabulary, length)]
 
 
@@ -96,7 +95,8 @@ class StepTimer:
     prefix: int = PREFIX
 
     def affordable(self, is_padded: bool = True) -> Buckets:
-        """Return the buckets to measure: fewer if a step takes long, and none that the text is too short for."""
+        """Return the buckets to measure: those for which the text is long enough, and fewer if a step takes
+        long."""
         on_cpu = self.runner.model.device.type == "cpu"
         is_free_on_cpu = on_cpu and not is_padded and not self.runner.buckets
         one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
@@ -108,12 +108,13 @@ class StepTimer:
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return a timer that always reports 0 as done. It still reports at each run, so that loading can be
+        """Return a timer that always reports 0 as done. It reports at each run, so that loading can be
         cancelled."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
-        """Measure the median seconds of a step of each bucket, up to the first that memory is too small for."""
+        """Measure the median seconds of a step of each bucket, up to the first bucket for which memory is too
+        small."""
         self.runner.forget()
         for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
             pass
@@ -123,10 +124,10 @@ class StepTimer:
         warm_up, done = self.runner.warm_up, count(1)
         most = len(buckets) * (warm_up + ROUNDS[1])
 
-        def run(place: int) -> None:
-            line = self.text[self.prefix : self.prefix + buckets[place]]
+        def run(index: int) -> None:
+            line = self.text[self.prefix : self.prefix + buckets[index]]
             logits = self.runner.forward(chain_block(line, self.prefix, tuple(range(len(line)))))
-            # Sample as a decoder does. This also waits for the device, so that its work is timed.
+            # Sampling, as decoders do, also waits for the device, so that the device's work is timed.
             positions = range(self.prefix + 1, self.prefix + 1 + len(line))
             self.runner.sampler(GREEDY)(logits, 1 if len(line) == 1 else SUCCESSORS, positions)
             self.progress(next(done), most)
@@ -176,10 +177,10 @@ def time_in_turn(
 ) -> list[float]:
     """Return the median seconds of the jobs 0, 1, 2, ..., run in turn in as many rounds as fit into `seconds`.
 
-    Runs at least ROUNDS[0] and at most ROUNDS[1] rounds; after `end` no round begins except the first. Jobs
-    are sorted by size, and each round runs them from the largest to the smallest, because a step of one row takes
-    up to a third longer after a large block. A job first runs `warm_up` times untimed; if memory is too small for a
-    job, it and all later jobs are left out."""
+    Runs at least ROUNDS[0] and at most ROUNDS[1] rounds; after `end` no round begins except the first. Jobs must be
+    sorted by size. Each round runs them from the largest to the smallest, because a step of one row takes up to a
+    third longer after a large block. A job first runs `warm_up` times untimed. If memory is too small for a job, it
+    and all later jobs are left out."""
     possible = _possible(run, jobs, warm_up)
     rounds: list[list[float]] = []
     begin = clock()
@@ -188,24 +189,24 @@ def time_in_turn(
         clock() < end and (len(rounds) < fewest or (len(rounds) < most and clock() - begin < seconds))
     ):
         marks = [clock()]
-        for place in reversed(range(possible)):
-            run(place)
+        for job in reversed(range(possible)):
+            run(job)
             marks.append(clock())
         rounds.append([stop - start for start, stop in pairwise(marks)][::-1])
     return [median(times) for times in zip(*rounds, strict=True)]
 
 
 def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
-    """Run each job `times` times; returns how many jobs ran before memory ran out.
+    """Run each job `times` times; return how many jobs ran before memory ran out.
 
-    Raises if the first job fails."""
-    for place in range(jobs):
+    Raises the error if the first job fails."""
+    for job in range(jobs):
         try:
             for _ in range(times):
-                run(place)
+                run(job)
         except RuntimeError as error:
-            if place and is_out_of_memory(error):
-                return place
+            if job and is_out_of_memory(error):
+                return job
             raise
     return jobs
 
@@ -213,7 +214,7 @@ def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
 def profile_steps(
     runner: MeasuredRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
 ) -> StepProfile:
-    """Measure what a model's steps cost on this machine, and which buckets give bitwise identical results."""
+    """Measure a model's step times on this machine, and which buckets give bitwise identical results."""
     if isinstance(runner, BlockRunner):
         return _profile_blocks(runner, progress, clock)
     return _profile_chains(runner, progress, clock)
@@ -248,7 +249,7 @@ def _profile_blocks(
 def _profile_chains(
     runner: SequentialRunner, progress: ProgressListener, clock: Callable[[], float]
 ) -> StepProfile:
-    """Measure what chains cost. Their text may differ, because they round differently from single rows."""
+    """Measure the times of chains. Their text may differ, because they round differently from single rows."""
     dtype = dtype_name(runner.model.dtype)
     timer = StepTimer(runner, measured_text(runner), progress, clock, clock() + LONGEST / 2)
     free = timer.times(timer.affordable(), is_batch_invariant=False)
@@ -265,7 +266,7 @@ def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListen
 def _batch_invariant_profile(
     runner: BlockRunner, timer: StepTimer, free: StepTimes, comparing: ProgressListener
 ) -> StepProfile:
-    """Add what batch-invariant passes cost, and which buckets then give bitwise identical results."""
+    """Add the times with batch-invariant attention, and the buckets that then give bitwise identical results."""
     if note := _refusal_of_same_text(runner, timer, free.buckets):
         return StepProfile(free, note=note)
     batch_invariant = timer.times(free.buckets, is_batch_invariant=True)
@@ -338,8 +339,8 @@ def question_seconds(reader: SequenceReader, warm_up: int = 1) -> tuple[float, f
     reader.read(text[:before], 0)
     sizes = [SHORT, len(text) - before]
 
-    def run(place: int) -> None:
-        logits = reader.read(text[: before + sizes[place]], before)
+    def run(index: int) -> None:
+        logits = reader.read(text[: before + sizes[index]], before)
         logits.argmax(dim=-1).tolist()  # waits for the device
 
     short, long = time_in_turn(run, len(sizes), QUESTION_SECONDS, warm_up=warm_up)

@@ -1,18 +1,18 @@
 """Finds which buckets give bitwise identical results: reads the same rows at every bucket and compares all values.
 
-There are two comparisons, because rounding seldom differs: of a layer of 64 by 64, run with one row or with
-sixteen, one value in 30,000 differs.
+There are two comparisons, because few values are rounded differently: if a layer of 64 by 64 runs with one row or
+with sixteen, one value in 30,000 differs.
 
 1. Each layer alone gets varied inputs of a real pass, in blocks of every bucket: some 100,000 values a layer.
 
 2. The whole model, with attention, reads the same text at every bucket, each time in two ways:
 
     chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, and sees the rows before it
-    drafted    t0 x  y  t1 | t2 x  y  t3        real rows stand between wrong guesses, which are not committed
+    drafted    t0 x  y  t1 | t2 x  y  t3        between the real rows are wrong guesses, which are not committed
 
-So a row has other neighbours and another index in its block, and a key lies in the prefix or in the block. If
-both readings of a bucket agree, the text is the same as long as all blocks are padded to that bucket. Buckets
-whose readings and layers agree with each other form a set.
+So in the two readings a row has other neighbours and another index in its block, and a key may be in the prefix or
+in the block. If both readings of a bucket agree, the text is the same as long as all blocks are padded to that
+bucket. Buckets whose readings and layers agree with each other form a set.
 """
 
 from collections.abc import Callable, Sequence
@@ -49,15 +49,14 @@ MakeBlock = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
 
 
 def agree(one: Bits, other: Bits) -> bool:
-    """Return whether two readings are equal in the tokens that both have read."""
+    """Return whether two readings are equal for the tokens that are in both."""
     lengths = [min(len(a), len(b)) for a, b in zip(one, other, strict=True)]
     return all(torch.equal(a[:n], b[:n]) for a, b, n in zip(one, other, lengths, strict=True))
 
 
 def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Buckets, ...]:
-    """Read the buckets in this order, and group the buckets with equal results.
-
-    A bucket whose reading is [] is left out."""
+    """Read the buckets in this order, and group those with equal results. Buckets with the reading [] are left
+    out."""
     bucket_sets: list[tuple[list[int], Bits]] = []
     for bucket in buckets:
         if not (bits := read(bucket)):
@@ -74,8 +73,8 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
 def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     """Return whether attention and all products are our own CPU kernels, which compute each row independently.
 
-    An int4 model, for example, multiplies with torch in its layers, although its 8-bit head uses our kernel. A
-    layer with a sliding window uses torch's attention."""
+    This is not so for an int4 model, for example, because torch multiplies in its layers, or for a model with
+    sliding windows, which uses torch's attention."""
     ours = (NativeInt8Linear, PackedLinear, QuantisedEmbedding, nn.Embedding)
     others = (module for module in model.modules() if not isinstance(module, ours))
     whole = sum(isinstance(module, NativeLayer) for module in model.modules())
@@ -91,7 +90,7 @@ def _multiplies(module: nn.Module) -> bool:
 
 
 def has_experts(model: PreTrainedModel) -> bool:
-    """Return whether layers group rows by expert, because a row's result then depends on its neighbours."""
+    """Return whether layers group rows by expert, so that a row's result depends on the other rows."""
     stacked = any(parameter.dim() > 2 for parameter in model.parameters())
     return stacked or any(name.endswith("experts") for name, _ in model.named_modules())
 
@@ -100,8 +99,8 @@ def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int)
     """Return logits, keys and values of the text after `start`, read in blocks of `bucket` rows.
 
     Returns [] if the chained and the drafted reading differ."""
-    chained = _read(runner, text, start, bucket, lambda line, place: _chained(line[:bucket], place))
-    drafted = _read(runner, text, start, bucket, lambda line, place: _drafted(line, place, bucket))
+    chained = _read(runner, text, start, bucket, lambda line, position: _chained(line[:bucket], position))
+    drafted = _read(runner, text, start, bucket, lambda line, position: _drafted(line, position, bucket))
     return chained if agree(chained, drafted) else []
 
 
@@ -116,24 +115,24 @@ def _read(runner: BlockRunner, text: Sequence[int], start: int, bucket: int, mak
         logits.append(runner.forward(block).clone())
         runner.commit(rows)
         done += len(rows)
-    # [1, heads, L, size] -> [tokens, heads * size]; views, so copied before the next reading
+    # [1, heads, L, size] -> [tokens, heads * size], copied, because the next reading overwrites the cache
     kept = [states[0, :, start:].transpose(0, 1).flatten(1).clone() for states in runner.cache.committed()]
-    # A reading of every set is kept for comparison: on the host, because a GPU has no memory to spare.
+    # One reading of each set is kept for comparison, on the host, because a GPU's memory may be full.
     return [each.cpu() for each in (torch.cat(logits), *kept)]
 
 
-def _chained(line: Sequence[int], place: int) -> tuple[Block, tuple[int, ...]]:
+def _chained(line: Sequence[int], position: int) -> tuple[Block, tuple[int, ...]]:
     rows = tuple(range(len(line)))
-    return chain_block(line, place, rows), rows
+    return chain_block(line, position, rows), rows
 
 
-def _drafted(line: Sequence[int], place: int, bucket: int) -> tuple[Block, tuple[int, ...]]:
+def _drafted(line: Sequence[int], position: int, bucket: int) -> tuple[Block, tuple[int, ...]]:
     """Make a block whose rows 0, 3, 6, ... are the text; each row between is a wrong guess after one of them."""
     stride = max(STRIDE, -(-bucket // NEWEST))
     count = min(bucket, stride * len(line))
     real = tuple(range(0, count, stride))
     tokens = [line[row // stride] if row in real else line[0] for row in range(count)]
-    positions = tuple(place + row // stride + (row not in real) for row in range(count))
+    positions = tuple(position + row // stride + (row not in real) for row in range(count))
     parents = (-1, *((row - 1) // stride * stride for row in range(1, count)))
     return Block(tuple(tokens), positions, parents, real), real
 
@@ -143,8 +142,7 @@ def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits
     """Return each layer's output for its rows [rows, size], fed in full blocks of `bucket` rows."""
     found = []
     for layer, rows in layers:
-        # Blocks [1, T, size] as in the model. All are full, because another row count would be another
-        # bucket.
+        # Blocks are [1, T, size], as in the model. All are full, because another row count is another bucket.
         enough = _repeated(rows, bucket)
         starts = range(0, len(enough) // bucket * bucket, bucket)
         found.append(torch.cat([layer(enough[None, start : start + bucket])[0] for start in starts]).cpu())
@@ -178,7 +176,7 @@ def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
 
 
 def _varied(states: Tensor, layer: nn.Module) -> Tensor:
-    """Make random multiples of these rows [T, .., size], until enough values are compared."""
+    """Make random multiples of these rows [T, .., size], enough rows for a comparison."""
     size = max(
         (parameter.shape[0] for parameter in layer.parameters(recurse=False)), default=states.shape[-1]
     )

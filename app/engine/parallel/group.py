@@ -1,8 +1,8 @@
-"""Manages the other ranks from rank 0: starts them, has them load the model, and starts them again.
+"""Manages the other ranks from rank 0: starts them, lets them load the model, and starts them again.
 
-With `--devices` the other ranks are child processes of the app, which end with it. If one of them ends by
-itself, all are ended, and the next reply loads the model again on the remaining devices. With torchrun the
-ranks exist from the beginning, and torchrun ends all of them if one ends.
+With `--devices` the other ranks are child processes of the app, which end with the app. If one of them ends, the
+others are ended, too, and the next reply loads the model again on the remaining devices. With torchrun the ranks
+are already running, and torchrun ends all of them if one ends.
 """
 
 import json
@@ -32,7 +32,7 @@ _PINGS = 21
 
 
 class Ranks:
-    """The other ranks, seen from rank 0. With one device there are none, and nothing is started."""
+    """Starts and ends the other ranks; does nothing with a single device."""
 
     def __init__(self, plan: RankPlan) -> None:
         self._plan = plan
@@ -77,7 +77,7 @@ class Ranks:
     ) -> LoadedModel:
         """Load the model on the other ranks; return a model that all ranks compute together.
 
-        A model that takes no draft trees stays on this device, with a note. Raises AppError if a rank fails."""
+        A model that cannot check draft trees stays on this device, with a note. Raises AppError if a rank fails."""
         if self.size == 1:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
@@ -144,12 +144,12 @@ class Ranks:
         from torch.distributed import FileStore  # type: ignore[attr-defined]  # imported only for several ranks
 
         with TemporaryDirectory(prefix="foresight-ranks-", ignore_cleanup_errors=True) as folder:
-            place = str(Path(folder) / "store")
+            store = str(Path(folder) / "store")
             for rank, child in enumerate(self._children, start=1):
-                request = json.dumps({"store": place, "rank": rank, "size": self.size})
+                request = json.dumps({"store": store, "rank": rank, "size": self.size})
                 if not child.ask(request.encode() + b"\n", STARTING):
                     raise self._lost(rank)
-            link = connect(FileStore(place, self.size), 0, self.size)
+            link = connect(FileStore(store, self.size), 0, self.size)
             link.ping()  # the answers show that the other ranks have read the store
             return link
 

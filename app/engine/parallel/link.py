@@ -1,12 +1,11 @@
-"""Messages between ranks: int64 tensors of fixed length and, once for each model and reply, settings as JSON.
+"""Connects ranks: rank 0 sends orders, as JSON, to the other ranks, which answer with tensors.
 
-Rank 0 sends orders to each of the other ranks and receives their answers; the others send nothing to each
-other. The data comes from the host and is needed there, so it is sent by local sockets, also between
-GPUs: no kernel is launched, and a rank that waits for its next order keeps no GPU busy. gloo is not used,
-because its receiver announces itself before anything is sent, and each message passes through two threads.
+Orders and answers are made and needed on the host, so ranks on GPUs, too, send them by local sockets: no kernel is
+launched, and a rank that waits for its next order keeps no GPU busy. gloo is not used, because its receiver
+announces itself before anything is sent, and each message passes through two threads.
 
-Rank 0 listens on 127.0.0.1, and the other ranks read its port from a store of torch. Any program of this
-machine could connect to the port, so the ranks send a secret from the store first.
+Rank 0 listens on 127.0.0.1, and the other ranks read its port from a store of torch. Any program on this machine
+could connect to the port, so the ranks first send a secret from the store.
 """
 
 import json
@@ -14,7 +13,7 @@ import secrets
 import socket
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import IntEnum
 from time import perf_counter
@@ -28,16 +27,14 @@ from app.engine.machine.device_plan import TorchrunRank
 from app.engine.parallel.rank import Share
 from app.errors import ModelBroken
 
-_ORDER = 1536
-"""The size of an order: five counts, MOST_TEXT tokens, and four integers for each row of the widest block."""
-MOST_TEXT = 128
-_JSON = 4096
+_TYPICAL = 512
+"""About how many integers a step's order and its answer have."""
 MEETING = timedelta(seconds=60)
 """How long the ranks may take to connect."""
 FOR_TORCHRUN = timedelta(days=1)
 """How long the other ranks wait for rank 0 under torchrun, which may download the model first."""
 _HERE = "127.0.0.1"
-_PLACE = "link"
+_KEY = "link"
 """The key in the store for rank 0's port and the two integers of the secret."""
 _GREETING = 5.0
 """The seconds within which a program that connects must send the secret."""
@@ -46,14 +43,14 @@ _GREETING = 5.0
 class Op(IntEnum):
     """What rank 0 orders another rank to do."""
 
-    LOAD = 1  # load the model described by JSON, which follows
-    REPLY = 2  # use the settings in JSON, which follows, for all further replies
-    PREFILL = 3  # read the prompt whose ids follow
+    LOAD = 1  # load the model that the settings describe
+    REPLY = 2  # use the settings for all further replies
+    PREFILL = 3  # read the text as a prompt
     STEP = 4  # commit new tokens of the text, then compute a share of a block
     FOLLOW = 5  # commit new tokens of the text and feed them at once
     FORGET = 6
     UNLOAD = 7
-    PING = 8  # answer with as many bytes as an order has
+    PING = 8  # answer as in a step
 
 
 class LinkBroken(Exception):
@@ -66,19 +63,18 @@ class LinkBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order; `text` are the tokens committed since the last order, `length` is the length of a prompt that
-    follows.
+    """An order. `text` has the tokens committed since the last order, or a prompt; `settings` are a JSON object.
 
     A share is sent without its indices in the whole block, because only rank 0 needs them."""
 
     op: Op
-    length: int = 0
     text: tuple[int, ...] = ()
     share: Share | None = None
+    settings: dict[str, Any] = field(default_factory=dict)
 
 
 class Link:
-    """Sends tensors from this rank to other ranks, and receives theirs."""
+    """Exchanges messages between this rank and others. All methods raise LinkBroken if the other rank has ended."""
 
     def __init__(self, peers: Mapping[int, socket.socket], rank: int, size: int) -> None:
         """Use these sockets, which are connected to the other ranks in `peers`."""
@@ -86,14 +82,17 @@ class Link:
         self.rank, self.size = rank, size
 
     def send(self, to: int, tensor: Tensor) -> None:
-        """Send a tensor to another rank. Raises LinkBroken."""
+        """Send a tensor's values to another rank."""
+        self._send(to, _bytes_of(tensor))
+
+    def _send(self, to: int, content: bytes | memoryview) -> None:
         try:
-            self._peers[to].sendall(_bytes_of(tensor))
+            self._peers[to].sendall(content)
         except OSError as error:
             raise LinkBroken(to) from error
 
     def receive(self, source: int, tensor: Tensor) -> None:
-        """Fill this tensor with bytes from another rank. Raises LinkBroken."""
+        """Fill this tensor with values that another rank sends."""
         left = _bytes_of(tensor)
         try:
             while left:
@@ -104,74 +103,56 @@ class Link:
             raise LinkBroken(source) from error
 
     def send_order(self, to: int, order: Order) -> None:
-        """Send an order as one tensor of fixed length."""
-        share, own = order.share, frozenset[int]()
+        """Send an order, which `receive_order` receives."""
         rows: list[Sequence[int]] = []
-        if share:
-            own = frozenset(share.own)
-            wanted = [2 * row + (index in own) for index, row in enumerate(share.block.wanted)]
-            rows = [share.block.tokens, share.block.positions, share.block.parents, wanted]
-        counts = (order.op, order.length, len(order.text), *map(len, rows[2:]))
-        numbers = [*counts, *(0,) * (5 - len(counts)), *order.text]
-        for row in rows:
-            numbers += row
-        packed = torch.zeros(_ORDER, dtype=torch.int64)
-        packed.numpy()[: len(numbers)] = numbers
-        self.send(to, packed)
+        if order.share:
+            block = order.share.block
+            rows = [block.tokens, block.positions, block.parents, block.wanted, order.share.own]
+        self.send_json(to, (order.op, order.text, rows, order.settings))
 
     def receive_order(self) -> Order:
         """Wait for rank 0's next order and return it."""
-        numbers = torch.empty(_ORDER, dtype=torch.int64)
-        self.receive(0, numbers)
-        op, length, text, rows, wanted = numbers[:5].tolist()
-        rest = iter(numbers[5 : 5 + text + 3 * rows + wanted].tolist())
-
-        def take(count: int) -> tuple[int, ...]:
-            return tuple(next(rest) for _ in range(count))
-
-        tokens = take(text)
-        if not rows:
-            return Order(Op(op), length, tokens)
-        columns, asked = (take(rows), take(rows), take(rows)), take(wanted)
-        block = Block(*columns, tuple(row // 2 for row in asked))
-        own = tuple(index for index, row in enumerate(asked) if row % 2)
-        return Order(Op(op), length, tokens, Share(block, own, ()))
+        op, text, rows, settings = self.receive_json(0)
+        share = None
+        if rows:
+            *columns, own = map(tuple, rows)
+            share = Share(Block(*columns), own, ())
+        return Order(Op(op), tuple(text), share, settings)
 
     def send_json(self, to: int, value: object) -> None:
-        """Send JSON as one tensor of fixed length."""
+        """Send a JSON value, after its length in bytes."""
         text = json.dumps(value).encode()
-        if len(text) > _JSON:
-            raise ValueError(f"at most {_JSON} bytes of JSON go into a message, not {len(text)}")
-        self.send(to, torch.tensor(list(text.ljust(_JSON)), dtype=torch.uint8))
+        self._send(to, _bytes_of(torch.tensor([len(text)])).tobytes() + text)
 
     def receive_json(self, source: int) -> Any:
         """Receive a value that `send_json` sent."""
-        text = torch.empty(_JSON, dtype=torch.uint8)
+        length = torch.empty(1, dtype=torch.int64)
+        self.receive(source, length)
+        text = torch.empty(int(length), dtype=torch.uint8)
         self.receive(source, text)
-        return json.loads(bytes(text.tolist()))
+        return json.loads(text.numpy().tobytes())
 
-    def load(self, requests: Sequence[dict[str, object]]) -> None:
-        """Send each other rank its request to load a model, and wait for all. Raises ModelBroken if a rank
+    def load(self, requests: Sequence[dict[str, Any]]) -> None:
+        """Send each other rank its request to load a model, and wait for all answers. Raises ModelBroken if a rank
         refuses."""
         for rank, request in enumerate(requests, start=1):
-            self.send_order(rank, Order(Op.LOAD))
-            self.send_json(rank, request)
-        refusals = [str(self.receive_json(rank)["refused"]) for rank in range(1, len(requests) + 1)]
+            self.send_order(rank, Order(Op.LOAD, settings=request))
+        refusals = [str(self.receive_json(rank)) for rank in range(1, len(requests) + 1)]
         if refused := next(filter(None, refusals), ""):
             raise ModelBroken(refused)
 
     def ping(self) -> float:
         """Measure, at rank 0, the seconds that an order and its answer take for all ranks together."""
-        began, pong = perf_counter(), torch.empty(_ORDER, dtype=torch.int64)
+        began, pong = perf_counter(), torch.empty(_TYPICAL, dtype=torch.int64)
         for rank in self._peers:
-            self.send_order(rank, Order(Op.PING))
+            self.send_order(rank, Order(Op.PING, text=tuple(range(_TYPICAL))))
         for rank in self._peers:
             self.receive(rank, pong)
         return perf_counter() - began
 
     def pong(self) -> None:
-        """Answer rank 0's ping with a tensor as long as an order."""
-        self.send(0, torch.zeros(_ORDER, dtype=torch.int64))
+        """Answer rank 0's ping."""
+        self.send(0, torch.zeros(_TYPICAL, dtype=torch.int64))
 
     def close(self) -> None:
         """Close the connections to all peers."""
@@ -187,11 +168,11 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
     """Connect to the other ranks, whose addresses are exchanged through a torch store.
 
-    On rank 0, raises LinkBroken if a rank does not connect in time; on the others, RuntimeError if rank 0 does not
-    write its port to the store in time, LinkBroken if it cannot be reached."""
+    Raises LinkBroken on rank 0 if a rank does not connect in time. On the other ranks, raises RuntimeError if rank
+    0 does not write its port to the store in time, and LinkBroken if rank 0 cannot be reached."""
     store.set_timeout(within)
     if rank:
-        port, *secret = json.loads(store.get(_PLACE))
+        port, *secret = json.loads(store.get(_KEY))
         try:
             peer = socket.create_connection((_HERE, port), _GREETING)
         except OSError as error:
@@ -213,8 +194,8 @@ def meet_by_torchrun(torchrun: TorchrunRank) -> Link:
     store = TCPStore(
         torchrun.address, torchrun.port, torchrun.size, torchrun.hosts_store, timeout=FOR_TORCHRUN
     )
-    place = PrefixStore(f"foresight-{torchrun.attempt}", store)
-    return connect(place, torchrun.rank, torchrun.size, FOR_TORCHRUN)
+    own = PrefixStore(f"foresight-{torchrun.attempt}", store)
+    return connect(own, torchrun.rank, torchrun.size, FOR_TORCHRUN)
 
 
 def _others(store: Any, size: int, within: timedelta) -> dict[int, socket.socket]:
@@ -222,7 +203,7 @@ def _others(store: Any, size: int, within: timedelta) -> dict[int, socket.socket
     with ExitStack() as opened:
         server = opened.enter_context(socket.create_server((_HERE, 0)))
         server.settimeout(within.total_seconds())
-        store.set(_PLACE, json.dumps([server.getsockname()[1], *secret]))
+        store.set(_KEY, json.dumps([server.getsockname()[1], *secret]))
         while missing := set(range(1, size)) - peers.keys():
             try:
                 peer = opened.enter_context(server.accept()[0])

@@ -1,12 +1,12 @@
-"""One rank: its copy of the model, which follows the text, its share of each step, and its answers.
+"""Splits a step into shares, one for each rank, and lets a rank's copy of the model follow the text.
 
 Only rank 0 knows which of the drafted rows are accepted, and only the rank that computed a row has its keys and
-values. A rank without them computes the row's token again, together with its next share (as LADE does):
+values. Another rank computes the row's token again, together with its next share (as LADE does):
 
     text A B, share  C -> D    accepted C D E, where E was another rank's row    missed: E
     next share  F -> G         fed  E -> F -> G, of which E is committed in any case
 
-So no keys and values are sent, and a rank always holds a prefix of the text.
+So no keys and values are sent, and the cache of each rank always has a prefix of the text.
 """
 
 from collections.abc import Generator, Sequence
@@ -42,8 +42,8 @@ def split(block: Block, missed: Sequence[int]) -> list[Share]:
 
     The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank computes
     its stretch and the ancestors of the stretch's first row, because its rows see them. So whole branches stay
-    together, and so do neighbouring columns of the window. The largest share is as small as possible. A tree of
-    6 rows on two ranks:
+    together, as do neighbouring columns of the window. The largest share is as small as possible. An example is a
+    tree of 6 rows on two ranks:
 
         row      0  1  2  3  4  5          depth first   0 1 3 | 5 2 4
         parent  -1  0  0  1  2  1          rank 0        0 1 3
@@ -113,8 +113,7 @@ def children_of(block: Block) -> dict[tuple[int, int], int]:
 
 
 def followed(block: Block, tokens: Sequence[int]) -> list[int]:
-    """Return the path of rows that hold the text's next tokens, from a root row on, as far as the block has
-    them."""
+    """Return the path of rows, from a root row on, with the text's next tokens, as far as the block has it."""
     children = children_of(block)
     rows = list[int]()
     for token in tokens:
@@ -160,9 +159,9 @@ class RankModel:
         self._missed, self._fed = [], None
         return (yield from self.runner.prefill(ids, same_text_buckets))
 
-    def go_on(self, tokens: Sequence[int]) -> None:
-        """Continue the text with these tokens. Commits the newest share's rows that hold them; the rest become
-        missed tokens."""
+    def extend(self, tokens: Sequence[int]) -> None:
+        """Continue the text with these tokens. Commits the rows of the newest share that have them; the other
+        tokens become missed tokens."""
         rows = followed(self._fed, tokens) if self._fed else []
         if rows:
             count = len(self._missed)
@@ -208,8 +207,8 @@ def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int
     """Return answers [R, 1 + K] for a share's wanted rows: the sampled token, then the K likeliest with their
     logits.
 
-    Drawing takes time, so tokens are sampled only along the path from row 0 to a row without a matching child;
-    other rows get -1. If the accepted path of the whole step has rows of this rank, they are on this path."""
+    Sampling takes time, so tokens are sampled only along the path from row 0 to a row without a matching child;
+    other rows get -1. All accepted rows of this rank are on this path."""
     choices = sampler(logits, SUCCESSORS, [block.positions[row] + 1 for row in block.wanted])
     bits = choices.logits.astype(np.float32).view(np.uint32).astype(np.int64)
     answers = np.full((len(block.wanted), 1 + choices.ids.shape[1]), -1, dtype=np.int64)

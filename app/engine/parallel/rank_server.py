@@ -29,7 +29,7 @@ class RankServer:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._loaded: RankModel | None = None
-        self._sampler: Sampler | None = None  # None: rank 0 wants the logits
+        self._sampler: Sampler | None = None  # without it, rank 0 receives logits
         self._buckets: Buckets = ()  # row counts that steps are padded to
 
     def serve(self) -> None:
@@ -48,25 +48,22 @@ class RankServer:
     def _obey(self, order: Order) -> None:
         match order.op:
             case Op.LOAD:
-                self._link.send_json(0, {"refused": self._load(self._link.receive_json(0))})
+                self._link.send_json(0, self._load(order.settings))
             case Op.UNLOAD:
                 self._unload()
             case Op.REPLY:
-                settings = self._link.receive_json(0)
-                self._buckets = tuple(settings["buckets"])
-                sampling = settings["sampling"]
+                self._buckets = tuple(order.settings["buckets"])
+                sampling = order.settings["sampling"]
                 self._sampler = sampling and self._model.runner.sampler(Sampling(**sampling))
             case Op.PING:
                 self._link.pong()
             case Op.PREFILL:
-                ids = torch.empty(order.length, dtype=torch.int64)
-                self._link.receive(0, ids)
-                for _ in self._model.prefill(ids.tolist(), self._buckets):
+                for _ in self._model.prefill(order.text, self._buckets):
                     pass
             case Op.STEP:
                 self._step(order)
             case Op.FOLLOW:
-                self._model.go_on(order.text)
+                self._model.extend(order.text)
                 self._model.catch_up()
             case Op.FORGET:
                 self._model.forget()
@@ -96,7 +93,7 @@ class RankServer:
 
     def _step(self, order: Order) -> None:
         assert order.share is not None
-        self._model.go_on(order.text)
+        self._model.extend(order.text)
         block, own = order.share.block, list(order.share.own)
         logits = self._model.forward(block)
         if self._sampler is None:

@@ -1,8 +1,8 @@
 """The runner of rank 0: it splits a step's block among the ranks and joins their results.
 
-Some blocks, such as plain steps and chains, cannot be divided, because a rank's share would have all rows. They
-are computed only here. The other ranks receive the new tokens with their next share, or once there are FAR of
-them.
+Some blocks, such as plain steps and chains, cannot be divided, because one rank's share would have all rows. They
+are computed only here. The other ranks receive the new tokens with their next share, or as soon as FAR tokens are
+unsent.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -15,7 +15,7 @@ from torch import Tensor
 
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
-from app.engine.parallel.link import MOST_TEXT, Link, LinkBroken, Op, Order
+from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, Share, answers_of, choices_of, followed, split
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Draws, Sampler, best_tokens
@@ -23,7 +23,7 @@ from app.errors import AppError
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 FAR = 24
-"""A rank with this many unsent tokens is sent them at once, without waiting for its next share."""
+"""With this many unsent tokens, a rank receives them at once instead of with its next share."""
 
 
 class ParallelRunner:
@@ -35,7 +35,7 @@ class ParallelRunner:
     is_asynchronous = False  # a step is over when all ranks have answered
 
     def __init__(self, runner: BlockRunner, link: Link, lost: Callable[[int], AppError]) -> None:
-        """Share steps by this link; `lost` makes the error to raise for a rank that has ended."""
+        """Share steps by this link. `lost` makes the error for a rank that has ended."""
         self.context = runner.context
         self.reused = 0
         self.is_broken = False
@@ -91,10 +91,8 @@ class ParallelRunner:
         with self._whole_exchange():
             for rank in self._others:
                 if settings != self._sent_settings:
-                    self._link.send_order(rank, Order(Op.REPLY))
-                    self._link.send_json(rank, settings)
-                self._link.send_order(rank, Order(Op.PREFILL, len(ids)))
-                self._link.send(rank, torch.tensor(ids))
+                    self._link.send_order(rank, Order(Op.REPLY, settings=settings))
+                self._link.send_order(rank, Order(Op.PREFILL, tuple(ids)))
         self._sent_settings = settings
         logits = yield from self._model.prefill(ids, buckets)
         self.reused = self._runner.reused
@@ -140,7 +138,7 @@ class ParallelRunner:
             raise ValueError(f"there is no block whose rows {list(rows)} could be committed")
         tokens = [self._block.tokens[row] for row in rows]
         self._block = None
-        self._model.go_on(tokens)
+        self._model.extend(tokens)
         self._missed[0] = self._model.missed
         for rank in self._others:
             share = self._shares.get(rank)
@@ -162,11 +160,8 @@ class ParallelRunner:
 
     def _send_text(self, rank: int, share: Share | None = None) -> None:
         """Send the rank its unsent tokens and its share. Without a share it only feeds the tokens."""
-        text = self._unsent[rank]
-        while len(text) > MOST_TEXT:
-            self._link.send_order(rank, Order(Op.FOLLOW, text=tuple(text[:MOST_TEXT])))
-            text = text[MOST_TEXT:]
-        self._link.send_order(rank, Order(Op.STEP if share else Op.FOLLOW, text=tuple(text), share=share))
+        text = tuple(self._unsent[rank])
+        self._link.send_order(rank, Order(Op.STEP if share else Op.FOLLOW, text, share))
         self._unsent[rank] = []
         if not share:
             self._missed[rank] = 0

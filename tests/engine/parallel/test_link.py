@@ -36,16 +36,19 @@ WIDE = Block(
 @pytest.mark.parametrize(
     "order",
     [
-        Order(Op.PREFILL, length=70_000),
+        Order(Op.PREFILL, tuple(range(70_000))),
+        Order(Op.REPLY, settings={"buckets": [1, 2], "sampling": None}),
         Order(Op.FOLLOW, text=tuple(range(128))),
-        Order(Op.STEP, 0, (5, 6), Share(chain_block((7, 8), 70_000, (0, 1)), (1,), ())),
-        Order(Op.STEP, 0, tuple(range(128)), Share(WIDE, tuple(range(MAX_ROWS + 1)), ())),
+        Order(Op.STEP, (5, 6), Share(chain_block((7, 8), 70_000, (0, 1)), (1,), ())),
+        Order(Op.STEP, tuple(range(128)), Share(WIDE, tuple(range(MAX_ROWS + 1)), ())),
     ],
 )
 def test_an_order_arrives_as_it_was_sent(order: Order, links: tuple[Link, Link]) -> None:
     here, there = links
-    here.send_order(3, order)
+    sender = Thread(target=here.send_order, args=(3, order))  # more than a socket takes at once
+    sender.start()
     assert there.receive_order() == order
+    sender.join()
     here.send_json(3, {"text": "\u00e4 \u2028", "none": None})
     assert there.receive_json(0) == {"text": "\u00e4 \u2028", "none": None}
 
