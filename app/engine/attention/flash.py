@@ -35,7 +35,6 @@ class FlashAttention:
     otherwise: Attend
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Attend with query [1, H, T, D]; return [1, T, H, DV]."""
         if scoring.window or view.prefix_length == 0:
             return self.otherwise(query, cache, view, scoring)
         prefix, prefix_log = self.over_cache(

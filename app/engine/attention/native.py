@@ -27,7 +27,6 @@ class NativeAttention:
         self._other = other
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Attend with query [1, H, T, D]; return [1, T, H, DV]."""
         if not _suits(query, cache, scoring):
             return self._other(query, cache, view, scoring)
         keys, values = cache
@@ -47,7 +46,6 @@ class NativeAttention:
 
 
 def _suits(query: Tensor, cache: LayerCache, scoring: Scoring) -> bool:
-    """Return whether the kernel supports these shapes, types and scoring."""
     keys, values = cache
     is_dense = keys.stride(2) == keys.shape[3] and values.stride(2) == values.shape[3]
     return (

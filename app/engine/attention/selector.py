@@ -133,7 +133,7 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
             if refusal("native", machine, heads):  # triton's interpreter is for tests
                 return SDPA
             native = _try_backend("native", machine, heads)
-            return native if isinstance(native, Attention) else torchs_own(machine, f"native: {native}")
+            return torchs_own(machine, f"native: {native}") if isinstance(native, str) else native
         return _best_on_gpu(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
     if choice == "sdpa":
         return torchs_own(machine)
@@ -162,10 +162,6 @@ def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) 
         return "it is not installed for this device"
     if heads.size > LARGEST_HEAD:
         return f"the model's heads have {heads.size} values, and it takes at most {LARGEST_HEAD}"
-    return _refusal_of_device(name, machine, heads)
-
-
-def _refusal_of_device(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> str:
     if machine.device.type == "cpu":
         from app.engine.attention.kernels import is_interpreted
 
@@ -205,15 +201,9 @@ def slowness_of_triton(
 ) -> str:
     """Compare the time of a layer with sdpa's; return why ours is not used, or "". The answer is kept."""
     attend = _make("triton", machine, heads).attend
+    scoring = Scoring(heads.size**-0.5, heads.windows[0], heads.softcap)
     for rows, prefix in trials:
-        view = BlockView(chain_block((0,) * rows, prefix, ()), prefix, attend, machine.device)
-        query, keys, values = _random_states(heads, rows, prefix + rows, machine.device)
-        given = (
-            query,
-            LayerCache(keys, values),
-            view,
-            Scoring(heads.size**-0.5, heads.windows[0], heads.softcap),
-        )
+        given = (*_random_layer(heads, rows, prefix, attend, machine.device), scoring)
         if reason := slowness(ours(partial(attend, *given)), torchs(partial(sdpa.attend, *given))):
             return f"{reason} for {rows} rows after {prefix:,} tokens"
     return ""
@@ -259,24 +249,24 @@ def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials
 
     Raises ArithmeticError for wrong values, and any error of the backend."""
     for rows, prefix in trials:
-        view = BlockView(chain_block((0,) * rows, prefix, ()), prefix, attend, device)
-        query, keys, values = _random_states(heads, rows, prefix + rows, device)
-        wide = LayerCache(keys.float(), values.float())
+        query, cache, view = _random_layer(heads, rows, prefix, attend, device)
+        wide = LayerCache(cache.keys.float(), cache.values.float())
         for window in heads.windows:
             scoring = Scoring(heads.size**-0.5, window, heads.softcap)
-            found = attend(query, LayerCache(keys, values), view, scoring)
+            found = attend(query, cache, view, scoring)
             if not is_close(found, sdpa.attend(query.float(), wide, view, scoring)):
                 raise ArithmeticError(f"wrong values for {rows} rows after {prefix} tokens")
 
 
-def _random_states(
-    heads: HeadShape, rows: int, end: int, device: torch.device
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Draw random queries [1, H, rows, D], keys and values [1, KV, end, D], the same in each call."""
+def _random_layer(
+    heads: HeadShape, rows: int, prefix: int, attend: Attend, device: torch.device
+) -> tuple[Tensor, LayerCache, BlockView]:
+    """Make a chain of rows after a prefix, and draw random queries, keys and values, the same in each call."""
     source = torch.Generator(device).manual_seed(0)
-    shapes = ((heads.count, rows), (heads.shared, end), (heads.shared, end))
-    query, keys, values = (
+    shapes = ((heads.count, rows), *((heads.shared, prefix + rows),) * 2)
+    query, *cached = (
         torch.randn((1, *shape, heads.size), generator=source, device=device).to(heads.dtype)
         for shape in shapes
     )
-    return query, keys, values
+    view = BlockView(chain_block((0,) * rows, prefix, ()), prefix, attend, device)
+    return query, LayerCache(*cached), view

@@ -145,7 +145,6 @@ class SentenceModels:
         return takes_memory
 
     def close(self) -> None:
-        """Unload the model, if one is loaded."""
         self._model = self._key = None
 
 

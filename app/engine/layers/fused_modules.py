@@ -103,7 +103,6 @@ class FusedGatedMLP(nn.Module):
         self._kernels = kernels
 
     def forward(self, states: Tensor) -> Tensor:
-        """Compute the MLP's output, states [..., size]."""
         gate, up = self.products(states)
         product: Tensor = self.down_proj(self._kernels.gated_activation(gate, up, self.activation))
         return product
@@ -175,7 +174,6 @@ class FusedLayer(nn.Module):
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm
 
     def forward(self, hidden_states: Tensor, **named: Any) -> Tensor:
-        """Compute the layer's output, states [1, T, size]."""
         attended, _ = self.self_attn(hidden_states=self.input_layernorm(hidden_states), **named)
         total, rms_norm = self.post_attention_layernorm.of_sum(hidden_states, attended)
         product: Tensor = self.mlp(rms_norm)

@@ -36,7 +36,6 @@ class NativeInt8Linear(QuantisedLinear):
         self.limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32, not {states.dtype}")

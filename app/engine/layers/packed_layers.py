@@ -40,7 +40,6 @@ class PackedLinear(QuantisedLinear):
             self.register_buffer(name, part)
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] by the weight: [rows, out], without the bias."""
         return self.packed.product(states)
 
     @property
@@ -109,7 +108,6 @@ class PackedEmbedding(QuantisedEmbedding):
         self.factor = torch.as_tensor(factor).to(packed.parts["numbers"].device, dtype)
 
     def forward(self, ids: Tensor) -> Tensor:
-        """Look rows up and dequantise them."""
         rows = self.packed.rows(ids).to(self.dtype)
         return rows if self.is_plain else rows * self.factor
 

@@ -124,7 +124,6 @@ class CpuPackedWeight:
         return out
 
     def rows(self, ids: Tensor) -> Tensor:
-        """Dequantise the rows with these ids [...]: [..., in] in float32."""
         out, ids = torch.empty((*ids.shape, self.shape[1])), ids.contiguous()
         _library().packed_rows(self._described, ids.data_ptr(), ids.numel(), out.data_ptr())
         return out

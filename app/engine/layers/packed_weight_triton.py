@@ -345,7 +345,6 @@ class GpuPackedWeight:
         return conversions(self.bits, self.zero, self.table, dtype)
 
     def rows(self, ids: Tensor) -> Tensor:
-        """Dequantise the rows with these ids [...]: [..., in] in float32."""
         return self._rows(ids.flatten(), torch.float32).view(*ids.shape, self.shape[1])
 
     def _rows(self, ids: Tensor, dtype: torch.dtype) -> Tensor:
@@ -357,10 +356,6 @@ class GpuPackedWeight:
         return out
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
-        """Join the weight with others of the same layout; return the joined weight, and each weight as a view of
-        it.
-
-        The list is empty if they cannot be joined."""
         weights = [self, *cast(Sequence[GpuPackedWeight], others)]  # one device has one class of weights
         kinds = {(each.bits, each.zero, each.table, each.shape[1], each.form) for each in weights}
         if len(kinds) > 1 or any(each.shape[0] % OUTS for each in weights[:-1]):

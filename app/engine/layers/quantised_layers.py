@@ -118,7 +118,6 @@ class TiledInt8Linear(_TiledLinear):
         self.register_buffer("scale", numbers.scale.to(dtype))
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] tile by tile."""
         # The states are divided by 128, because products with integers up to 127 could exceed float16's range. Only
         # float16 states below 0.008 lose digits by this division, up to 4e-6 each.
         small = states / 128
@@ -141,7 +140,6 @@ class TiledInt4Linear(_TiledLinear):
         self._group = numbers.group
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] tile by tile."""
         slices = self._slices(self.pairs, self.scale, self.zero)
         return torch.cat([F.linear(states, self._spread(*parts)) for parts in slices], -1)
 
@@ -157,7 +155,6 @@ class CpuInt8Linear(TiledInt8Linear):
     multiples = (1, 32)  # the kernel reads 16 or 32 at a time, even beyond a row's end
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply few rows with torch's kernel, and many rows tile by tile."""
         if len(states) > FEW_ROWS:
             return super().multiply(states)
         product: Tensor = torch.ops.aten._weight_int8pack_mm(states, self.values, self.scale.view(-1))
@@ -184,7 +181,6 @@ class _PackedInt4Linear(QuantisedLinear):
         raise NotImplementedError
 
     def multiply(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] in one call."""
         product: Tensor = self._kernel(states.contiguous(), self.packed, self._group, self.scale)
         return product
 

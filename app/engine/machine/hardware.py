@@ -61,7 +61,6 @@ class Gpu:
         return torch.version.cuda or ""
 
     def is_apple(self) -> bool:
-        """Return whether torch sees an Apple GPU."""
         return torch.backends.mps.is_available()
 
 

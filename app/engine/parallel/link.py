@@ -41,7 +41,7 @@ _GREETING = 5.0
 
 
 class Op(IntEnum):
-    """What rank 0 orders another rank to do."""
+    """The kinds of rank 0's orders."""
 
     LOAD = 1  # load the model that the settings describe
     REPLY = 2  # use the settings for all further replies
@@ -103,7 +103,6 @@ class Link:
             raise LinkBroken(source) from error
 
     def send_order(self, to: int, order: Order) -> None:
-        """Send an order, which `receive_order` receives."""
         rows: list[Sequence[int]] = []
         if order.share:
             block = order.share.block
@@ -151,11 +150,9 @@ class Link:
         return perf_counter() - began
 
     def pong(self) -> None:
-        """Answer rank 0's ping."""
         self.send(0, torch.zeros(_TYPICAL, dtype=torch.int64))
 
     def close(self) -> None:
-        """Close the connections to all peers."""
         for peer in self._peers.values():
             peer.close()
 

@@ -76,12 +76,12 @@ class GrammarMask:
     """Masks the logits of tokens that the grammar forbids. Rows may be masked in any order."""
 
     def __init__(self, matcher: LLMatcher, prompt_tokens: int) -> None:
-        self._places = _Places(matcher)
+        self._movable = _MovableMatcher(matcher)
         self._prompt_tokens = prompt_tokens
 
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
         """Return the logits [vocab] after these tokens, with -inf for each token that is not allowed."""
-        matcher = self._places.at(history[self._prompt_tokens :])
+        matcher = self._movable.at(history[self._prompt_tokens :])
         if matcher is None:  # a row after a wrong guess; its token is not accepted
             return logits
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
@@ -99,15 +99,15 @@ class GrammarMask:
         """Make a constraint for drafts, with a copy of the matcher.
 
         `vocabulary` is the number of tokens that the model has weights for."""
-        return DraftConstraint(self._places.copy(), self._prompt_tokens, vocabulary)
+        return DraftConstraint(self._movable.copy(), self._prompt_tokens, vocabulary)
 
 
 class DraftConstraint:
     """Returns the tokens that the grammar allows after each path of a draft tree; computes each path once a
     step."""
 
-    def __init__(self, places: "_Places", prompt_tokens: int, vocabulary: int) -> None:
-        self._places = places
+    def __init__(self, movable: "_MovableMatcher", prompt_tokens: int, vocabulary: int) -> None:
+        self._movable = movable
         self._prompt_tokens = prompt_tokens
         self._vocabulary = vocabulary
         self._known: dict[tuple[int, ...], AllowedTokens] = {}
@@ -119,7 +119,7 @@ class DraftConstraint:
             self._length, self._known = len(text), {}
         path = tuple(added())
         if path not in self._known:
-            self._known[path] = self._allowed(self._places.at([*text[self._prompt_tokens :], *path]))
+            self._known[path] = self._allowed(self._movable.at([*text[self._prompt_tokens :], *path]))
         return self._known[path]
 
     def _allowed(self, matcher: LLMatcher | None) -> AllowedTokens:
@@ -129,18 +129,18 @@ class DraftConstraint:
         return AllowedTokens(matcher.compute_bitmask(), forced)
 
 
-class _Places:
+class _MovableMatcher:
     """Moves a matcher from one position of a reply to another."""
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
         self._taken: list[int] = []
 
-    def copy(self) -> "_Places":
+    def copy(self) -> "_MovableMatcher":
         """Return a copy at the reply's beginning."""
         self._matcher.rollback(len(self._taken))
         self._taken = []
-        return _Places(self._matcher.deep_copy())
+        return _MovableMatcher(self._matcher.deep_copy())
 
     def at(self, reply: Sequence[int]) -> LLMatcher | None:
         """Move the matcher to the position after these tokens and return it; None if the grammar forbids them.

@@ -77,7 +77,7 @@ class TokenCounts:
         """Count the tokens from index `start` of a history on."""
         self._start = start
         self._counted: list[int] = []
-        self._places: dict[int, int] = {}  # each token's index in the two tensors
+        self._indexes: dict[int, int] = {}  # each token's index in the two tensors
         self._ids, self._times = torch.empty(0, dtype=torch.long), torch.empty(0)
 
     @torch.inference_mode()
@@ -87,17 +87,17 @@ class TokenCounts:
         same = common_length(self._counted, tokens)
         gone, new = self._counted[same:], tokens[same:]
         self._counted = tokens
-        has_room = len(self._places) + len(new) <= len(self._ids)
+        has_room = len(self._indexes) + len(new) <= len(self._ids)
         if self._ids.device != device or not has_room or len(gone) + len(new) > FEW:
             self._upload(tokens, device)
         else:
             self._update(gone, new)
-        known = len(self._places)
+        known = len(self._indexes)
         return Counts(self._ids[:known], self._times[:known])
 
     def _upload(self, tokens: list[int], device: torch.device) -> None:
         found = Counter(tokens)
-        self._places = {token: index for index, token in enumerate(found)}
+        self._indexes = {token: index for index, token in enumerate(found)}
         both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # float32 holds ids below 2**24 exactly
         both[:, : len(found)] = list(found), list(found.values())
         ids, self._times = uploaded(both, device)
@@ -105,12 +105,12 @@ class TokenCounts:
 
     def _update(self, gone: list[int], new: list[int]) -> None:
         for token in gone:
-            self._times[self._places[token]].sub_(1)
+            self._times[self._indexes[token]].sub_(1)
         for token in new:
-            if token not in self._places:
-                self._ids[len(self._places)].fill_(token)
-                self._places[token] = len(self._places)
-            self._times[self._places[token]].add_(1)
+            if token not in self._indexes:
+                self._ids[len(self._indexes)].fill_(token)
+                self._indexes[token] = len(self._indexes)
+            self._times[self._indexes[token]].add_(1)
 
 
 def penalised(logits: Tensor, counts: Counts, penalty: float) -> Tensor:

@@ -78,8 +78,7 @@ class Draws:
 class BestTokens(Protocol):
     """The signature of the function `best_tokens`, which a recorded step can answer from what it has computed."""
 
-    def __call__(self, logits: Tensor, count: int, draws: Draws | None = None, /) -> Tensor:
-        """Find the likeliest tokens, and draw one for each row if `draws` are given."""
+    def __call__(self, logits: Tensor, count: int, draws: Draws | None = None, /) -> Tensor: ...
 
 
 class Sampler(Protocol):
