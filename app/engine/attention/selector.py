@@ -73,8 +73,8 @@ class Attention:
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
 
 GPU_LIMIT = 1.1
-"""The `same_text_limit` of sdpa on GPUs. They have few float64 units, and the cost grows with the context, so
-that it is measured before batch-invariant attention is used."""
+"""The `same_text_limit` of sdpa on GPUs. They have few float64 units, and the time grows with the context, so
+it is measured before batch-invariant attention is used."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -87,7 +87,7 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
 
 
 def siblings_block(tokens: Sequence[int], position: int) -> Block:
-    """Make a block of rows at the same position, each of which sees only the prefix and itself."""
+    """Make a block of rows at the same position, which see only the prefix and themselves."""
     rows = len(tokens)
     return Block(tuple(tokens), (position,) * rows, (-1,) * rows, tuple(range(rows)))
 

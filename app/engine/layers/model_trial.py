@@ -33,8 +33,9 @@ _PATHS = ((9, 2, 6), (9, 5))
 current token 9; one continues with 2 and 6, the other with 5."""
 
 ROWS = (3, 33, 128)
-"""Row counts of the trials that compare two ways to run a model. They are few and many, because libraries use
-different kernels for them."""
+"""Row counts of the trials that compare two ways to run a model: few and many, because libraries use different
+kernels
+for them."""
 
 _CONTINUED = (*_PATHS[0], _PATHS[1][-1])
 """The tree's first path and one more token."""

@@ -128,8 +128,7 @@ def packer(device: torch.device) -> Pack:
 
 @cache
 def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Try this device's kernels on small packed weights of all kinds; return what is wrong with the kernels, or
-    ""."""
+    """Try this device's kernels on small packed weights of all kinds; return their fault, or ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     return fault_found(partial(_wrong_products, device, dtype))

@@ -15,6 +15,7 @@ is right.
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from inspect import signature
@@ -186,14 +187,11 @@ def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Non
         return
     norms = {norm: new for norm, new in replaced.items() if isinstance(new, FusedNorm)}
     outputs: dict[nn.Module, Tensor] = {}
-    hooks = [
-        layer.register_forward_hook(lambda each, _args, out: outputs.update({each: out})) for layer in layers
-    ]
-    try:
+    with ExitStack() as hooks:
+        for layer in layers:
+            hook = layer.register_forward_hook(lambda each, _args, out: outputs.update({each: out}))
+            hooks.enter_context(hook)
         calls = captured_calls(model, list(norms), attend)
-    finally:
-        for hook in hooks:
-            hook.remove()
     for layer, output in outputs.items():
         taking = [norms[norm] for norm, call in calls.items() if call.args and call.args[0] is output]
         layers[layer].following = tuple(taking[:1])
@@ -308,12 +306,9 @@ def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
     made = torch.randn((1, len(TEXT), mlp.down_proj.out_features), generator=torch.Generator().manual_seed(0))
     rows = (3 * made).to(like)
     inputs: list[Tensor] = []
-    hook = mlp.down_proj.register_forward_pre_hook(lambda _module, args: inputs.append(args[0]))
-    try:
+    with mlp.down_proj.register_forward_pre_hook(lambda _module, args: inputs.append(args[0])):
         answer = mlp(rows)
         fused(rows)
-    finally:
-        hook.remove()
     is_last = torch.equal(mlp.down_proj(inputs[0]), answer)  # the MLP returns its last product unchanged
     return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
 
@@ -357,12 +352,10 @@ def captured_calls(
     def record(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
         calls[module] = ModuleCall(args, named)
 
-    hooks = [module.register_forward_pre_hook(record, with_kwargs=True) for module in modules]
-    try:
+    with ExitStack() as hooks:
+        for module in modules:
+            hooks.enter_context(module.register_forward_pre_hook(record, with_kwargs=True))
         run_block(model, block_cache(model.config), chain_block(TEXT, 0, wanted=(0,)), attend)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return calls
 
 

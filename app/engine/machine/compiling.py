@@ -47,7 +47,7 @@ class Source:
     otherwise: str
 
     def texts(self) -> list[str]:
-        """Read what is compiled: the file, then the headers in its folder."""
+        """Read the file, then the headers in its folder."""
         return [file.read_text("utf-8") for file in (self.file, *sorted(self.file.parent.glob("*.h")))]
 
 

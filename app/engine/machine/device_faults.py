@@ -50,9 +50,9 @@ def is_no_verdict(error: BaseException) -> bool:
 
 
 def fault_found(trial: Callable[[], str]) -> str:
-    """Run a trial, which returns what is wrong, or ""; return the reason of an error that it raises.
+    """Run a trial, which returns a fault or "", and return that; or return the reason of an error that it raises.
 
-    Errors that prove nothing are raised."""
+    Raises errors that prove nothing (`is_no_verdict`)."""
     try:
         return trial()
     except Exception as error:  # packages, compilers and drivers raise errors of their own types

@@ -16,6 +16,7 @@ bucket. Buckets whose readings and layers agree with each other form a set.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 import torch
 from torch import Tensor, nn
@@ -160,12 +161,10 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
             captured.setdefault(_kind(layer, states), (layer, states[0].clone()))
 
     inner = [layer for layer in runner.model.modules() if not any(True for _ in layer.children())]
-    hooks = [layer.register_forward_pre_hook(capture, with_kwargs=True) for layer in inner]
-    try:
+    with ExitStack() as hooks:
+        for layer in inner:
+            hooks.enter_context(layer.register_forward_pre_hook(capture, with_kwargs=True))
         _read(runner, text, 0, len(text), _chained)
-    finally:
-        for hook in hooks:
-            hook.remove()
     return [(layer, _varied(rows, layer)) for layer, rows in captured.values()]
 
 
