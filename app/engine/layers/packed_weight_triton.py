@@ -30,7 +30,7 @@ from app.engine.layers.packed_weight import (
     tiled_scales,
 )
 from app.engine.layers.packed_weight_ptx import conversions
-from app.engine.layers.quantised_layers import TILE
+from app.engine.layers.quantised_layers import rows_of_tile
 
 OUTS = SLICE
 """Rows of a tile, as it is stored."""
@@ -317,7 +317,7 @@ class GpuPackedWeight:
         (rows, size), columns = states.shape, self.shape[0]
         if rows > FEW_ROWS:
             ids = torch.arange(columns, device=states.device)
-            tiles = torch.split(ids, max(1, TILE[states.device.type] // size))
+            tiles = torch.split(ids, rows_of_tile(states.device, size))
             return torch.cat([F.linear(states, self._rows(each, states.dtype)) for each in tiles], -1)
         groups, per, _is_fine = self._layout
         splits = splits_of(columns, groups)

@@ -30,7 +30,7 @@ _TIED_SHARE = 1 / 3
 """A head that shares the embedding's weight gets a packed copy if the model grows by at most this share."""
 
 
-class PackedLinear(nn.Module):
+class BlockedLinear(nn.Module):
     """A Linear whose weight is packed in blocks. Reading `weight` unpacks a copy."""
 
     def __init__(self, linear: Any) -> None:
@@ -63,7 +63,7 @@ def pack_weights(model: PreTrainedModel) -> int:
     for parent in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
         # One at a time, so that each dense weight is freed before the next is copied.
         for name in [name for name, child in parent.named_children() if _is_worth_it(child, tied)]:
-            setattr(parent, name, PackedLinear(parent.get_submodule(name)))
+            setattr(parent, name, BlockedLinear(parent.get_submodule(name)))
             count += 1
     return count
 
@@ -84,6 +84,6 @@ def can_pack(dtype: torch.dtype) -> bool:
     linear = nn.Linear(64, 64, dtype=dtype)
     states = torch.linspace(-1, 1, 3 * 64, dtype=dtype).reshape(3, 64)
     try:
-        return torch.allclose(PackedLinear(linear)(states), linear(states), atol=0.05)
+        return torch.allclose(BlockedLinear(linear)(states), linear(states), atol=0.05)
     except (RuntimeError, AttributeError):  # an unsupported CPU, or a torch whose kernels have other names
         return False

@@ -18,7 +18,6 @@ So torch's kernel multiplies few rows, and tiles multiply many. On a GPU with Tr
 int4 kernel, and 1.07 times as long with ours. On a GPU without a kernel, quantisation is refused.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -98,17 +97,13 @@ class QuantisedLinear(nn.Module):
         return table
 
 
-class _TiledLinear(QuantisedLinear):
-    """Dequantises the weight tile by tile, on any device and for any type of activations."""
-
-    def _slices(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
-        """Yield each tile's rows of all tensors."""
-        rows = max(1, TILE[self.scale.device.type] // self.in_features)
-        return zip(*(torch.split(tensor, rows) for tensor in tensors), strict=True)
+def rows_of_tile(device: torch.device, size: int) -> int:
+    """Return how many rows of this size are dequantised at a time."""
+    return max(1, TILE[device.type] // size)
 
 
-class TiledInt8Linear(_TiledLinear):
-    """Weights of 8 bits with one scale per row, by which the finished product is multiplied."""
+class TiledInt8Linear(QuantisedLinear):
+    """Weights of 8 bits with one scale per row. The weight is dequantised tile by tile, on any device."""
 
     bits = 8
     values: Tensor
@@ -121,12 +116,14 @@ class TiledInt8Linear(_TiledLinear):
         # The states are divided by 128, because products with integers up to 127 could exceed float16's range. Only
         # float16 states below 0.008 lose digits by this division, up to 4e-6 each.
         small = states / 128
-        tiles = [F.linear(small, values.to(states.dtype)) for (values,) in self._slices(self.values)]
-        return torch.cat(tiles, -1).mul_(self.scale.view(-1) * 128)
+        tiles = torch.split(self.values, rows_of_tile(states.device, self.in_features))
+        return torch.cat([F.linear(small, values.to(states.dtype)) for values in tiles], -1).mul_(
+            self.scale.view(-1) * 128
+        )
 
 
-class TiledInt4Linear(_TiledLinear):
-    """Weights of 4 bits; those of columns j and j + in/2 share a byte."""
+class TiledInt4Linear(QuantisedLinear):
+    """Weights of 4 bits; those of columns j and j + in/2 share a byte. They are dequantised tile by tile."""
 
     bits = 4
     pairs: Tensor
@@ -140,8 +137,9 @@ class TiledInt4Linear(_TiledLinear):
         self._group = numbers.group
 
     def multiply(self, states: Tensor) -> Tensor:
-        slices = self._slices(self.pairs, self.scale, self.zero)
-        return torch.cat([F.linear(states, self._spread(*parts)) for parts in slices], -1)
+        rows = rows_of_tile(states.device, self.in_features)
+        tiles = zip(*(torch.split(part, rows) for part in (self.pairs, self.scale, self.zero)), strict=True)
+        return torch.cat([F.linear(states, self._spread(*parts)) for parts in tiles], -1)
 
     def _spread(self, pairs: Tensor, scale: Tensor, zero: Tensor) -> Tensor:
         """Dequantise a tile of the weight: [rows of the tile, in]."""

@@ -50,7 +50,7 @@ def is_no_verdict(error: BaseException) -> bool:
 
 
 def fault_found(trial: Callable[[], str]) -> str:
-    """Run a trial, which returns a fault or "", and return that; or return the reason of an error that it raises.
+    """Run a trial; return its fault, the reason of an error that it raises, or "".
 
     Raises errors that prove nothing (`is_no_verdict`)."""
     try:

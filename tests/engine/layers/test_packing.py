@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
-from app.engine.layers.packing import PackedLinear, can_pack, pack_weights
+from app.engine.layers.packing import BlockedLinear, can_pack, pack_weights
 from app.values.messages import Decoding, Sampling
 from tests.engine.oracle import Oracle, branching, half_right, right, wrong
 from tests.engine.replies import GREEDY, load, says_plainly, with_pool, write
@@ -41,7 +41,7 @@ def make_model(dtype: torch.dtype = torch.float32, vocabulary: int = VOCABULARY)
 
 
 def linears(model: PreTrainedModel) -> list[nn.Module]:
-    return [module for module in model.modules() if isinstance(module, nn.Linear | PackedLinear)]
+    return [module for module in model.modules() if isinstance(module, nn.Linear | BlockedLinear)]
 
 
 def random_states(*shape: int, dtype: torch.dtype) -> Tensor:
@@ -54,7 +54,7 @@ def test_a_packed_linear_is_the_linear(dtype: torch.dtype, bias: bool) -> None:
     if not can_pack(dtype):
         pytest.skip(f"this CPU has no kernels for packed weights in {dtype}")
     linear = nn.Linear(384, 640, bias=bias, dtype=dtype).requires_grad_(False)
-    packed = PackedLinear(linear)
+    packed = BlockedLinear(linear)
     for rows in (0, 1, 3, 16, 70):
         states = random_states(1, rows, 384, dtype=dtype)
         assert packed(states).shape == (1, rows, 640)
@@ -102,4 +102,4 @@ def test_loading_packs_and_still_counts_every_parameter() -> None:
     model = make_model()
     count = model.num_parameters()
     assert load(model).info.parameters == count
-    assert any(isinstance(module, PackedLinear) for module in model.modules())
+    assert any(isinstance(module, BlockedLinear) for module in model.modules())
