@@ -38,8 +38,8 @@ class ThreadChoice:
 
     @property
     def other(self) -> int:
-        """The next number to try: one less, half, twice as many and all, in turn. With none of these would a step
-        take much longer on an idle machine."""
+        """The next number to try: one less, half, twice as many and all, in turn. On an idle machine a step with
+        any of them takes little longer."""
         near = {self.count - 1, self.count // 2, min(2 * self.count, self._most), self._most}
         others = sorted(near - {0, self.count}, reverse=True)
         return others[self._turn % len(others)]
