@@ -28,11 +28,14 @@ You are provided with function signatures within <tools></tools> XML tags:
 {tools}
 </tools>
 
-For each function call, return a json object with function name and arguments within <tool_call></tool_call> XML \
-tags:
+{how}"""
+HOW_IN_HERMES = """For each function call, return a json object with function name and arguments within \
+<tool_call></tool_call> XML tags:
 <tool_call>
-{{"name": <function-name>, "arguments": <args-json-object>}}
+{"name": <function-name>, "arguments": <args-json-object>}
 </tool_call>"""
+HOW = "To call a function, write its name and its arguments in exactly this format:\n"
+EXAMPLE = "function_name", '{"argument_name": "value"}'
 OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True}}
 NOTHING = {"type": "object", "properties": {}}
 NOT_MADE = "The call was not made."
@@ -84,7 +87,9 @@ class ToolUse:
         """The part of the system prompt that explains the tools; "" without tools, or if the template does it."""
         if not self.offered or self.calls.shows_tools:
             return ""
-        return EXPLAINED.format(tools="\n".join(json.dumps(one, ensure_ascii=False) for one in self._shown))
+        how = HOW_IN_HERMES if self.calls == HERMES else HOW + self.calls.written([EXAMPLE])
+        tools = (json.dumps(one, ensure_ascii=False) for one in self._shown)
+        return EXPLAINED.format(tools="\n".join(tools), how=how)
 
     @property
     def native(self) -> str:
@@ -132,9 +137,9 @@ NO_TOOLS = ToolUse()
 
 
 def calls_of(chat_format: ChatFormat) -> CallFormat:
-    """Return the format in which a model writes calls; HERMES if its template shows no tools."""
+    """Return the format in which a model writes calls; HERMES if its template shows no calls."""
     calls = chat_format.reply.calls
-    return calls if calls.kind and calls.shows_tools else HERMES
+    return calls if calls.kind else HERMES
 
 
 def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat = HERMES) -> str:
@@ -248,8 +253,8 @@ def _rounds(message: Message, form: CallFormat) -> Iterable[Message]:
 def as_the_template_takes(messages: Sequence[Message], form: CallFormat) -> list[Message]:
     """Return messages with calls and results as this format's template takes them.
 
-    A template that knows tools writes calls and results itself; for any other template they become texts."""
-    if not form.shows_tools:
+    A template that shows calls writes them and their results itself; for any other template they become texts."""
+    if form == HERMES:
         # Adjacent calls become one text, and so do adjacent results, because the models were trained that way.
         texts = _joined(map(_as_text, messages), ("assistant", "tool"))
         return [replace(one, role="user") if one.role == "tool" else one for one in texts]

@@ -111,17 +111,23 @@ class CallFormat:
         """Write calls, which are given as names and JSON arguments; "" if there are none."""
         ends = self.before_name, self.after_name, self.after_arguments
         texts = [f"{ends[0]}{name}{ends[1]}{self._arguments(given)}{ends[2]}" for name, given in calls]
-        return self.begin + self.between.join(texts) + self.end if texts else ""
+        whole = self.begin + self.between.join(texts) + self.end if texts else ""
+        return whole.replace(ANY, "1")
 
     def _arguments(self, given: str) -> str:
         """Write the arguments of a call. Arguments that are not valid JSON become a string."""
         value: Any = given
         with suppress(ValueError):
             value = parse_json(given or "{}")
-        if self.kind == "pairs" and isinstance(value, dict):
-            pairs = [f"{self.before_key}{key}{self.after_key}{_json(one)}" for key, one in value.items()]
-            return self.after_value.join(pairs)
-        return _json(value)
+        if self.kind not in ("pairs", "tags") or not isinstance(value, dict):
+            return _json(value)
+        heads = [(f"{self.before_key}{key}{self.after_key}", key, one) for key, one in value.items()]
+        if self.kind == "pairs":
+            return self.after_value.join(head + _json(one) for head, _, one in heads)
+        return "".join(
+            head + (one if isinstance(one, str) else _json(one)) + self.after_value.replace(KEY, key)
+            for head, key, one in heads
+        )
 
     @property
     def texts(self) -> tuple[str, ...]:
@@ -170,6 +176,12 @@ class ReplyFormat:
     def thought_markers(self) -> tuple[str, ...]:
         """All texts around thoughts and answers."""
         return (self.thought_opening, self.thought_closing, *self.marks)
+
+    @property
+    def answer_header(self) -> str:
+        """The mark between a thought and its answer; "" if there is none."""
+        header = self.thought_end.removeprefix(self.thought_closing).strip()
+        return header if header in self.marks else ""
 
     def is_opened_by(self, prompt: str) -> bool:
         """Return whether a prompt ends inside a thought, so that the reply begins without the opening marker."""

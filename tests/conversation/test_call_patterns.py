@@ -273,8 +273,41 @@ def test_a_form_is_read_off_the_template() -> None:
     assert [name for name, form in FORMS.items() if form.takes_text] == ["functionary"]
     assert form_of("{{ messages[0].content }}<tool_call>").kind == ""
     assert form_of("{{ messages[0].content }}{{ tools | tojson }}<tool_call>").kind == "object", "it is named"
-    untold = form_of(BEFORE.removeprefix(TOOLS_SHOWN) + CALLED["glm"] + AFTER)
+    untold = form_of(UNTOLD + CALLED["glm"] + AFTER)
     assert untold.kind == "tags" and not untold.shows_tools
+
+
+UNTOLD = BEFORE.removeprefix(TOOLS_SHOWN)
+
+
+def test_a_template_may_show_calls_without_describing_tools() -> None:
+    refuses = "{% if tools %}{{ raise_exception('no tools') }}{% endif %}" + UNTOLD
+    assert form_of(refuses + CALLED["kimi"] + AFTER) == form_of(UNTOLD + CALLED["kimi"] + AFTER)
+    ends = "{% endif %}<|end|>{{ '<|go|>' if m.tool_calls }}{% endfor %}"
+    assert form_of(UNTOLD + CALLED["mistral"] + ends).end == "]"
+    hides_results = UNTOLD.replace("{{ m.content }}", "{{ m.content if m.role != 'tool' }}")
+    assert form_of(hides_results + CALLED["kimi"] + AFTER).kind == ""
+    needs_none = UNTOLD.replace("if m.tool_calls", "if m.content is none")
+    form = form_of(needs_none + CALLED["mistral"] + AFTER)
+    assert form.kind == "object" and form.omits_calls, "no message of a chat has the content None"
+
+
+@pytest.mark.parametrize("name", ["glm", "gemma", "kimi", "mistral args", "pythonic", "minimax"])
+def test_the_models_own_form_is_explained_if_its_template_does_not(name: str) -> None:
+    form = replace(FORMS[name], shows_tools=False)
+    given = tool_use(
+        [FunctionFields(name="weather", parameters=PARAMETERS)], None, None, None,
+        ChatFormat(ReplyFormat(calls=form)),
+    )  # fmt: skip
+    assert given.calls == form and not given.native
+    _, _, example = given.prompt.rpartition(":\n")
+    written = parsed(form, [f"Yes.{example}"])
+    assert [(call.name, json.loads(call.arguments)) for call in written.calls] == [
+        ("function_name", {"argument_name": "value"})
+    ]
+    assert (
+        parsed(form, [form.written([("weather", json.dumps(ROME[1]))])]).calls[0].arguments_object == ROME[1]
+    )
 
 
 def read(text: str, form: CallFormat) -> tuple[str, str, list[tuple[str, Any]]]:

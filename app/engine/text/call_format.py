@@ -11,6 +11,7 @@ first name and after the last arguments, belongs to all of them together.
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -63,28 +64,42 @@ def find_calls(render: Render, thought_closing: str) -> CallFormat:
     """Return the format of calls; its kind is "" if the template shows none."""
     prompt = render([ASKED], {"tools": TOOLS})
     shows_tools = all(name in prompt for name in NAMES)
-    tried = (_shown(render, prompt, thought_closing, one) for one in (ARGUMENTS, json.dumps(ARGUMENTS)))
+    values = {**NO_PROMPT, "tools": TOOLS} if prompt else NO_PROMPT
+    shapes = [(content, given) for content in ("", None) for given in (ARGUMENTS, json.dumps(ARGUMENTS))]
+    tried = (_shown(render, values, thought_closing, *shape) for shape in shapes)
     found = next(filter(None, tried), None)
+    if found and not shows_tools and not _shows_results(render):
+        return CallFormat()
     if found is None and shows_tools:
         found = next((form for words, form in NAMED if words in prompt), None)
-        shown = render(
-            [ASKED, {"role": "assistant", "content": "", "tool_calls": _calls(ARGUMENTS)}], NO_PROMPT
-        )
+        shown = render([ASKED, _calling("", _calls(ARGUMENTS))], NO_PROMPT)
         found = replace(found, omits_calls=VALUES[0] not in shown) if found else None
     return replace(found, shows_tools=shows_tools) if found else CallFormat()
 
 
-def _shown(render: Render, prompt: str, thought_closing: str, arguments: object) -> CallFormat | None:
-    """Return the format in which the template shows calls with these arguments; None if it shows none."""
+def _shows_results(render: Render) -> bool:
+    """Return whether the template shows the results of tools."""
+    call = _calls(ARGUMENTS)[:1]
+    result = {"role": "tool", "content": ANSWER, "tool_call_id": IDS[0], "name": NAMES[0]}
+    return ANSWER in render([ASKED, _calling("", call), result], NO_PROMPT)
+
+
+def _shown(
+    render: Render, values: Mapping[str, Any], thought_closing: str, content: str | None, arguments: object
+) -> CallFormat | None:
+    """Return the format in which the template shows calls with these arguments; None if it shows none.
+
+    `content` is the text of the messages with calls. With None, which no message of a chat has, the template omits
+    calls."""
     calls = _calls(arguments)
 
-    def reply(**message: object) -> str:
-        text = render([ASKED, {"role": "assistant", **message}], {**NO_PROMPT, "tools": TOOLS})
+    def reply(message: Mapping[str, Any]) -> str:
+        text = render([ASKED, message], values)
         return re.sub("|".join(IDS), ANY, text.rpartition(QUESTION)[2])
 
-    plain = reply(content=ANSWER)
-    user_end = render([ASKED], {**NO_PROMPT, "tools": TOOLS}).rpartition(QUESTION)[2]
-    one, two = (reply(content="", tool_calls=calls[:count]) for count in (1, 2))
+    plain = reply({"role": "assistant", "content": ANSWER})
+    user_end = render([ASKED], values).rpartition(QUESTION)[2]
+    one, two = (reply(_calling(content, calls[:count])) for count in (1, 2))
     name = one.rfind(NAMES[0])
     found = _arguments(one, name + len(NAMES[0])) if name >= 0 else None
     if found is None:
@@ -93,17 +108,25 @@ def _shown(render: Render, prompt: str, thought_closing: str, arguments: object)
     after_answer = plain.partition(ANSWER)[2]
     start = len(common_start(plain, one))
     if start < name and one.startswith(NAMES[0], start):  # "to=NAME", where an answer has "to=user"
-        start = len(common_start(prompt.rpartition(QUESTION)[2], one))
+        asked = render([ASKED], {**values, "add_generation_prompt": True})
+        start = len(common_start(asked.rpartition(QUESTION)[2], one))
     before = one[start:name].rpartition(thought_closing or ANSWER)[2]
     rest = before[len(common_start(after_answer, before)) :]
     before = rest if rest.startswith("<") else before
     is_alike = user_end.strip() and one.endswith(user_end)
     turn_end = user_end if is_alike else common_end(one[end:], after_answer)
-    after = one[end:].removesuffix(turn_end).rstrip("\n")
+    after = one[end:].removesuffix(turn_end)
+    if after_answer.strip():
+        after = after.partition(after_answer.strip())[0]
     _, again, rest = two.rpartition(one[name:end])
     between = rest[: rest.rfind(NAMES[1])] if again and NAMES[1] in rest else ""
-    form = _named(replace(form, takes_text=isinstance(arguments, str)), one, name, end)
-    return _divided(form, before, between, after)
+    form = replace(form, takes_text=isinstance(arguments, str), omits_calls=content is None)
+    return _divided(_named(form, one, name, end), before, between, after.rstrip("\n"))
+
+
+def _calling(content: str | None, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return a message of the assistant with calls."""
+    return {"role": "assistant", "content": content, "tool_calls": calls}
 
 
 def _calls(arguments: object) -> list[dict[str, Any]]:

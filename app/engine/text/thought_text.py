@@ -36,7 +36,8 @@ class ThoughtText:
         self._after = {opening: self._inside, calls.opening: self._call}
         self._markers = self._inside if is_opened else self._outside
         self._begun = BEGUN if is_opened else ""
-        self._dropped = form.answer_opening
+        # an answer may begin although the prompt has opened a thought
+        self._dropped = form.answer_header if is_opened else form.answer_opening
         self._held = self._opened = ""
         self._has_answer = False
 
@@ -45,7 +46,9 @@ class ThoughtText:
         self._held += text
         if self._dropped.startswith(self._held) and self._held != self._dropped:
             return ""
-        self._held, self._dropped = self._held.removeprefix(self._dropped), ""
+        if self._dropped and self._held.startswith(self._dropped):
+            self._held, self._begun, self._markers = self._held[len(self._dropped) :], "", self._outside
+        self._dropped = ""
         begun, self._begun = (self._begun, "") if text else ("", self._begun)
         parts = [begun]
         while (found := first_marker(self._held, self._markers))[1]:
@@ -91,7 +94,9 @@ def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callabl
 
     `hidden` keeps control tokens that are spelled out in the text from being read as control tokens."""
     if not form.thought_opening or not written.startswith(OPENING):
-        return form.answer_opening + hidden(written)
+        has_lone_end = CLOSING in written  # an old reply, or the prompt's thought
+        begin = form.thought_end if is_opened and written and not has_lone_end else form.answer_opening
+        return begin + hidden(written)
     written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)
     thought, closing, answer = written.partition(CLOSING)
     after = form.thought_end.strip() if closing else ""

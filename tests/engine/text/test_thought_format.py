@@ -77,3 +77,35 @@ def test_a_marker_that_begins_earlier_wins_however_the_text_is_cut() -> None:
     assert first_marker("So to=s", markers) == (2, "")
     assert first_marker("So to=self<|message|>", markers) == (2, " to=self<|message|>")
     assert first_marker("So to=x", markers) == (3, "to=")
+
+
+RESPONSE = (
+    START
+    + "{% if m.role == 'assistant' %}{% if m.thinking %}<|open|>think<|sep|>{{ m.thinking }}<|close|>think<|sep|>"
+    + "{% endif %}<|open|>response<|sep|>{{ m.content }}<|close|>response<|sep|><|end|>"
+    + "{% else %}{{ m.content }}<|end|>"
+    + "{% endif %}{% endfor %}"
+    + ASKS
+    + "{% if add_generation_prompt %}<|open|>think<|sep|>{% endif %}"
+)
+
+
+def test_an_answer_may_begin_although_the_prompt_has_opened_a_thought() -> None:
+    reply = chat_format_here(RESPONSE, {}, []).reply
+    assert reply.answer_header == "<|open|>response<|sep|>"
+    answer = "<|open|>response<|sep|>Yes.<|close|>response<|sep|>"
+    for text, seen in (
+        (answer, "Yes."),
+        (f"Hm.<|close|>think<|sep|>{answer}", "<think>\nHm.</think>Yes."),
+        ("<|open|>x", "<think>\n<|open|>x"),
+        ("Say <|open|>response<|sep|>?", "<think>\nSay <|open|>response<|sep|>?"),
+    ):
+        for pieces in ([text], list(text)):
+            written = ThoughtText(reply, True)
+            assert "".join([*map(written.push, pieces), written.flush()]) == seen
+
+
+def test_a_begun_answer_without_a_thought_closes_the_one_that_the_prompt_opens() -> None:
+    reply = chat_format_here(RESPONSE, {}, []).reply
+    assert begun_text(reply, "Yes", True, str) == "<|close|>think<|sep|><|open|>response<|sep|>Yes"
+    assert begun_text(reply, "Hm.\n</think>\n\nYes", True, str) == "Hm.\n</think>\n\nYes", "an old reply"
