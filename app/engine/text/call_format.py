@@ -11,7 +11,7 @@ first name and after the last arguments, belongs to all of them together.
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -54,9 +54,9 @@ NAMED = (
 """The formats of calls for templates that show no earlier call, by words that a prompt with tools contains."""
 
 
-def find_reply(render: Render) -> ReplyFormat:
+def find_reply(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
     """Return how the model writes replies: its thoughts, answers and calls."""
-    found = find_thought(render)
+    found = find_thought(render, controls)
     return replace(found, calls=find_calls(render, found.thought_closing))
 
 

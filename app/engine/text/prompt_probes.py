@@ -65,7 +65,7 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
     def rendered(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
         return tried(messages if takes_text else in_parts(messages), values)
 
-    reply = find_reply(rendered)
+    reply = find_reply(rendered, controls)
 
     def shown(*messages: Mapping[str, Any], **values: Any) -> str:
         return rendered(messages, values)

@@ -3,11 +3,13 @@
     <|im_start|>assistant\\n<think>\\nTHOUGHT\\n</think>\\n\\nANSWER<|im_end|>   ->   "<think>", "</think>"
 
 Some templates show no earlier thought, but name the markers to the model, or write them where a reply begins. For
-these, the prompt is searched for the markers in FORMS.
+these, the prompt is searched for the markers in FORMS. If a template does neither, the model's control tokens may
+be the markers.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from app.values.chat_format import ReplyFormat
@@ -31,6 +33,7 @@ CHANNELS = (
 """Openings and closings that consist of several tags."""
 STRAY = {
     CHANNELS[0][0]: (
+        "<|start|>assistant<|channel|>final<|message|>", "<|channel|>final<|message|>", "<|start|>assistant",
         "<|channel|>final <|constrain|>json<|message|>", "<|channel|>commentary<|message|>",
         "<|channel|>commentary to=assistant", "<|channel|>commentary", "<|channel|>analysis",
         "<|end|>", "<|return|>",
@@ -50,10 +53,11 @@ FORMS = (
 """Openings and closings of thoughts that a prompt may mention, even if its template shows no earlier thought."""
 
 
-def find_thought(render: Render) -> ReplyFormat:
-    """Return a reply format with the markers around thoughts and around answers; markers that the template does
-    not show are ""."""
-    opening, closing, end = next(_around_thoughts(render), (*_named(render), ""))
+def find_thought(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
+    """Return a reply format with the markers around thoughts and around answers; unknown markers are "".
+
+    `controls` are the control tokens of the model."""
+    opening, closing, end = next(_around_thoughts(render), (*_named(render, controls), ""))
     answer, marks = _marks(render, opening, closing, end.partition(closing)[2] if closing else "")
     tags = answer.strip() if answer.strip() in marks else ""
     words = "" if tags or opening or not answer.strip() else answer
@@ -127,9 +131,10 @@ def _last_line(render: Render) -> str:
     return "" if re.search(TAG, line) else line
 
 
-def _named(render: Render) -> tuple[str, str]:
+def _named(render: Render, controls: Collection[str]) -> tuple[str, str]:
     """Return the first markers in FORMS of which a prompt mentions one; else the first with which the template
-    removes thoughts from earlier answers; ("", "") if there are none."""
+    removes thoughts from earlier answers; else the first that consist of control tokens; ("", "") if there are
+    none."""
 
     def answered(content: str) -> str:
         return render([ASKED, {"role": "assistant", "content": content}, ASKED], {})
@@ -138,9 +143,14 @@ def _named(render: Render) -> tuple[str, str]:
         text = answered(form[0] + THOUGHT + form[1] + ANSWER)
         return ANSWER in text and THOUGHT not in text
 
+    def is_of_controls(form: tuple[str, str]) -> bool:
+        tags = re.findall(TAG, "".join(form))
+        return bool(tags) and all(tag in controls for tag in tags)
+
     prompts = [*_prompts(render), answered(ANSWER)]
     named = (form for form in FORMS if any(marker.strip() in text for marker in form for text in prompts))
-    return next(named, next(filter(removes, FORMS), ("", "")))
+    known = filter(is_of_controls, (*CHANNELS, *FORMS))
+    return next(chain(named, filter(removes, FORMS), known), ("", ""))
 
 
 def _prompts(render: Render) -> list[str]:

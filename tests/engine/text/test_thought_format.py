@@ -109,3 +109,13 @@ def test_a_begun_answer_without_a_thought_closes_the_one_that_the_prompt_opens()
     reply = chat_format_here(RESPONSE, {}, []).reply
     assert begun_text(reply, "Yes", True, str) == "<|close|>think<|sep|><|open|>response<|sep|>Yes"
     assert begun_text(reply, "Hm.\n</think>\n\nYes", True, str) == "Hm.\n</think>\n\nYes", "an old reply"
+
+
+def test_control_tokens_are_markers_if_the_template_shows_none() -> None:
+    silent = START + END + ASKS
+    harmony = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>"]
+    text = ThoughtText(chat_format_here(silent, {}, harmony).reply)
+    written = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes."
+    assert "".join([*map(text.push, written), text.flush()]) == "<think>Hm.</think>Yes."
+    assert chat_format_here(silent, {}, ["[THINK]", "[/THINK]"]).reply.thought_opening == "[THINK]"
+    assert not chat_format_here(silent, {}, ["<|end|>", "<|message|>", "[THINK]"]).reply.thought_opening
