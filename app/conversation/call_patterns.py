@@ -14,7 +14,7 @@ from typing import Any
 import regex
 
 from app.values.chat_format import ANY, KEY, CallFormat
-from app.values.dataclass_json import parse_json
+from app.values.dataclass_json import json_text, parse_json
 
 NAME = r"(?P<name>[\w./-]++)"
 STRING = r'"(?:[^"\\]|\\.)*+"'
@@ -208,7 +208,7 @@ def loose_json(text: str, quote: str) -> str:
     def translated(found: re.Match[str]) -> str:
         part = found[0]
         if quoted and part.startswith(quote):
-            return json.dumps(part[len(quote) : -len(quote)], ensure_ascii=False)
+            return json_text(part[len(quote) : -len(quote)])
         if part[0] in "\"'":
             return _string(part)
         return part if part[0].isdigit() else WORDS.get(part) or json.dumps(part)
@@ -219,11 +219,9 @@ def loose_json(text: str, quote: str) -> str:
 def _string(part: str) -> str:
     """Return a string in quotes as JSON."""
     try:
-        return json.dumps(
-            parse_json(part, strict=False) if part[0] == '"' else ast.literal_eval(part), ensure_ascii=False
-        )
+        return json_text(parse_json(part, strict=False) if part[0] == '"' else ast.literal_eval(part))
     except (ValueError, SyntaxError):
-        return json.dumps(part[1:-1], ensure_ascii=False)
+        return json_text(part[1:-1])
 
 
 def value_end(text: str, quote: str, ends: str) -> int:

@@ -83,8 +83,6 @@ class Conversations:
         self._leaving_out: frozenset[int] = frozenset()
         self._lock = threading.RLock()
 
-    # Turns
-
     def start(self, turn: Turn) -> ChatVersion:
         """Stores a turn and starts its reply. Returns the chat's new version.
 
@@ -142,8 +140,6 @@ class Conversations:
         for chat in tuple(self._unsaved):
             with suppress(StoreError):  # the page has shown the error since the reply ended
                 self._save_again(chat)
-
-    # Queries of pages
 
     @property
     def is_busy(self) -> bool:
@@ -207,8 +203,6 @@ class Conversations:
         written = self.stores.of(chat).message(message).content
         retrieved = self._prompts.retrieve(replace(context, written=written), Options())
         return self._prompts.messages(context, retrieved)
-
-    # Private methods
 
     def _record(self, chat: int, message: int, prepared: PreparedReply, context: TurnContext) -> Reply:
         """Begins a reply and records it. An answer of the app itself is only stored."""

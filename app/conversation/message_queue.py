@@ -85,17 +85,11 @@ class MessageQueue:
         with self._lock:
             while (settings := self._settings.get(chat)) and not self._is_writing(chat):
                 try:
-                    if not self._send_first(chat, settings):
+                    if not (waiting := self.of(chat)):
                         return
+                    version = self._stores.of(chat).thread(chat, 1).version
+                    self._start(NewQuestion(version, settings, waiting[0].text, queued=waiting[0].id))
                 except StillWriting:
                     return  # another page has sent a message; when its reply ends, this is called again
                 except AppError as error:
                     self.hold(chat, str(error))
-
-    def _send_first(self, chat: int, settings: ReplySettings) -> bool:
-        """Sends the first message. Returns whether there was one."""
-        waiting = self.of(chat)
-        if waiting:
-            version = self._stores.of(chat).thread(chat, 1).version
-            self._start(NewQuestion(version, settings, waiting[0].text, queued=waiting[0].id))
-        return bool(waiting)

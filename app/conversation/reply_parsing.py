@@ -8,7 +8,6 @@ gives a delta of text, then one with the call's id and name, then deltas with it
 only looks like a call stays text. The thought before an answer gives deltas of its own.
 """
 
-import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,7 +19,7 @@ import regex
 from app.conversation.call_patterns import call_patterns, loose_json, member_schema, value_end
 from app.conversation.thinking import ThoughtFold
 from app.values.chat_format import HERMES, CallFormat, first_marker
-from app.values.dataclass_json import parse_json
+from app.values.dataclass_json import json_text, parse_json
 
 NO_SCHEMAS: Mapping[str, Any] = MappingProxyType({})
 _PROMISING = regex.compile(r'\s*\[?\s*(\{\s*("|$)|$)')
@@ -288,7 +287,7 @@ class ToolCallParser:
 
     def _argument(self, key: str, value: Any) -> list[Delta]:
         start, self._is_begun = ", " if self._is_begun else "{", True
-        return [ArgumentsDelta(self._calls - 1, f"{start}{_json(key)}: {_json(value)}")]
+        return [ArgumentsDelta(self._calls - 1, f"{start}{json_text(key)}: {json_text(value)}")]
 
     def _ended(self) -> list[Delta]:
         self._read = self._tail
@@ -340,7 +339,7 @@ class ToolCallParser:
         except (ValueError, KeyError, TypeError, AttributeError):
             return self._no_call()
         self._held, self._read, self._opened = "}" + self._held[end:], self._tail, ""
-        written = arguments if isinstance(arguments, str) else _json(arguments)
+        written = arguments if isinstance(arguments, str) else json_text(arguments)
         return [self._called(str(name)), ArgumentsDelta(self._calls - 1, written)]
 
 
@@ -352,10 +351,6 @@ def _name_and_arguments(call: Mapping[str, Any], form: CallFormat) -> tuple[Any,
         return next(iter(call.items()))
     keys = (form.arguments_key, "arguments", "parameters")
     return call.get(form.name_key) or call["name"], next((call[key] for key in keys if key in call), {})
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 class _JsonEnd:

@@ -13,7 +13,7 @@ from app.conversation.call_patterns import call_patterns
 from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.conversation.thinking import split_thought
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
-from app.values.dataclass_json import parse_json
+from app.values.dataclass_json import json_text, parse_json
 from app.values.json_answers import for_grammar
 from app.values.logits import Grammar, lark_text
 from app.values.messages import Message, ToolCall
@@ -88,14 +88,13 @@ class ToolUse:
         if not self.offered or self.calls.shows_tools:
             return ""
         how = HOW_IN_HERMES if self.calls == HERMES else HOW + self.calls.written([EXAMPLE])
-        tools = (json.dumps(one, ensure_ascii=False) for one in self._shown)
-        return EXPLAINED.format(tools="\n".join(tools), how=how)
+        return EXPLAINED.format(tools="\n".join(map(json_text, self._shown)), how=how)
 
     @property
     def native(self) -> str:
         """The tools as JSON for a template that writes them, else ""."""
         is_told = self.offered and self.calls.shows_tools
-        return json.dumps(self._shown, ensure_ascii=False) if is_told else ""
+        return json_text(self._shown) if is_told else ""
 
     @property
     def control(self) -> tuple[str, ...]:
@@ -171,7 +170,7 @@ def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str
         rules.append(_value_rule(f"{rule}value", typed, form, name))
         before = lark_text(form.after_value) + " " if form.kind == "pairs" and number else ""
         parts.append(f"{before}{rule}" if name in required else f"({before}{rule})?")
-    return "\n".join([f"args{place}: {' '.join(parts) or _quoted('')}", *rules])
+    return "\n".join([f"args{place}: {' '.join(parts) or json_text('')}", *rules])
 
 
 def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
@@ -186,15 +185,11 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     begin = f"{lark_text(quote)} " if is_pair else ""
     known = [schema["const"]] if "const" in schema else schema.get("enum")
     if isinstance(known, list) and known:
-        return f"{name}: {begin}({' | '.join(_quoted(str(one)) for one in known)}) {ending}"
+        return f"{name}: {begin}({' | '.join(json_text(str(one)) for one in known)}) {ending}"
     length = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
     if begin:
-        return f"{name}: {begin}{name}text\n{name}text[suffix={_quoted(after)}]: /(.|\\n){{{length}}}/"
-    return f"{name}[suffix={_quoted(after)}]: /(.|\\n){{{length}}}/"
-
-
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+        return f"{name}: {begin}{name}text\n{name}text[suffix={json_text(after)}]: /(.|\\n){{{length}}}/"
+    return f"{name}[suffix={json_text(after)}]: /(.|\\n){{{length}}}/"
 
 
 def json_rule(schema: Any) -> str:

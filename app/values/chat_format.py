@@ -3,7 +3,6 @@
 The engine finds all of this when it loads a model, by rendering the model's chat template with probe messages.
 """
 
-import json
 import re
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
@@ -11,7 +10,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Literal
 
-from app.values.dataclass_json import parse_json
+from app.values.dataclass_json import json_text, parse_json
 from app.values.validation import require, require_one_of
 
 OPENING, CLOSING = "<think>", "</think>"
@@ -120,12 +119,12 @@ class CallFormat:
         with suppress(ValueError):
             value = parse_json(given or "{}")
         if self.kind not in ("pairs", "tags") or not isinstance(value, dict):
-            return _json(value)
+            return json_text(value)
         heads = [(f"{self.before_key}{key}{self.after_key}", key, one) for key, one in value.items()]
         if self.kind == "pairs":
-            return self.after_value.join(head + _json(one) for head, _, one in heads)
+            return self.after_value.join(head + json_text(one) for head, _, one in heads)
         return "".join(
-            head + (one if isinstance(one, str) else _json(one)) + self.after_value.replace(KEY, key)
+            head + (one if isinstance(one, str) else json_text(one)) + self.after_value.replace(KEY, key)
             for head, key, one in heads
         )
 
@@ -139,10 +138,6 @@ class CallFormat:
     def end_tag(self) -> str:
         """The tag with which calls end; "" if they end without one."""
         return "".join(re.findall(r"<[^<>]+>\s*$", (self.after_arguments + self.end).rstrip())[:1])
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
 
 
 HERMES = CallFormat(

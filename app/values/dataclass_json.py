@@ -39,6 +39,11 @@ def parse_json(text: str | bytes, *, strict: bool = True) -> Any:
         raise ValueError("it is nested too deeply") from error
 
 
+def json_text(value: object) -> str:
+    """Write a value as JSON in which all letters stay readable."""
+    return json.dumps(value, ensure_ascii=False)
+
+
 def require_types(value: T, found: object) -> T:
     """Return `value`, made from the JSON `found`, if all values in `found` have the types of their fields.
 

@@ -190,8 +190,10 @@ def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
 def _divided(form: CallFormat, first: str, second: str, after: str) -> CallFormat:
     """Return the format, with the texts before the first name, before the second name and after the last arguments
     divided between each call and all calls together."""
-    first, second = (re.sub(r"(?<!\w)\d+(?!\w)", ANY, _anonymous(text)) for text in (first, second))
-    form = replace(form, after_name=re.sub(r"(?<!\w)\d+(?!\w)", ANY, form.after_name))
+    # some templates write the name twice
+    varying = re.compile("|".join((*NAMES, r"(?<!\w)\d+(?!\w)")))
+    first, second = (varying.sub(ANY, text) for text in (first, second))
+    form = replace(form, after_name=varying.sub(ANY, form.after_name))
     if not second:
         return replace(form, before_name=first, after_arguments=after, can_repeat=False)
     before = common_end(first, second)
@@ -205,11 +207,6 @@ def _divided(form: CallFormat, first: str, second: str, after: str) -> CallForma
         between=gap.removeprefix(closing),
         end=after.removeprefix(closing),
     )
-
-
-def _anonymous(text: str) -> str:
-    """Replace the names of functions with ANY, because some templates write them twice."""
-    return re.sub("|".join(NAMES), ANY, text)
 
 
 def _json_at(text: str, start: int) -> tuple[Any, int]:

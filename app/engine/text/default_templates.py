@@ -5,11 +5,11 @@
 `assets/default-templates.toml` lists how turns are written.
 """
 
-import json
 import tomllib
 from collections.abc import Collection
 
 from app.settings import assets_dir
+from app.values.dataclass_json import json_text
 
 STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
 """Tokens that begin a chat if the vocabulary has them, unless the entry has another `start`."""
@@ -26,4 +26,4 @@ def default_template(tokens: Collection[str]) -> str:
     start = next((token for token in STARTS if token in tokens), "")
     turns = {"names": {}, "ends": {}, "start": start, "folds_system": False, **turns}
     body = (assets_dir() / "default-template.jinja").read_text(encoding="utf-8")
-    return f"{{%- set turns = {json.dumps(turns, ensure_ascii=False)} %}}{body}"
+    return f"{{%- set turns = {json_text(turns)} %}}{body}"

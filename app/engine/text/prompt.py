@@ -14,7 +14,6 @@ Control tokens that messages spell are read as ordinary text (`control_tokens.py
 control tokens, because the user writes all of it.
 """
 
-import json
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,7 +29,7 @@ from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.engine.text.thought_text import begun_text
 from app.errors import BadOption, PromptTooLong
 from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, CallFormat, ChatFormat, Thinking
-from app.values.dataclass_json import parse_json
+from app.values.dataclass_json import json_text, parse_json
 from app.values.messages import Message, Prompt, Request, TokenIds, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
@@ -318,8 +317,7 @@ def _hidden_message(controls: ControlTokens, message: Message) -> Message:
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
     """Hide the control tokens that a call spells, in its JSON arguments even if they are escaped."""
     try:
-        values = _hidden_values(controls, parse_json(call.arguments))
-        arguments = json.dumps(values, ensure_ascii=False)
+        arguments = json_text(_hidden_values(controls, parse_json(call.arguments)))
     except ValueError:
         arguments = controls.hidden(call.arguments)
     return replace(call, name=controls.hidden(call.name), arguments=arguments)
