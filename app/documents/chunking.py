@@ -20,6 +20,7 @@ from typing import NamedTuple
 from semantic_text_splitter import MarkdownSplitter, TextSplitter
 
 from app.values.document import MARGINS
+from app.values.text_normalisation import weight_of
 
 MAX_WEIGHT = 1_500
 """Maximum weight of a chunk, in letters (see `weight_of`): 200 to 400 tokens of most tokenizers."""
@@ -29,12 +30,6 @@ SHORT_SECTION = 250
 """Weight up to which a section is merged with the next."""
 WINDOW = 12_000
 """Weight that is split at once. For texts without structure, the splitter's time grows faster than their length."""
-WIDE_WEIGHT = 3
-"""Weight of a Chinese, Japanese or Korean character. It carries about as much as three letters, and takes
-about as many tokens."""
-WIDE = re.compile(
-    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
-)
 CODE = frozenset({
     ".bash", ".c", ".cc", ".clj", ".cmake", ".cpp", ".cs", ".css", ".cu", ".cuh", ".cxx", ".dart",
     ".ex", ".exs", ".go", ".gradle", ".groovy", ".h", ".hpp", ".hs", ".hxx", ".ini", ".java", ".jl",
@@ -87,11 +82,6 @@ class Chunk:
     end: int
     text: str
     heading: str = ""
-
-
-def weight_of(text: str) -> int:
-    """Returns the length of a text in letters; a wide character counts as WIDE_WEIGHT letters."""
-    return len(text) if text.isascii() else len(text) + (WIDE_WEIGHT - 1) * len(WIDE.findall(text))
 
 
 def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:

@@ -18,6 +18,12 @@ UNSPACED = re.compile(
     "\U00020000-\U0003ffff]"
 )
 """A character of a script without spaces, which is indexed as a word of its own."""
+WIDE_WEIGHT = 3
+"""Weight of a Chinese, Japanese or Korean character. It carries about as much as three letters, and takes
+about as many tokens."""
+WIDE = re.compile(
+    "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+)
 MOST_MARKS = 30
 """Maximum number of combining marks that a letter keeps: Unicode's stream-safe limit. No script needs more."""
 _MANY_MARKS = re.compile(rb"[^\x00]{%d,}" % (MOST_MARKS + 1))
@@ -31,6 +37,11 @@ UNSHOWN = re.compile(
     "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]"  # direction marks, which can show txt.exe as exe.txt
 )
 """A character that a file's name may contain and that is not displayed."""
+
+
+def weight_of(text: str) -> int:
+    """Return the length of a text in letters; a wide character counts as WIDE_WEIGHT letters."""
+    return len(text) if text.isascii() else len(text) + (WIDE_WEIGHT - 1) * len(WIDE.findall(text))
 
 
 def shown_name(name: str) -> str:

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.documents.chunking import MAX_WEIGHT, OVERLAP, Chunk, chunks, weight_of
+from app.documents.chunking import MAX_WEIGHT, OVERLAP, Chunk, chunks
+from app.values.text_normalisation import weight_of
 
 WORDS = st.sampled_from(
     ["Eggs", "boil.", "Why?", "e.g.", "蛋要煮", "六分钟。", "x" * 300, "a\u0301", "👩‍🍳", "# H", "## Sub", "- item",

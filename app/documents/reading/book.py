@@ -34,7 +34,6 @@ def read_book(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
 
 
 def _text(data: bytes) -> str:
-    text = data.decode(encoding_of(data).name, "replace")
     page = Page()
-    page.feed(text[max(0, text.find("<body")) :], is_last=True)  # what is before it is its title
+    page.feed(data.decode(encoding_of(data).name, "replace"), is_last=True)
     return page.taken()

@@ -5,7 +5,9 @@ Python's HTMLParser takes quadratic time for markup that is never closed, and so
 
 import codecs
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 from lxml.etree import HTMLParser
@@ -13,20 +15,23 @@ from lxml.etree import HTMLParser
 from app.documents.reading.files import encoding_of
 from app.documents.reading.process import ReadMessage, ReadProgress, ReadTitle, TextPiece
 from app.values.document import MARGINS
+from app.values.text_normalisation import weight_of
 
 PIECE = 2**16
 SNIFFED = 2**20
 CHARSET = re.compile(rb"<meta[^>]{0,200}charset\s*=\s*[\"']?\s*([\w.:-]{1,40})", re.IGNORECASE)
 PARAGRAPHS = frozenset(
     ("p", "div", "section", "article", "main", "header", "footer", "aside", "nav", "blockquote", "figure", "table",
-     "ul", "ol", "dl", "form", "fieldset", "details", "hr", "body", "title")
+     "ul", "ol", "dl", "form", "fieldset", "details", "hr", "body")
 )  # fmt: skip
 LINES = frozenset(("br", "tr", "dt", "dd", "li", "figcaption", "summary", "option", "caption"))
 CELLS = frozenset(("td", "th"))
 CELL = " | "
+AROUND = PARAGRAPHS | LINES | CELLS
+"""Elements of which one may be the main part."""
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 MARKED = frozenset((*HEADINGS, "li"))
-UNSEEN = frozenset(("script", "style", "iframe", "noembed", "noframes"))
+UNSEEN = frozenset(("title", "script", "style", "iframe", "noembed", "noframes"))
 SPACES = re.compile(r"\s+")
 HEADING = re.compile(r"^#+ ")
 BESIDE = frozenset(("nav", "footer", "aside", "dialog", "noscript", "template", "button", "select"))
@@ -39,7 +44,7 @@ NAMES = re.compile(
 )
 """Classes and ids of elements beside the main part, from Mozilla's Readability, unless they are named like MAIN."""
 MAIN = re.compile(r"article|body|column|content|main|shadow", re.IGNORECASE)
-HIDDEN = re.compile(r"display:\s*none", re.IGNORECASE)
+HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden", re.IGNORECASE)
 """The style of elements that are not shown."""
 NEVER_BESIDE = frozenset(
     ("html", "body", "main", "article", "img", "input", "br", "hr", "meta", "link", "area", "col", "embed",
@@ -47,22 +52,31 @@ NEVER_BESIDE = frozenset(
 )  # fmt: skip
 """Elements around the main part, and empty ones."""
 LEAST_MAIN = 0.1
-"""The smallest share of a page's words that is its main part; with less, the page is not divided."""
+"""The smallest share of a page's letters that is its main part; with less, the page is not divided."""
+LEAST_PARAGRAPHS = 500
+"""Letters of paragraphs that a page must have for its main part to be looked for among its elements."""
+LONG = 100
+"""Letters of a block that counts as a paragraph when the main part is looked for."""
+MOST_PARAGRAPHS = 0.7
+"""The smallest share of the letters of all paragraphs that the element of the main part has."""
+LARGEST_DIVIDED = 20 * 2**20
+"""Bytes of the largest file that is divided; a larger one is written while it is read."""
 
 
 def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    """Yields the text of an HTML file as Markdown, with progress."""
-    page, total, done = Page(is_divided=True), path.stat().st_size, 0
+    """Yields the text of an HTML file as Markdown, with progress. Menus and margins follow the main part."""
+    page, total, done = Page(), path.stat().st_size, 0
     with path.open("rb") as file:
         decoder = codecs.getincrementaldecoder(_encoding(file.read(SNIFFED)))("replace")
         file.seek(0)
         while piece := file.read(PIECE):
             page.feed(decoder.decode(piece))
             done += len(piece)
-            yield TextPiece(page.taken())
+            if total > LARGEST_DIVIDED:
+                yield TextPiece(page.taken())
             yield ReadProgress(done, total)
     page.feed(decoder.decode(b"", final=True), is_last=True)
-    yield TextPiece(page.taken() + page.rest())
+    yield TextPiece(page.taken() if total > LARGEST_DIVIDED else page.divided())
     yield ReadTitle(page.title)
 
 
@@ -81,24 +95,35 @@ def _encoding(sample: bytes) -> str:
     return encoding_as_declared(sample, declared[1].decode("latin-1") if declared else "")
 
 
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A paragraph, a heading, a list or a table of a page, with the number of the element around it."""
+
+    text: str
+    weight: int
+    element: int
+    is_linked: bool
+    """Whether most letters are those of links."""
+    is_beside: bool
+    """Whether an element around it is in a margin or hidden."""
+
+
 class Page:
-    """Turns a page that comes in pieces into Markdown.
+    """Turns the markup of a page that comes in pieces into Markdown, without the page's title."""
 
-    With `is_divided`, menus and margins are moved to the end of the text: elements beside the main part, hidden
-    elements, and blocks that consist mostly of links."""
-
-    def __init__(self, is_divided: bool = False) -> None:
-        self._is_divided = is_divided
-        self._block: list[str] = []
-        self._beside: list[str] = []
-        self._sizes = {True: 0, False: 0}
-        self._letters = {True: 0, False: 0}
-        self._is_link = False
-        self._margin, self._depth = "", 0
+    def __init__(self) -> None:
         self.title = ""
         self._is_in_title = False
         self._unseen = ""
-        self._written: list[str] = []
+        self._blocks: list[Block] = []
+        self._block: list[str] = []
+        self._letters = {True: 0, False: 0}
+        self._is_link = False
+        self._margin, self._depth = "", 0
+        self._parents = [0]
+        """For each element, the number of the element around it, which is smaller."""
+        self._around: list[tuple[str, int]] = []
+        self._element = 0
         self._breaks = 0
         self._mark = ""
         self._is_space_due = False
@@ -119,15 +144,18 @@ class Page:
             self._is_in_title = not self.title
         elif tag == "a":
             self._is_link = True
-        elif tag in UNSEEN:
+        if tag in UNSEEN:
             self._unseen = tag
-        if self._is_divided and not self._margin and _is_beside(tag, attributes):
+        if not self._margin and _is_beside(tag, attributes):
             self._end_block(2)
             self._margin = tag
         self._depth += tag == self._margin
         if tag == "img" and (words := attributes.get("alt")):
             self.data(f" [Picture: {words}] ")
         self._open(tag)
+        if tag in AROUND:
+            self._parents.append(self._around[-1][1] if self._around else 0)
+            self._around.append((tag, len(self._parents) - 1))
 
     def end(self, tag: str) -> None:
         """Reads the end of an element, for the parser."""
@@ -135,7 +163,7 @@ class Page:
             self._is_in_title = False
         elif tag == "a":
             self._is_link = False
-        elif tag == self._unseen:
+        if tag == self._unseen:
             self._unseen = ""
         if self._margin and tag == self._margin:
             self._depth -= 1
@@ -143,6 +171,8 @@ class Page:
                 self._end_block(2)
                 self._margin = ""
         self._close(tag)
+        if self._around and tag == self._around[-1][0]:
+            self._around.pop()
 
     def close(self) -> None:
         """Ends the last block, for the parser."""
@@ -150,27 +180,51 @@ class Page:
 
     def taken(self) -> str:
         """Returns the Markdown that was written since the last call."""
-        text, self._written = "".join(self._written), []
+        text, self._blocks = "".join(one.text for one in self._blocks), []
         return text
 
-    def rest(self) -> str:
-        """Returns the menus and margins below a heading; without a heading if the main part is very small."""
-        is_divided = self._sizes[False] >= LEAST_MAIN * sum(self._sizes.values())
-        head = [f"\n\n# {MARGINS}"] if is_divided and self._beside else []
-        text = "".join(head + self._beside)
-        return text if self._sizes[False] else text.lstrip()
+    def divided(self) -> str:
+        """Returns all Markdown: the main part, then menus and margins below a heading."""
+        total = sum(one.weight for one in self._blocks)
+        unlinked = [not one.is_linked for one in self._blocks]
+        unmarked = [not (one.is_linked or one.is_beside) for one in self._blocks]
+        for is_tried in (unmarked, unlinked):  # some pages are in an element with the name of a margin
+            is_main = self._is_main(is_tried)
+            if sum(one.weight for one in compress(self._blocks, is_main)) >= LEAST_MAIN * total:
+                break
+        else:
+            is_main = [True] * len(self._blocks)
+        texts = [one.text for one in compress(self._blocks, is_main)]
+        beside = [
+            "\n\n" + HEADING.sub("", one.text.strip("\n"))
+            for one, is_other in zip(self._blocks, is_main, strict=True)
+            if not is_other
+        ]
+        head = [f"\n\n# {MARGINS}"] if beside else []
+        return "".join(texts + head + beside).lstrip("\n")
+
+    def _is_main(self, is_tried: Sequence[bool]) -> list[bool]:
+        """Returns for each block whether it is tried, and in the smallest element with most paragraphs."""
+        weights = [0] * len(self._parents)
+        for one in compress(self._blocks, is_tried):
+            weights[one.element] += one.weight if one.weight >= LONG else 0
+        for element in range(len(weights) - 1, 0, -1):
+            weights[self._parents[element]] += weights[element]
+        if weights[0] < LEAST_PARAGRAPHS:
+            return list(is_tried)
+        # Elements with most letters are within each other, and the innermost one has the highest number.
+        main = max(one for one, weight in enumerate(weights) if weight >= MOST_PARAGRAPHS * weights[0])
+        is_inside = [False] * main + [True]
+        for parent in self._parents[main + 1 :]:
+            is_inside.append(is_inside[parent])
+        return [is_one and is_inside[one.element] for one, is_one in zip(self._blocks, is_tried, strict=True)]
 
     def _end_block(self, lines: int = 0) -> None:
-        """Writes the block that has ended, or keeps it for the end."""
         self._break(lines)
         text, size = "".join(self._block), sum(self._letters.values())
-        is_linked = self._is_divided and CELL not in text and self._letters[True] > size / 2
-        is_beside = bool(self._margin) or is_linked
-        if is_beside and size:
-            self._beside.append("\n\n" + HEADING.sub("", text.strip("\n")))
-        elif size:
-            self._written.append(text if self._sizes[False] else text.lstrip("\n"))
-        self._sizes[is_beside] += size
+        if size:
+            is_linked = CELL not in text and self._letters[True] > size / 2
+            self._blocks.append(Block(text, weight_of(text), self._element, is_linked, bool(self._margin)))
         self._block, self._letters = [], {True: 0, False: 0}
 
     def _open(self, tag: str) -> None:
@@ -203,10 +257,10 @@ class Page:
 
     def data(self, data: str) -> None:
         """Reads words, for the parser; they may come in several parts."""
-        if self._unseen:
-            return
         if self._is_in_title:
             self.title += data
+        if self._unseen:
+            return
         if self._is_code:
             self._write(data)
             return
@@ -227,6 +281,8 @@ class Page:
     def _write(self, text: str) -> None:
         if self._breaks > 1:
             self._end_block()
+        if not self._block:
+            self._element = self._around[-1][1] if self._around else 0
         space = " " if self._is_space_due and not self._breaks else ""
         self._block.append("\n" * self._breaks + space + self._mark + text)
         self._letters[self._is_link] += len(text)

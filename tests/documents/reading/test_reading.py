@@ -202,8 +202,7 @@ def test_a_page_keeps_its_structure_and_loses_its_scripts(tmp_path: Path) -> Non
         encoding="utf-8",
     )
     assert read(page)[0] == (
-        "Eggs & milk\n\n## Boil them\n\nFor six minutes.\n\n- salt\n\n- water\n\n"
-        "```\na = 1\n  b\n```\n\n | 1 | 2\n\ncafé"
+        "## Boil them\n\nFor six minutes.\n\n- salt\n\n- water\n\n```\na = 1\n  b\n```\n\n | 1 | 2\n\ncafé"
     )
 
 
@@ -571,5 +570,33 @@ def test_menus_and_margins_of_a_page_follow_its_main_part(tmp_path: Path) -> Non
     )
     menus = "- Home - Cart Search here hidden words Our weather More houses to rent Offers Sale Imprint"
     assert " ".join(rest.split()) == menus
-    (tmp_path / "links.html").write_text("<nav>All words are in a menu that has no end.<p>Even these.")
+    (tmp_path / "links.html").write_text(
+        "<title>Links</title><nav>All words are in a menu that has no end.<p>Even these."
+    )
     assert read(tmp_path / "links.html")[0] == "All words are in a menu that has no end.\n\nEven these."
+
+
+SENTENCE = (
+    "Quiet hours begin at ten in the evening, and end at six in the morning or on Sundays at half past eight."
+)
+ARTICLE = "<h1>House rules</h1>" + f"<p>{SENTENCE}<p>Sundays<p>{SENTENCE}" * 5
+ARTICLE_TEXT = "# House rules" + f"\n\n{SENTENCE}\n\nSundays\n\n{SENTENCE}" * 5
+
+
+def test_the_main_part_is_the_smallest_element_with_most_paragraphs(tmp_path: Path) -> None:
+    teasers = "<ul>" + "<li>A house with a garden was sold this week in our town</li>" * 2 + "</ul>"
+    body = f"<p>Sign up<p>{SENTENCE.upper()}<div><div>{teasers}<div>{ARTICLE}</div></div>{teasers}</div>"
+    (tmp_path / "rules.html").write_text(f"<title>Rules</title>{body}")
+    main, _, rest = read(tmp_path / "rules.html")[0].partition(f"\n\n# {MARGINS}\n\n")
+    assert main == ARTICLE_TEXT
+    assert rest.startswith("Sign up\n\nQUIET HOURS") and rest.count("A house") == 4
+
+
+def test_a_page_in_an_element_with_the_name_of_a_margin_has_a_main_part(tmp_path: Path) -> None:
+    (tmp_path / "rules.html").write_text(f"<p>Sign up</p><div class=popup>{ARTICLE}</div>")
+    assert read(tmp_path / "rules.html")[0] == f"{ARTICLE_TEXT}\n\n# {MARGINS}\n\nSign up"
+
+
+def test_a_short_page_is_not_divided_by_its_paragraphs(tmp_path: Path) -> None:
+    (tmp_path / "rules.html").write_text(f"<div><p>Rules</div><div><p>{SENTENCE}</div><p>Pets may stay.")
+    assert read(tmp_path / "rules.html")[0] == f"Rules\n\n{SENTENCE}\n\nPets may stay."
