@@ -33,6 +33,9 @@ CLAUSE_WEIGHT = 30.0
 rare words have it."""
 SENTENCE_END = re.compile(r"(?<=[.!?\u2026])\s+|(?<=[\u061f\u0964\u3002\uff01\uff1f])\s*|\n+")
 CLAUSE_END = re.compile(SENTENCE_END.pattern + r"|(?<=[;,:])\s+|(?<=[\u060c\u061b\uff0c\uff1b])\s*")
+PAIR_WORTH = 1.5
+"""Factor by which a pair of characters counts more in a share. Without spaces a passage has a smaller share of the
+pairs of a question than of its words, because many pairs belong to two words."""
 MAX_CLAUSES = 64
 """Maximum number of sentences, and of clauses, of a question that are compared by themselves."""
 MAX_SCORED = 3_000
@@ -141,8 +144,9 @@ def _shares(
     for row in connection.execute(WORDS, (json.dumps(passages),)):
         text = f" {row['text']} "
         has = [term for term in whole if any(f" {phrase} " in text for phrase in term.phrases)]
+        worth = {term: PAIR_WORTH if term.is_pair else 1.0 for term in has}
         found[row["rowid"]] = max(
-            sum(part.get(term, 0.0) for term in has) / total
+            min(1.0, sum(part.get(term, 0.0) * worth[term] for term in has) / total)
             for part, total in zip(parts, totals, strict=True)
         )
     return found

@@ -64,10 +64,13 @@ STOP_WORDS = frozenset(ENGLISH_LIST.split())
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of a question as FTS5 phrases, one for each language; `is_common` words say little about the topic."""
+    """A word of a question as FTS5 phrases, one for each language; `is_common` words say little about the topic.
+
+    `is_pair` is true for two neighbouring characters of a text without spaces, which may belong to two words."""
 
     phrases: tuple[str, ...]
     is_common: bool = False
+    is_pair: bool = False
 
 
 def indexed(text: str, language: str = "") -> str:
@@ -84,7 +87,8 @@ def asked(question: str, languages: Sequence[str]) -> list[Term]:
     for group in islice(_groups(question), MAX_TERMS):
         plain, *phrases = (_phrase(group, language) for language in ("", *languages))
         if plain:
-            found.append(Term(tuple(dict.fromkeys(phrases)), plain in common))
+            is_pair = len(group) == 2 and RUN.fullmatch("".join(group)) is not None
+            found.append(Term(tuple(dict.fromkeys(phrases)), plain in common, is_pair))
     return found
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from app.database import Database
-from app.documents.search.bm25 import MAX_SCORED, search_bm25
+from app.documents.search.bm25 import MAX_SCORED, PAIR_WORTH, search_bm25
 from app.documents.searcher import MIN_SHARE_ALONE
 from tests.documents.search.library import add_document
 
@@ -57,6 +57,13 @@ def test_words_that_ask_for_a_place_in_the_documents_do_not_count(database: Data
     assert shares[ids[0]] == pytest.approx(1)
     assert shares.get(ids[1], 0.0) == 0
     assert only.share == pytest.approx(1), "there is no other word to go by"
+
+
+def test_pairs_of_characters_count_more_because_many_belong_to_two_words(database: Database) -> None:
+    add_document(database, ["\u79df\u91d1\u662f", *FILLER])
+    with database.reading() as connection:
+        (one,) = search_bm25(connection, [1], "\u79df\u91d1\u4ec0\u4e48\u65f6\u5019\u4ea4", 9)
+    assert one.share == pytest.approx(PAIR_WORTH * 6.5 / (6.5 + 5 * 7.6), rel=0.05)
 
 
 def test_in_a_single_passage_a_word_still_says_something(database: Database) -> None:
