@@ -40,15 +40,6 @@ Trigrams = Counter[tuple[str, str, str]]
 
 
 @dataclass(frozen=True, slots=True)
-class PastedText:
-    """A pasted text, cleaned, with a note about the cleaning."""
-
-    text: str
-    title: str
-    note: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class AddedText:
     """A text that is being added: its origin, its beginning and its length."""
 
@@ -82,21 +73,21 @@ def older_version(database: Database, added: AddedText) -> StoredText:
 
 
 def store_pasted_text(
-    connection: sqlite3.Connection, collection: int, pasted: PastedText, older: StoredText, now: float
+    connection: sqlite3.Connection, added: AddedText, text: str, note: str, older: StoredText, now: float
 ) -> int:
-    """Stores a pasted text. Returns its document. `older` is the result of `older_version`."""
-    digest = text_table.digest_of(text_table.parts_of(pasted.text))
-    if duplicate := document_table.same_text(connection, collection, digest):
+    """Stores a pasted text with a note. Returns its document. `older` is the result of `older_version`."""
+    digest = text_table.digest_of(text_table.parts_of(text))
+    if duplicate := document_table.same_text(connection, added.collection, digest):
         _note_duplicate(connection, duplicate, PASTED_AGAIN)
         return duplicate
-    document, note = older.document, REPLACED
+    document, kept = older.document, REPLACED
     if _is_unchanged(connection, older):
         _keep_version(connection, document, now)
     else:
-        title, note = _free_title(connection, collection, pasted.title)
-        document = document_table.add(connection, collection, title, PASTED, now)
-    text_table.append(connection, document, 0, text_table.parts_of(pasted.text))
-    document_table.set_text(connection, document, digest, len(pasted.text), _joined(pasted.note, note))
+        title, kept = _free_title(connection, added.collection, added.title)
+        document = document_table.add(connection, added.collection, title, PASTED, now)
+    text_table.append(connection, document, 0, text_table.parts_of(text))
+    document_table.set_text(connection, document, digest, len(text), _joined(note, kept))
     return document
 
 

@@ -7,7 +7,8 @@ documents are found by their words. When another model is chosen, the vectors of
 
 A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384
 dimensions take 154 MB and one matrix product of about 15 ms. A search first reads the rows that are newer
-than the last one that was read. Vectors of deleted passages stay in memory until a third of all is stale.
+than the last one that was read. When a third of the vectors in memory are those of deleted passages, all are
+read again.
 """
 
 import logging
@@ -60,7 +61,7 @@ FORGET = """
 READ_AT_ONCE = 2_000
 """Rows that are read in one transaction."""
 STALE = 1.5
-"""Largest ratio of vectors in memory to stored vectors; above it, stale vectors are dropped."""
+"""Largest ratio of vectors in memory to stored vectors; above it, all are read again."""
 VALUE_BYTES = 4
 
 log = logging.getLogger(__name__)
@@ -121,10 +122,6 @@ class VectorBlock:
     documents: Ids
     vectors: Vectors
 
-    def kept(self, is_kept: NDArray[np.bool_]) -> "VectorBlock":
-        """Returns a block of only the rows for which `is_kept` is true."""
-        return VectorBlock(self.passages[is_kept], self.documents[is_kept], self.vectors[is_kept])
-
     def joined(self, more: "VectorBlock") -> "VectorBlock":
         """Returns a block of this one's rows, followed by the rows of `more`."""
         return VectorBlock(
@@ -145,34 +142,33 @@ class VectorIndex:
         self._blocks: list[VectorBlock] = []
 
     def nearest(
-        self, model: str, vector: Vectors, documents: Sequence[int], limit: int
-    ) -> list[tuple[int, float]]:
-        """Returns these documents' passages nearest to a vector of this model, with cosines, best first."""
+        self, model: str, vector: Vectors, documents: Sequence[int], limit: int, others: Iterable[int] = ()
+    ) -> tuple[list[tuple[int, float]], dict[int, float]]:
+        """Returns these documents' passages nearest to a vector of this model, best first, and the `others` among
+        their passages that have a vector; each with its cosine."""
         asked = np.asarray(documents, np.int64)
+        blocks = self._now(model, vector)
+        places = [np.isin(block.documents, asked) for block in blocks]
         found = [
-            _cosines(block, np.isin(block.documents, asked), vector) for block in self._now(model, vector)
+            (block.passages[at], (block.vectors @ vector)[at])
+            for block, at in zip(blocks, places, strict=True)
         ]
         passages = np.concatenate([np.zeros(0, np.int64), *(one for one, _ in found)])
         cosines = np.concatenate([np.zeros(0, np.float32), *(one for _, one in found)])
         best = np.argsort(-cosines, kind="stable")[:limit]
-        return [(int(passages[one]), float(cosines[one])) for one in best]
-
-    def cosines(self, model: str, vector: Vectors, passages: Iterable[int]) -> dict[int, float]:
-        """Returns the cosine to `vector` of each of these passages that has a vector."""
-        asked = np.fromiter(passages, np.int64)
-        found = (
-            _cosines(block, np.isin(block.passages, asked), vector) for block in self._now(model, vector)
+        known = np.isin(passages, np.fromiter(others, np.int64))
+        return (
+            list(zip(passages[best].tolist(), cosines[best].tolist(), strict=True)),
+            dict(zip(passages[known].tolist(), cosines[known].tolist(), strict=True)),
         )
-        return {int(one): float(cosine) for pair in found for one, cosine in zip(*pair, strict=True)}
 
     def _now(self, model: str, vector: Vectors) -> tuple[VectorBlock, ...]:
         """Reads newly stored vectors, and returns all vectors of this model that are as wide as `vector`."""
         with self._lock:
-            if model != self._model:
+            if model != self._model or self._has_stale():
                 self._model, self._newest, self._blocks = model, 0, []
             while self._read_block(len(vector)):
                 pass
-            self._drop_stale()
             return tuple(block for block in self._blocks if block.vectors.shape[1] == len(vector))
 
     def _read_block(self, width: int) -> bool:
@@ -200,20 +196,12 @@ class VectorIndex:
         else:
             self._blocks.append(block)
 
-    def _drop_stale(self) -> None:
+    def _has_stale(self) -> bool:
+        """Returns whether too many of the vectors in memory are those of deleted passages."""
         loaded = sum(len(block.passages) for block in self._blocks)
         with self._database.reading() as connection:
             stored = int(connection.execute("SELECT count(*) FROM passage_vector").fetchone()[0])
-            if loaded <= stored * STALE:
-                return
-            rows = connection.execute("SELECT passage FROM passage_vector").fetchall()
-        existing = np.array([row["passage"] for row in rows], np.int64)
-        kept = [block.kept(np.isin(block.passages, existing)) for block in self._blocks]
-        self._blocks = [block for block in kept if len(block.passages)]
-
-
-def _cosines(block: VectorBlock, is_asked: NDArray[np.bool_], vector: Vectors) -> tuple[Ids, Vectors]:
-    return block.passages[is_asked], (block.vectors @ vector)[is_asked]
+        return loaded > stored * STALE
 
 
 class EmbeddingWorker:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReady
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from app.database import Database
 from app.documents import passage_table
@@ -79,11 +79,10 @@ class Searcher:
             documents = [row["id"] for row in connection.execute(READY, (asked,))]
         vectors = _in_time(answer, self._max_wait)
         if not vectors.size:
-            return fuse(by_words, []), False
-        vector = vectors[0]
-        by_meaning = self._index.nearest(model, vector, documents, CANDIDATES)
-        known = self._index.cosines(model, vector, (one.passage for one in by_words))
-        return with_similarity(fuse(by_words, by_meaning), known), True
+            return fuse(by_words, [], {}), False
+        others = [one.passage for one in by_words]
+        by_meaning, known = self._index.nearest(model, vectors[0], documents, CANDIDATES, others)
+        return fuse(by_words, by_meaning, known), True
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
         """Returns the cosines of each of `texts` with each of `others`; () if no embedding model answers in
@@ -110,8 +109,12 @@ def _as_hit(passage: Passage, one: Candidate) -> PassageHit:
     )
 
 
-def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -> list[Candidate]:
+def fuse(
+    by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]], known: Mapping[int, float]
+) -> list[Candidate]:
     """Joins both rankings into one, best first, by reciprocal rank fusion.
+
+    `known` are the cosines of passages that were found by words.
 
     score(passage) = WORDS_WEIGHT * share^2 / (RANK_OFFSET + rank by words)  +  1 / (RANK_OFFSET + rank by meaning)
 
@@ -129,18 +132,10 @@ def fuse(by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]]) -
             for rank, hit in words.values()
         ]
     found = [
-        _candidate(passage, *words.get(passage, nowhere), *meaning.get(passage, (0, 0.0)))
+        _candidate(passage, *words.get(passage, nowhere), *meaning.get(passage, (0, known.get(passage, 0.0))))
         for passage in dict.fromkeys([*words, *meaning])
     ]
     return sorted(found, key=lambda one: (-one.score, one.passage))
-
-
-def with_similarity(candidates: Sequence[Candidate], cosines: Mapping[int, float]) -> list[Candidate]:
-    """Returns the candidates, with their similarity added if they were found only by words."""
-    return [
-        replace(one, similarity=cosines.get(one.passage, 0.0)) if not one.similarity_rank else one
-        for one in candidates
-    ]
 
 
 def near_enough(candidates: Sequence[Candidate], has_meaning: bool) -> list[Candidate]:

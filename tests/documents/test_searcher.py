@@ -19,7 +19,6 @@ from app.documents.searcher import (
     Searcher,
     fuse,
     near_enough,
-    with_similarity,
     without_repeats,
 )
 from app.errors import EngineClosed
@@ -130,17 +129,17 @@ def order(*found: Candidate) -> list[int]:
 
 def test_what_both_find_is_before_what_one_finds() -> None:
     words = [Bm25Hit(1, 9.0, 0.8), Bm25Hit(2, 8.0, 0.8)]
-    assert order(*fuse(words, [(3, 0.9), (2, 0.8)]))[0] == 2
+    assert order(*fuse(words, [(3, 0.9), (2, 0.8)], {}))[0] == 2
 
 
 def test_words_that_cover_the_question_outweigh_meaning_and_a_single_shared_word_does_not() -> None:
     meaning = [(7, 0.5)]
-    assert order(*fuse([Bm25Hit(1, 5.0, 1.0)], meaning)) == [1, 7]
-    assert order(*fuse([Bm25Hit(1, 5.0, 0.2)], meaning)) == [7, 1]
+    assert order(*fuse([Bm25Hit(1, 5.0, 1.0)], meaning, {})) == [1, 7]
+    assert order(*fuse([Bm25Hit(1, 5.0, 0.2)], meaning, {})) == [7, 1]
 
 
 def test_those_that_only_words_have_found_are_told_their_similarity() -> None:
-    found = with_similarity(fuse([Bm25Hit(1, 1.0, 0.3)], [(2, 0.6)]), {1: 0.4, 2: 0.1})
+    found = fuse([Bm25Hit(1, 1.0, 0.3)], [(2, 0.6)], {1: 0.4, 2: 0.1})
     assert {one.passage: one.similarity for one in found} == {1: 0.4, 2: 0.6}
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from app.database import Database, database_in
 from app.documents import Documents, document_table, duplicates
-from app.documents.duplicates import NO_TEXT, PastedText
+from app.documents.duplicates import NO_TEXT, PASTED, AddedText
 from app.documents.file_import import PendingFiles
 from app.documents.worker import DocumentWorker
 from app.errors import StoreNotUsable
@@ -46,7 +46,9 @@ def paste(database: Database, text: str) -> int:
     """Put in a text, and tell nobody."""
     with database.writing() as connection:
         notes = document_table.create_collection(connection, 0.0, "Notes")
-        return duplicates.store_pasted_text(connection, notes, PastedText(text, "Eggs"), NO_TEXT, 0.0)
+        return duplicates.store_pasted_text(
+            connection, AddedText(notes, "Eggs", PASTED, text, len(text)), text, "", NO_TEXT, 0.0
+        )
 
 
 def state(database: Database, document: int) -> str:
