@@ -9,6 +9,7 @@ import re
 import shutil
 from contextlib import suppress
 from dataclasses import replace
+from io import IncrementalNewlineDecoder
 from pathlib import Path, PurePath
 from time import monotonic, time
 from uuid import uuid4
@@ -20,7 +21,7 @@ from app.documents.reading import FileReader, ReadNote, ReadProgress, ReadTitle,
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 from app.system.files import make_folder, sync_file, sync_folder
 from app.values.display_text import title_of
-from app.values.text_normalisation import shown_name
+from app.values.text_normalisation import shown_name, storable
 
 PENDING_FOLDER = "documents-inbox"
 MAX_BYTES = 300 * 2**20
@@ -198,7 +199,7 @@ class FileImport:
         """Stores the rest of the text. Returns the document that now has the text.
 
         Raises DocumentUnreadable if the text has no words."""
-        self._add(self._cleaner.flush())
+        self._add(self._cleaner.clean("", is_last=True))
         if not self._has_words:
             raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
         self._notes += self._cleaner.notes()
@@ -295,24 +296,17 @@ class Cleaner:
 
     def __init__(self) -> None:
         self._is_first = True
-        self._held = ""
+        self._line_ends = IncrementalNewlineDecoder(None, translate=True)
         self._nuls = 0
 
-    def clean(self, piece: str) -> str:
+    def clean(self, piece: str, is_last: bool = False) -> str:
         """Returns the next piece cleaned; a final "\\r" is held back, because "\\n" may follow it."""
-        text = self._held + piece
+        text: str = self._line_ends.decode(piece, is_last)
         if self._is_first and text:
             text, self._is_first = text.removeprefix("\ufeff"), False
-        self._held = "\r" if text.endswith("\r") else ""
-        lines = text.removesuffix(self._held).replace("\r\n", "\n").replace("\r", "\n")
-        kept = lines.replace("\0", "")
-        self._nuls += len(lines) - len(kept)
-        return kept.encode("utf-8", "replace").decode("utf-8")
-
-    def flush(self) -> str:
-        """Returns the end of the text that was held back."""
-        held, self._held = self._held, ""
-        return held.replace("\r", "\n")
+        kept = text.replace("\0", "")
+        self._nuls += len(text) - len(kept)
+        return storable(kept)
 
     def notes(self) -> list[str]:
         """Returns sentences that report what was removed."""
@@ -322,5 +316,5 @@ class Cleaner:
 def cleaned(text: str) -> tuple[str, str]:
     """Cleans a whole text. Returns it with a note about what was removed, or ""."""
     cleaner = Cleaner()
-    kept = cleaner.clean(text) + cleaner.flush()
+    kept = cleaner.clean(text, is_last=True)
     return kept, " ".join(cleaner.notes())

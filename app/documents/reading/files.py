@@ -7,7 +7,6 @@ import codecs
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path, PurePath
 
 from charset_normalizer import from_bytes
@@ -165,33 +164,23 @@ class TextFileReader:
         self._is_over = True
 
     def _pieces(self, pieces: Iterator[bytes], total: int) -> Iterator[ReadMessage]:
-        first, done = next(pieces, b""), 0
-        encoding = encoding_of(first)
-        if not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(first):
-            raise DocumentUnreadable(
-                f"{self._name} is not a text. Save it as one of these, and add that: {FORMATS}."
-            )
-        while encoding.name == "utf-8" and first.isascii() and (more := next(pieces, b"")):
-            # The first byte that is not ASCII decides the encoding; until then all encodings are alike.
-            yield TextPiece(first.decode("ascii"))
-            done += len(first)
-            yield ReadProgress(done, total)
-            if self._is_over:
-                return
-            first, encoding = more, encoding_of(more)
-        decoder = codecs.getincrementaldecoder(encoding.name)("replace")
-        replaced = 0
-        for piece in chain([first], pieces):
-            text = decoder.decode(piece)
-            replaced += text.count(REPLACED) - piece.count(REPLACED.encode())
+        encoding, is_ascii, replaced, done = Encoding("utf-8"), True, 0, 0
+        for piece in pieces:
+            if is_ascii:  # the first byte that is not ASCII decides the encoding; until then all are alike
+                encoding = encoding_of(piece)
+                decoder = codecs.getincrementaldecoder(encoding.name)("replace")
+                is_ascii = encoding.name == "utf-8" and piece.isascii()
+            if not done and not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(piece):
+                raise DocumentUnreadable(
+                    f"{self._name} is not a text. Save it as one of these, and add that: {FORMATS}."
+                )
             done += len(piece)
+            text = decoder.decode(piece, final=done >= total)
+            replaced += text.count(REPLACED) - piece.count(REPLACED.encode())
             yield TextPiece(text)
             yield ReadProgress(done, total)
             if self._is_over:
                 return
-        last = decoder.decode(b"", final=True)
-        replaced += last.count(REPLACED)
-        yield TextPiece(last)
         if encoding.is_guess:
             yield ReadNote(f"Its encoding was guessed: {encoding.name}.")
         if replaced > 0:
