@@ -15,16 +15,16 @@ from starlette.types import ASGIApp
 
 from app.api.access import ApiSwitch
 from app.api.api_key import KeyFile
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.commands.services import make_api_services, make_engine
 from app.conversation import ChatStores, ChatTools, Conversations
 from app.conversation.engine_protocol import EngineEmbedder
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
 from app.conversation.remote_engine import EngineWithServers
-from app.database import MEMORY, Database, database_in
 from app.database.daily_backups import DailyBackups
 from app.database.data_folder import DataFolder
+from app.database.database import MEMORY, Database, database_in
 from app.database.restoring import apply_staged
 from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
@@ -115,7 +115,8 @@ def _open_services(
 ) -> Iterator[tuple[Services, Engine]]:  # fmt: skip
     """Open models, engine, documents, tools and conversations, and close them at the end in reverse order."""
     # Imported here, because the hub's client reads its environment while it is imported (main.py).
-    from app.models_registry import ModelLibrary, folder_here
+    from app.models_registry.locate import folder_here
+    from app.models_registry.model_library import ModelLibrary
 
     data_dir, services = file.path.parent, None
     models = ModelLibrary(data_dir, settings.library)
@@ -269,7 +270,7 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
             f"{settings.model.name} runs on a server, so --draft-model would not be used. "
             "Name a model of this machine with --model, or leave it out."
         )
-    from app.models_registry import whole_path  # imported here: see run_app
+    from app.models_registry.locate import whole_path  # imported here: see run_app
 
     with impossible_values():
         choice = settings.model if asked.name is None else settings.choice_of(whole_path(asked.name))

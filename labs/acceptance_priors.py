@@ -45,7 +45,7 @@ from app.engine.session.reply_events import generate
 from app.engine.session.session import Session
 from app.engine.text.prompt import encode
 from app.engine.text.reply_text import StoppingCriteria
-from app.models_registry import locate
+from app.models_registry.locate import locate
 from app.values.messages import ModelChoice, Prompt, Sampling
 from labs.bench.suites import read_suite
 from tools.prompts import questions, stories

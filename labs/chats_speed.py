@@ -16,10 +16,10 @@ from random import Random
 from statistics import median
 from time import perf_counter, thread_time
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.chats.exporting import ChatRecord, MessageRecord
 from app.chats.importing import add_chats
-from app.database import Database
+from app.database.database import Database
 from app.values.chat import ChatSummary, MessageContent, Provenance, TokenMark
 from app.values.messages import ModelInfo, Options, Statistics
 from labs.made_up_words import made_up_word

@@ -30,10 +30,10 @@ from app.commands.reply_output import FinishedReply, events_of, finished_reply
 from app.conversation import ReplySettings
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
 from app.conversation.turn import TurnContext
-from app.database import database_in
+from app.database.database import database_in
 from app.documents import Documents
 from app.engine import Engine
-from app.models_registry import locate
+from app.models_registry.locate import locate
 from app.values.chat import ChatSettings
 from app.values.messages import Decoding, ModelChoice, Options, Request
 from labs.demo_model.held_out_facts import held_out_facts

@@ -17,7 +17,7 @@ from random import Random
 from statistics import median
 from time import perf_counter, process_time
 
-from app.database import database_in
+from app.database.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER
 from labs.indexing import wait_until_ready

@@ -23,14 +23,15 @@ from starlette.responses import PlainTextResponse
 
 from app.api.access import ApiSwitch
 from app.api.api_key import KeyFile
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations, NewQuestion, Reply
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
-from app.database import MEMORY, Database, database_in
+from app.database.database import MEMORY, Database, database_in
 from app.documents import Documents
 from app.engine import Engine
-from app.models_registry import ModelLibrary, locate
+from app.models_registry.locate import locate
+from app.models_registry.model_library import ModelLibrary
 from app.remote import Servers
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
 from app.system.network_log import NetworkLog

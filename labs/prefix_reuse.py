@@ -9,7 +9,7 @@ from statistics import median
 from tempfile import TemporaryDirectory
 
 from app.engine.session.session import Session, no_progress
-from app.models_registry import locate
+from app.models_registry.locate import locate
 from app.values.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from tools.prompts import questions
 

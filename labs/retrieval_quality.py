@@ -17,7 +17,7 @@ from copy import copy
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.database import database_in
+from app.database.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER
 from app.documents.search.questions import self_contained

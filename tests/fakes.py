@@ -7,7 +7,7 @@ from itertools import accumulate
 from math import inf
 from time import sleep
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatTools, Reply
 from app.errors import DocumentNotFound, GrammarRefused, StoreFull, ToolFailed
 from app.settings import ToolSettings

@@ -10,7 +10,8 @@ from uuid import UUID
 
 import pytest
 
-from app.models_registry import HubId, SavedDownloads
+from app.models_registry.downloads.downloads import SavedDownloads
+from app.models_registry.hub.hub_id import HubId
 from app.settings import assets_dir
 from app.system.gpus import CudaGpu
 from tests.accessibility import grave_by_day_and_by_night

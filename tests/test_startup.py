@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import Documents
 from app.errors import BadOption
 from app.settings import Settings

@@ -6,7 +6,7 @@ from itertools import repeat
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.chats.message_table import MessageTree
 from app.chats.search import excerpt, fts_query
 from app.documents.chunking import CodeOutline, Line, WritingOutline, chunks, marked_heading

@@ -15,7 +15,7 @@ from threading import Lock
 from time import monotonic, sleep
 
 from app.chats import chat_table, deletion, exporting, importing, message_paths, message_table, search
-from app.database import Database, Store, reads, writes, writes_now, writes_unnoticed
+from app.database.database import Database, Store, reads, writes, writes_now, writes_unnoticed
 from app.errors import ChatNotFound, StoreError
 from app.values.chat import ChatSummary, ChatVersion, ImportResult
 

@@ -18,7 +18,7 @@ from typing import Any
 from app import __version__
 from app.chats.chat_table import require_chat, settings_of
 from app.chats.message_table import rows_of, stored_of, tree_of
-from app.database import Database
+from app.database.database import Database
 from app.errors import ImportBroken
 from app.values.chat import (
     ChatPreset,

@@ -40,7 +40,7 @@ from app.chats.message_table import (
     stored_of,
     tree_of,
 )
-from app.database import Database
+from app.database.database import Database
 from app.errors import ChatNotFound, ImportBroken
 from app.values.chat import ChatPreset, ChatSettings, ChatVersion, ImportResult, MessageContent
 from app.values.display_text import numbered

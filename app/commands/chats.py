@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
-from app.chats import Chats
 from app.chats.chat_table import mend_chats
+from app.chats.chats import Chats
 from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
 from app.commands.options import (
     AsJson,
@@ -22,8 +22,8 @@ from app.commands.options import (
     require_with,
     require_words,
 )
-from app.database import Database, database_in
 from app.database.data_folder import DataFolder, data_dir_or_default
+from app.database.database import Database, database_in
 from app.database.files import FILE_NAME, STAMP, command_line
 from app.database.rescuing import Unread, rescue
 from app.database.restoring import RESCUED, apply_staged, stage

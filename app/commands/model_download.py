@@ -19,7 +19,9 @@ from app.commands.console import print_json, print_text, progress_bar
 from app.commands.services import hub_of, model_settings
 from app.database.data_folder import data_dir_or_default
 from app.errors import ModelError, ModelGated
-from app.models_registry import Downloads, Hub, HubId, SavedDownloads, require_hub_id
+from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId, require_hub_id
 from app.values.model import Download, gigabytes
 
 POLL_SECONDS = 0.1

@@ -7,19 +7,14 @@ from app.commands.console import print_json, print_text
 from app.commands.services import hub_of, model_settings
 from app.engine.text.sandbox import Sandbox
 from app.errors import ModelError
-from app.models_registry import (
-    Hub,
-    HubId,
-    find_here,
-    inspect_model,
-    installed,
-    judge_folder,
-    locate,
-    memories,
-    parse_hub_id,
-    read_catalogue,
-    template_here,
-)
+from app.models_registry.catalogue import read_catalogue
+from app.models_registry.files.fit_estimate import judge_folder
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId, parse_hub_id
+from app.models_registry.hub.search import inspect_model
+from app.models_registry.installed_models import installed
+from app.models_registry.locate import find_here, locate, template_here
+from app.system.machine import memories
 from app.values.model import Fit, Precision, RemoteModel, gigabytes, parameters_label
 
 USUAL: Precision = "bfloat16"

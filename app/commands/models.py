@@ -63,8 +63,8 @@ def list_models(
     as_json: AsJson = False,
 ) -> None:
     """List the models on this machine, or the recommended models."""
-    from app.models_registry import installed
     from app.models_registry.downloads.fetcher import free_bytes
+    from app.models_registry.installed_models import installed
 
     with errors_as_sentences():
         if catalogue and data_dir:
@@ -92,8 +92,8 @@ def search_models(
     as_json: AsJson = False,
 ) -> None:
     """Search the catalogue and the hub, most downloaded models first."""
-    from app.models_registry import find, read_catalogue
-    from app.models_registry import search as search_hub
+    from app.models_registry.catalogue import find, read_catalogue
+    from app.models_registry.hub.search import search as search_hub
 
     with errors_as_sentences():
         require_words(query := " ".join(words))
@@ -148,7 +148,7 @@ def remove_model(
     as_json: AsJson = False,
 ) -> None:
     """Delete a model from the hub's cache."""
-    from app.models_registry import delete, find_installed, freed_by
+    from app.models_registry.installed_models import delete, find_installed, freed_by
 
     with errors_as_sentences():
         settings = model_settings(data_dir)
@@ -167,8 +167,7 @@ def remove_model(
 @models_cli.command("verify")
 def verify_model(name: InstalledName, data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """Read all files of a model and compare them with their checksums."""
-    from app.models_registry import find_installed, verify
-    from app.models_registry.installed_models import has_checksums
+    from app.models_registry.installed_models import find_installed, has_checksums, verify
 
     with errors_as_sentences():
         settings = model_settings(data_dir)
@@ -198,7 +197,7 @@ def log_in(data_dir: DataDir = None) -> None:
 @models_cli.command("logout")
 def log_out() -> None:
     """Delete the hub's access token from this machine."""
-    from app.models_registry import Hub
+    from app.models_registry.hub.hub import Hub
 
     with errors_as_sentences():
         Hub().log_out()
@@ -206,7 +205,8 @@ def log_out() -> None:
 
 
 def _list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
-    from app.models_registry import grouped, memories, read_catalogue
+    from app.models_registry.catalogue import grouped, read_catalogue
+    from app.system.machine import memories
 
     memory = memories()[0].usual
     groups = list(grouped(read_catalogue(), memory, precision, context))

@@ -124,7 +124,7 @@ def _running(
     """Serve the API with this model at a listening socket; `thinking` is for requests that choose none."""
     from app.api.access import own_names  # other commands do not import the server's packages
     from app.api.application import RunningApi, build_api
-    from app.models_registry import installed
+    from app.models_registry.installed_models import installed
 
     hub = hub_of(library)
     services = make_api_services(

@@ -15,8 +15,8 @@ import typer
 
 from app.commands.console import print_text
 from app.conversation.engine_protocol import EngineEmbedder
-from app.database import database_in
 from app.database.data_folder import data_dir_or_default, optional_data_dir
+from app.database.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
@@ -31,7 +31,7 @@ from app.values.model import InstalledModel
 
 if TYPE_CHECKING:
     from app.api.services import ApiServices
-    from app.models_registry import Hub
+    from app.models_registry.hub.hub import Hub
 
 SECONDS_TO_REPORT = 2
 """For how many seconds rank 0 continues after torchrun's signal. In this time it reports the end to its clients."""
@@ -68,7 +68,7 @@ def model_settings(data_dir: Path | None) -> ModelSettings:
 
 def hub_of(settings: ModelSettings) -> "Hub":
     """Return the model hub; it sends no requests if the settings say offline."""
-    from app.models_registry import Hub
+    from app.models_registry.hub.hub import Hub
 
     return Hub(is_offline=settings.is_offline)
 
@@ -78,7 +78,8 @@ def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device
     `device`.
 
     `hub` is called at every load, because the user may have switched to offline meanwhile."""
-    from app.models_registry import fit_on_device, locate
+    from app.models_registry.files.fit_estimate import fit_on_device
+    from app.models_registry.locate import locate
 
     def located(name: str, progress: Progress) -> ModelFolder:
         return locate(name, progress, hub())
@@ -109,7 +110,7 @@ def make_api_services(
 ) -> "ApiServices":
     """Make the API's services from the engine, the current model, the installed models and the embedding model."""
     from app.api.services import ApiServices, InstalledModels, served_model
-    from app.models_registry import folder_here, template_here
+    from app.models_registry.locate import folder_here, template_here
 
     return ApiServices(
         engine,
@@ -139,7 +140,7 @@ def embedded_documents(
 
     For a search it loads the embedding model. If that fails, a note at the end reports that only words were
     searched."""
-    from app.models_registry import folder_here
+    from app.models_registry.locate import folder_here
 
     folder = data_dir_or_default(data_dir)
     app = SettingsFile(folder).load()

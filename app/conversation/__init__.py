@@ -1,6 +1,6 @@
 """Replies from end to end: building the prompt, decoding, recording, and event logs with any number of readers."""
 
-from app.chats import ChatStores, is_private
+from app.chats.chats import ChatStores, is_private
 from app.conversation.chat_tools import BUNDLED, ChatTools, Permission
 from app.conversation.conversations import Conversations, StartedReply
 from app.conversation.engine_protocol import ModelEngine, ReplyEngine

@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from time import monotonic
 
-from app.chats import ChatStores
+from app.chats.chats import ChatStores
 from app.conversation.chat_tools import ChatTools
 from app.conversation.citation_check import checked
 from app.conversation.drafts import Drafts

@@ -3,7 +3,7 @@
 import logging
 import threading
 
-from app.chats import ChatStores
+from app.chats.chats import ChatStores
 from app.errors import StoreError
 
 SAVE_SECONDS = 0.2

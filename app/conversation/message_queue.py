@@ -4,7 +4,7 @@ before it has ended."""
 import threading
 from collections.abc import Callable
 
-from app.chats import ChatStores
+from app.chats.chats import ChatStores
 from app.conversation.turn import NewQuestion, ReplySettings, Turn
 from app.errors import AppError
 from app.values.chat import ChatVersion, QueuedMessage

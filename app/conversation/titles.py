@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from time import monotonic, sleep
 
-from app.chats import ChatStores
+from app.chats.chats import ChatStores
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply, ReplySoFar
 from app.conversation.thinking import split_thought

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from app.chats import ChatStores
+from app.chats.chats import ChatStores
 from app.conversation.tool_use import NO_TOOLS, ToolUse
 from app.errors import BadOption
 from app.values.chat import ChatSettings, ChatVersion, MessageContent

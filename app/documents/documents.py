@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
-from app.database import Database, Store, reads, writes, writes_now
+from app.database.database import Database, Store, reads, writes, writes_now
 from app.documents import document_table, duplicates, passage_table, text_table
 from app.documents.duplicates import COMPARED, PASTED, AddedText
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker

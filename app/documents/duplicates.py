@@ -15,7 +15,7 @@ import sqlite3
 from collections import Counter
 from dataclasses import dataclass
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import document_table, passage_table, text_table
 from app.documents.document_table import StoredText
 from app.values.display_text import numbered

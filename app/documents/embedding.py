@@ -23,7 +23,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import passage_table
 from app.errors import AppError
 from app.values.document import Passage

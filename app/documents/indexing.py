@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import chain, islice
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import document_table, passage_table, text_table
 from app.documents.chunking import chunks
 from app.documents.duplicates import PASTED

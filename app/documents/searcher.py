@@ -6,7 +6,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReady
 from dataclasses import dataclass
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import passage_table
 from app.documents.embedding import NO_VECTORS, Embedder, VectorIndex, Vectors
 from app.documents.search.bm25 import Bm25Hit, search_bm25

@@ -7,7 +7,7 @@ import hashlib
 import sqlite3
 from collections.abc import Iterable, Iterator
 
-from app.database import Database
+from app.database.database import Database
 
 PART = 65_536
 """Characters (code points) of a part. Changing it would make stored texts unreadable."""

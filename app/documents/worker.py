@@ -16,7 +16,7 @@ from time import sleep, time
 
 from filelock import FileLock, Timeout
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import document_table, file_import, indexing, passage_table
 from app.documents.file_import import PendingFiles
 from app.documents.indexing import ACTIVE_STATES, Task, TaskCancelled

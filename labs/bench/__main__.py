@@ -21,7 +21,7 @@ from app.database.data_folder import optional_data_dir
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import impossible_values
-from app.models_registry import locate
+from app.models_registry.locate import locate
 from app.system.files import write_output
 from app.values.display_text import counted
 from app.values.messages import ModelChoice, ModelFolder, Options, Progress

@@ -10,7 +10,7 @@ from app.api.api_key import FixedKey
 from app.api.application import RunningApi, build_api
 from app.api.services import ApiServices, ServedModel
 from app.engine import Engine
-from app.models_registry import locate
+from app.models_registry.locate import locate
 from app.values.messages import ModelChoice, ModelFolder
 from app.web.listening import listen
 from tests.engine.sentences import real_folder

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import Chats
-from app.database import Database
+from app.chats.chats import Chats
+from app.database.database import Database
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """What tests write into chats."""
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.values.chat import ChatVersion, MessageContent, Provenance, TokenMark
 from app.values.messages import Decoding, ModelInfo, Options, Sampling, Split, Statistics
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.errors import ImportBroken
 from app.values.chat import ImportResult
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from app.chats import Chats
-from app.database import Database
+from app.chats.chats import Chats
+from app.database.database import Database
 from app.errors import ChatNotFound
 from app.values.chat import ChatPreset, ChatSettings
 from app.values.messages import Sampling

@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.chats.deletion import INDEXES
-from app.database import Database, database_in
+from app.database.database import Database, database_in
 from app.errors import ChatNotFound
 from app.values.chat import ChatSettings, MessageContent
 

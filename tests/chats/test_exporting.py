@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chats import Chats
-from app.database import MEMORY, Database
+from app.chats.chats import Chats
+from app.database.database import MEMORY, Database
 from app.errors import ImportBroken
 from app.values.chat import ChatPreset, ChatSettings, ImportResult, MessageContent, TokenMark, WritingState
 from app.values.dataclass_json import to_dict

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.chats.importing import PIECE
-from app.database import Database
+from app.database.database import Database
 from app.errors import ChatNotFound, ImportBroken, StaleChat
 from app.values.chat import ChatSettings, ImportResult, MessageContent
 from tests.chats.samples import answer, texts
@@ -22,8 +22,8 @@ CHECKOUT = Path(__file__).parents[2]
 IMPORT = """
 import sys
 from pathlib import Path
-from app.chats import Chats
-from app.database import Database
+from app.chats.chats import Chats
+from app.database.database import Database
 
 chats = Chats(Database(Path(sys.argv[1])))
 print("ready", flush=True)

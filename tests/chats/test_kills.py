@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from app.chats import Chats
-from app.database import Database
+from app.chats.chats import Chats
+from app.database.database import Database
 from app.values.chat import MessageContent
 from tests.chats.samples import answer
 from tests.tiers import named, some, todays_seed
@@ -23,8 +23,8 @@ CHAT_UNTIL_KILLED = """
 import itertools, json, random, sys
 from pathlib import Path
 from app.values.chat import TokenMark, MessageContent
-from app.chats import Chats
-from app.database import Database
+from app.chats.chats import Chats
+from app.database.database import Database
 
 chats = Chats(Database(Path(sys.argv[1])))
 chats.mark_interrupted()

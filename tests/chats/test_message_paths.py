@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.chats.message_table import value_from_json
-from app.database import Database
+from app.database.database import Database
 from app.errors import ChatNotFound, StaleChat
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Provenance
 from app.values.chat_format import ChatFormat, ReplyFormat

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.chats.search import AFTER, BEFORE, excerpt, folded, fts_query
-from app.database import Database
+from app.database.database import Database
 from app.values.chat import MessageContent
 from app.values.text_normalisation import spaced, storable
 from tests.chats.samples import answer

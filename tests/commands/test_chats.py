@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import Chats
-from app.database import Database, database_in
+from app.chats.chats import Chats
 from app.database.data_folder import DataFolder
+from app.database.database import Database, database_in
 from tests.chats.samples import FINISHED, answer
 from tests.commands.typed import Done, typed
 from tests.database.libraries import damage, damage_table, make_library

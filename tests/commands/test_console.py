@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.commands.console import as_json, print_text, printable
 from app.commands.reply_output import stream_reply
-from app.database import database_in
+from app.database.database import database_in
 from app.values.messages import ModelChoice, Request
 from tests.commands.scripted import ScriptedDecoders
 from tests.commands.typed import typed

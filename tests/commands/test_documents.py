@@ -12,7 +12,7 @@ import pytest
 
 from app.commands.documents import answer_question
 from app.conversation import ReplySettings
-from app.database import Database, database_in
+from app.database.database import Database, database_in
 from app.documents import Documents
 from app.errors import BadOption, ModelError
 from app.settings import ModelSettings, Settings, SettingsFile

@@ -10,8 +10,8 @@ import pytest
 from typer.core import TyperGroup
 from typer.main import get_command
 
-from app.chats import Chats
-from app.database import database_in
+from app.chats.chats import Chats
+from app.database.database import database_in
 from app.main import cli
 from tests.commands.typed import typed
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from tests.conversation.people import PatientEngine
 
 

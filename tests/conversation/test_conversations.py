@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import (
     ChatStores,
     ChatTooLong,
@@ -22,7 +22,7 @@ from app.conversation import (
     StillWriting,
     is_private,
 )
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.errors import StaleChat, StoreFull
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.chat_format import Thinking

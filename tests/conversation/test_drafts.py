@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import Chats, ChatStores
+from app.chats.chats import Chats, ChatStores
 from app.conversation.drafts import Drafts
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.errors import StoreNotUsable
 from tests.chats.samples import answer
 

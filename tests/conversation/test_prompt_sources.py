@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatStores, ChatTooLong, Continuation, Conversations, NewChat, Regeneration
 from app.conversation.prompt_sources import (
     GUARD,
@@ -22,7 +22,7 @@ from app.conversation.prompt_sources import (
     reload,
     retrieve,
 )
-from app.database import MEMORY, Database, database_in
+from app.database.database import MEMORY, Database, database_in
 from app.documents import Documents
 from app.engine.text.prompt import encode
 from app.errors import DocumentNotFound

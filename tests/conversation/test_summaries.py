@@ -7,10 +7,10 @@ from time import monotonic, sleep
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatStores, ChatTooLong, Continuation, Conversations, NewQuestion, Regeneration
 from app.conversation.summaries import REQUEST, SUMMARISING
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.values.chat import SUMMARY_REQUEST
 from app.values.messages import Failed, Finished, Loading, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person

@@ -6,11 +6,11 @@ from threading import enumerate as running_threads
 
 import pytest
 
-from app.chats import Chats, ChatStores
+from app.chats.chats import Chats, ChatStores
 from app.conversation import Conversations, NewChat, NewQuestion
 from app.conversation.titles import ChatTitles, clean_title
 from app.conversation.turn import ReplySettings
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.values.chat import ChatVersion
 from app.values.messages import ModelChoice, Options
 from tests.fakes import FakeDocumentSearch, ScriptedEngine, chat_tools

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import (
     ChatStores,
     Continuation,
@@ -18,7 +18,7 @@ from app.conversation import (
 )
 from app.conversation.chat_tools import DOCUMENTS
 from app.conversation.tool_rounds import ENOUGH, MOST_ROUNDS, REFUSED
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.errors import ArgumentsRefused, ToolFailed
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import EventSink, Message, Request, ToolCall

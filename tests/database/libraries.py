@@ -4,8 +4,8 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from app.chats import Chats
-from app.database import database_in
+from app.chats.chats import Chats
+from app.database.database import database_in
 from app.database.files import FILE_NAME
 from app.documents import Documents
 from app.values.chat import ChatPreset, ChatSettings

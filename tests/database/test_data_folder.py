@@ -14,12 +14,13 @@ from typer.main import get_command
 from typer.testing import CliRunner
 
 from app.api.api_key import KeyFile
-from app.database import Database
 from app.database.data_folder import MARKER, DataFolder, data_dir_or_default, optional_data_dir
+from app.database.database import Database
 from app.engine.measuring.measurement_cache import MeasurementCache
 from app.errors import DataFolderInUse, DataFolderRefused
 from app.main import cli
-from app.models_registry import HubId, SavedDownloads
+from app.models_registry.downloads.downloads import SavedDownloads
+from app.models_registry.hub.hub_id import HubId
 from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile, assets_dir
 from app.values.server import Server

@@ -9,15 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
-from app.database.database import require_sqlite
+from app.database.database import Database, require_sqlite
 from app.errors import StoreFull, StoreNotUsable, StoreTooNew, StoreUnsupported
 from tests.support.children import run_python
 
 FILL_A_FULL_DISK = """
 import resource, sys
 from pathlib import Path
-from app.database import Database
+from app.database.database import Database
 from app.errors import StoreFull
 database = Database(Path(sys.argv[1]))
 resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import Chats
-from app.database import Database
+from app.chats.chats import Chats
+from app.database.database import Database
 from app.database.migrations import read_migrations, statements
 from app.settings import assets_dir
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.chats import Chats
 from app.chats.chat_table import CUT, mend_chats
-from app.database import Database, database_in
+from app.chats.chats import Chats
+from app.database.database import Database, database_in
 from app.database.files import move_aside
 from app.database.rescuing import Unread, rescue
 from app.database.restoring import apply_staged, stage

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database, database_in
+from app.database.database import Database, database_in
 from app.database.restoring import STAGED, apply_staged, discard_copies, stage
 from app.errors import StoreError, StoreNotUsable, StoreTooNew
 from tests.database.test_database import names, put

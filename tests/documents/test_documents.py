@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import Documents
 from app.documents.document_table import LONGEST
 from app.errors import BadOption, DocumentNotFound, DocumentUnreadable

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import Documents
 from app.documents.document_table import KEPT_VERSIONS
 from app.documents.documents import PASTED_AT_ONCE

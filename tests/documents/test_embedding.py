@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.database import Database, database_in
+from app.database.database import Database, database_in
 from app.documents import Documents, embedding
 from app.documents.embedding import VectorIndex
 from app.errors import ModelBroken

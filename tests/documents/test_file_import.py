@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import Documents, document_table, file_import, text_table
 from app.documents.file_import import PENDING_FOLDER, FileImport, PendingFiles, title_in
 from app.documents.indexing import Task

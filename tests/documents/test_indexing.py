@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.database import Database, database_in
+from app.database.database import Database, database_in
 from app.database.files import FILE_NAME
 from app.documents import Documents, document_table, embedding, indexing, passage_table
 from app.documents.chunking import chunks

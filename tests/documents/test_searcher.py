@@ -6,7 +6,7 @@ from concurrent.futures import Future
 import numpy as np
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import embedding
 from app.documents.embedding import NO_EMBEDDER, Vectors
 from app.documents.search.bm25 import Bm25Hit

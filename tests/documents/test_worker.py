@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database, database_in
+from app.database.database import Database, database_in
 from app.documents import Documents, document_table, duplicates
 from app.documents.duplicates import NO_TEXT, PASTED, AddedText
 from app.documents.file_import import PendingFiles

@@ -10,8 +10,8 @@ from typing import get_args
 import pytest
 
 from app.errors import ModelBroken
-from app.models_registry import grouped, parse_hub_id, read_catalogue
-from app.models_registry.catalogue import FILE, CatalogueModel, wng
+from app.models_registry.catalogue import FILE, CatalogueModel, grouped, read_catalogue, wng
+from app.models_registry.hub.hub_id import parse_hub_id
 from app.settings import assets_dir
 from app.values.messages import PRESETS
 from app.values.model import Kind, Memory, Use

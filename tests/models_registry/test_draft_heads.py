@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, OnlyDrafts
-from app.models_registry import Hub, installed, judge_folder, locate, verify
-from app.models_registry.locate import locate_path
+from app.models_registry.files.fit_estimate import judge_folder
+from app.models_registry.hub.hub import Hub
+from app.models_registry.installed_models import installed, verify
+from app.models_registry.locate import locate, locate_path
 from app.models_registry.model_library import draft_models_for
 from app.values.model import InstalledModel, Memory
 from tests.models_registry.model_files import model_files, safetensors, silent, write

@@ -7,20 +7,19 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelError, ModelNotFound
-from app.models_registry import (
-    Downloads,
-    Hub,
-    HubId,
-    SavedDownloads,
+from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.downloads.process import download
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId
+from app.models_registry.installed_models import (
     delete,
     find_installed,
     freed_by,
+    has_checksums,
     installed,
-    locate,
     verify,
 )
-from app.models_registry.downloads.process import download
-from app.models_registry.installed_models import has_checksums
+from app.models_registry.locate import locate
 from app.values.model import InstalledModel
 from tests.gguf_models import write_gguf
 from tests.models_registry.downloads.test_downloads import VALUES

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelNotFound
-from app.models_registry import Hub, locate
-from app.models_registry.locate import folder_here
+from app.models_registry.hub.hub import Hub
+from app.models_registry.locate import folder_here, locate
 from app.settings import assets_dir
 from tests.gguf_models import write_gguf
 from tests.models_registry.model_files import model_files, silent, write

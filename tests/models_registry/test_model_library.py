@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelError, ModelNotFound
-from app.models_registry import Hub, ModelLibrary
 from app.models_registry.files.config import parse_config
-from app.models_registry.model_library import MOST_LISTED, list_folder
+from app.models_registry.hub.hub import Hub
+from app.models_registry.model_library import MOST_LISTED, ModelLibrary, list_folder
 from app.settings import ModelSettings
 from app.values.model import Download, InstalledModel, RowPrice
 from tests.models_registry.hub_server import FakeHub

@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from time import perf_counter, sleep
 
-from app.database import database_in
+from app.database.database import database_in
 from app.documents import Documents
 from app.system.child_process import importing_environment, python_command
 

@@ -9,11 +9,12 @@ import pytest
 
 from app.api.api_key import KeyFile
 from app.commands.chats import _write
-from app.database import Database
+from app.database.database import Database
 from app.database.restoring import STAGED, stage
 from app.desktop.menu import MenuEntry, MenuFile, install
 from app.documents.file_import import PENDING_FOLDER, PendingFiles
-from app.models_registry import HubId, SavedDownloads
+from app.models_registry.downloads.downloads import SavedDownloads
+from app.models_registry.hub.hub_id import HubId
 from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile
 from app.system.files import make_folder, replacing, sync_folder, write_file, write_output

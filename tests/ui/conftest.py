@@ -11,11 +11,11 @@ from starlette.responses import PlainTextResponse
 
 from app.api.access import AccessCheck, ApiSwitch
 from app.api.api_key import KeyFile
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.remote import Servers
 from app.settings import Settings, SettingsFile
 from app.system.network_log import NetworkLog

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.chats import Chats
-from app.database import Database
+from app.chats.chats import Chats
+from app.database.database import Database
 from app.ui import Services
 from tests.fake_documents import ScriptedDocuments
 from tests.page_driver import PageDriver

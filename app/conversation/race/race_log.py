@@ -7,7 +7,7 @@ import sqlite3
 from itertools import groupby
 from statistics import median
 
-from app.database import Database
+from app.database.database import Database
 from app.values.messages import ModelInfo
 from app.values.race import LaneSummary, RaceResult, RaceSummary, SpeedByKind
 

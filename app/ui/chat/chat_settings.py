@@ -7,7 +7,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.errors import BadOption
 from app.ui.chat.state import ChatState
 from app.ui.frame.event_handlers import (

@@ -12,7 +12,7 @@ from app.api.access import ApiSwitch
 from app.conversation import Conversations, Overflow, ReplySettings
 from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race.race import Race
-from app.database import Database
+from app.database.database import Database
 from app.documents import Documents
 from app.errors import BadOption
 from app.remote import Servers
@@ -23,7 +23,7 @@ from app.values.chat import ChatSettings
 from app.values.messages import NEW_SEED, DecoderName, ModelChoice, ModelInfo, Options
 
 if TYPE_CHECKING:  # the hub's client reads its environment while it is imported (main.py)
-    from app.models_registry import ModelLibrary
+    from app.models_registry.model_library import ModelLibrary
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from typing import Any, cast, get_args
 
 from markupsafe import Markup
 
-from app.models_registry import hub_name
+from app.models_registry.installed_models import hub_name
 from app.ui.frame.page_stream import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro

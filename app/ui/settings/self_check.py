@@ -11,7 +11,7 @@ from typing import Literal
 
 import psutil
 
-from app.database import Database
+from app.database.database import Database
 from app.errors import StoreError
 from app.system.network_log import NetworkLog
 from app.ui.frame.services import AppContext, Endpoint

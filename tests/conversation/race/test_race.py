@@ -8,11 +8,11 @@ from math import inf
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
 from app.conversation.race.decoder_comparison import WARM_UP_TOKENS
 from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.values.chat import ChatVersion
 from app.values.messages import Decoding, ModelChoice, Request

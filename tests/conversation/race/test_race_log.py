@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from app.conversation.race.race_log import PROMPT_EXCERPT, RaceLog
-from app.database import Database
+from app.database.database import Database
 from app.values.messages import ModelInfo
 from app.values.race import RacePrompt, RaceResult, SpeedByKind, Spread, TextKind
 from tests.fakes import DEMO

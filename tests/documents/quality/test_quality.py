@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from app.database import database_in
+from app.database.database import database_in
 from app.documents import Documents
 from app.documents.searcher import Searcher
 from tests.engine.sentences import real_folder

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from app.documents import Documents
 from tests.documents import files
 from tests.documents.test_documents import EGGS

@@ -6,7 +6,7 @@ from concurrent.futures import Future
 
 import numpy as np
 
-from app.database import Database
+from app.database.database import Database
 from app.documents.embedding import Vectors
 from app.documents.search.terms import indexed
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.database import Database
+from app.database.database import Database
 from app.documents.search.bm25 import MAX_SCORED, PAIR_WORTH, search_bm25
 from app.documents.searcher import MIN_SHARE_ALONE
 from tests.documents.search.library import add_document

@@ -11,8 +11,8 @@ from app.conversation import Reply
 from app.engine import Engine
 from app.engine.text.sandbox import SECONDS as LIMITS
 from app.errors import ModelError
-from app.models_registry import locate
 from app.models_registry.files.fit_estimate import judge_folder
+from app.models_registry.locate import locate
 from app.system.machine import memories
 from app.values.messages import Message, ModelChoice, Options, Request
 from tests.engine.asking import events_of, failure, ids_of

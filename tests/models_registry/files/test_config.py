@@ -5,13 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from app.models_registry import Hub, template_here
 from app.models_registry.files.config import (
     LARGEST_TEMPLATE_CONFIG,
     USUAL_TEMPERATURE,
     chat_template,
     own_temperature,
 )
+from app.models_registry.hub.hub import Hub
+from app.models_registry.locate import template_here
 
 NOWHERE = Hub(endpoint="http://127.0.0.1:9", cache=Path("no-such-cache"))
 

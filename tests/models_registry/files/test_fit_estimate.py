@@ -9,10 +9,9 @@ from transformers import LlamaForCausalLM
 
 from app.engine.graphs.step_graphs import BUCKETS
 from app.engine.runner.runner import CUDA_PREFILL_CHUNK
-from app.models_registry import fit_on_device, judge_folder
 from app.models_registry.files import fit_estimate
 from app.models_registry.files.config import parse_config, read_config
-from app.models_registry.files.fit_estimate import CHUNK, Estimator, judge
+from app.models_registry.files.fit_estimate import CHUNK, Estimator, fit_on_device, judge, judge_folder
 from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights
 from app.settings import assets_dir
 from app.system.machine import memories, parse_meminfo, parse_vm_stat

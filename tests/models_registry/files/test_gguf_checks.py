@@ -8,8 +8,8 @@ import pytest
 from gguf.constants import GGML_QUANT_SIZES, GGMLQuantizationType
 
 from app.errors import ModelBroken
-from app.models_registry import judge_folder
 from app.models_registry.files.config import read_config
+from app.models_registry.files.fit_estimate import judge_folder
 from app.models_registry.files.gguf_checks import gguf_files
 from app.models_registry.files.weights import check_model, read_weights
 from app.system.machine import ram

@@ -7,10 +7,14 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelError
-from app.models_registry import Hub, HubId, find_installed, inspect_model, installed, locate, verify
 from app.models_registry.downloads.process import DownloadMessage, DownloadPlanned, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.hub.download_plan import DownloadPlan
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.search import inspect_model
+from app.models_registry.installed_models import find_installed, installed, verify
+from app.models_registry.locate import locate
 from app.values.model import Memory
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import FakeHub

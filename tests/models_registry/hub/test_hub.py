@@ -7,7 +7,9 @@ import pytest
 from huggingface_hub import constants
 
 from app.errors import ModelBroken, ModelError, ModelNotFound
-from app.models_registry import Hub, HubId, locate
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId
+from app.models_registry.locate import locate
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, silent
 

@@ -10,12 +10,14 @@ import pytest
 from huggingface_hub import constants
 
 from app.errors import AppError, ModelError
-from app.models_registry import Hub, HubId, inspect_model, search
 from app.models_registry.downloads.process import DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.hub import http
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
 from app.models_registry.hub.http import RetryPolicy
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.search import inspect_model, search
 from app.values.model import Memory, SearchHit
 from tests.odd_server import ODD, Answer, answer, is_sentence, odd_server, once, refusal
 from tests.support.waiting import PATIENCE

@@ -6,19 +6,12 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelError, ModelNotFound
-from app.models_registry import (
-    Downloads,
-    Hub,
-    HubId,
-    SavedDownloads,
-    delete,
-    freed_by,
-    hub_name,
-    inspect_model,
-    installed,
-    locate,
-    search,
-)
+from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.hub.hub import Hub
+from app.models_registry.hub.hub_id import HubId
+from app.models_registry.hub.search import inspect_model, search
+from app.models_registry.installed_models import delete, freed_by, hub_name, installed
+from app.models_registry.locate import locate
 from app.values.model import Memory, SearchHit
 from tests.gguf_models import split_gguf, write_gguf
 from tests.models_registry.hub_server import COMMIT, FakeHub

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.errors import StoreNotUsable
 from app.settings import SettingsFile
 from app.ui import Services

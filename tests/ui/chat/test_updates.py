@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations
-from app.database import MEMORY, Database
+from app.database.database import MEMORY, Database
 from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import NewChat
-from app.database import Database
+from app.database.database import Database
 from app.errors import StoreFull
 from app.ui import Running, Services
 from app.ui.frame.file_export import BACKUP, CHATS, file_name

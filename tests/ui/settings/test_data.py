@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from app.chats import Chats
+from app.chats.chats import Chats
 from app.conversation import NewChat
-from app.database import database_in
+from app.database.database import database_in
 from app.database.restoring import STAGED, StagedBackup, apply_staged
 from app.errors import NotUploaded
 from app.ui import Services
