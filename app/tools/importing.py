@@ -1,4 +1,4 @@
-"""Reads servers of tools from what a person types, and from the JSON files of other programs."""
+"""Reads tool servers from the text that a user types, and from the JSON files of other programs."""
 
 import json
 import re
@@ -18,19 +18,19 @@ from app.values.tools import ToolServer
 
 EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
-"""Where programs keep their servers: most, VS Code, Zed; VS Code's settings and opencode."""
+"""The keys under which programs list servers: most programs, VS Code, Zed; VS Code's settings and opencode."""
 LONGEST = 1_000_000
 """Maximum number of characters that are read."""
 LAUNCHERS = frozenset((
     "npx", "bunx", "pnpm", "uvx", "uv", "pipx", "python", "python3", "node", "deno", "docker", "podman", "env",
+    "run", "tool", "exec", "dlx", "x",
 ))  # fmt: skip
-"""Programs that start the one that their arguments name."""
-VERBS = frozenset(("run", "tool", "exec", "dlx", "x"))
+"""Programs that start the program that their arguments name, and their commands for it."""
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 
 def server_from(text: str) -> ToolServer:
-    """Return the server at an address, or that a command line starts. Raises BadOption.
+    """Return the server at an address, or the one that a command line starts. Raises BadOption.
 
     Variables may stand before the command: `TOKEN=abc npx -y a-server`."""
     typed = text.strip()
@@ -67,7 +67,7 @@ def imported_servers(text: str) -> tuple[ToolServer, ...]:
 def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
     if found := re.search(r"\$\{[^}]*\}", json.dumps(described)):
         raise BadOption(
-            f"The server {name} has {found[0]} in it: write its value there, then import it again."
+            f"The server {name} contains {found[0]}: write its value there, then import it again."
         )
     command = described.get("command")
     if isinstance(command, dict):  # as Zed has it
@@ -75,7 +75,7 @@ def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
     try:
         fields = _Fields.model_validate({key: one for key, one in described.items() if one not in (None, "")})
     except ValueError as error:
-        raise BadOption(f"The server {name} is not described by texts. Correct it, {EXAMPLE}.") from error
+        raise BadOption(f"The server {name} has an invalid field. Correct it, {EXAMPLE}.") from error
     whole = (*([fields.command] if isinstance(fields.command, str) else fields.command), *fields.args)
     with impossible_values():
         return ToolServer(
@@ -89,7 +89,7 @@ def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
 
 
 class _Fields(BaseModel):
-    """What programs write about a server, under the names that they use."""
+    """A server in the JSON of another program."""
 
     model_config = ConfigDict(coerce_numbers_to_str=True)
 
@@ -103,12 +103,12 @@ class _Fields(BaseModel):
 
 
 def _name(words: list[str]) -> str:
-    """Return a name for a command: that of the program which a launcher starts."""
+    """Return a name for a command: the name of its program, or of the program that a launcher starts."""
     path = PureWindowsPath if sys.platform == "win32" else PurePosixPath
     for word in words:
         name = (
             path(word).stem if path(word).suffix in (".exe", ".cmd", ".py", ".js", ".ts") else path(word).name
         )
-        if name and not word.startswith("-") and name not in LAUNCHERS | VERBS and not VARIABLE.match(word):
+        if name and not word.startswith("-") and name not in LAUNCHERS and not VARIABLE.match(word):
             return re.sub(r"(?<=.)(@|==|:)[^@=:]*$", "", name)
     return path(words[0]).name or words[0]

@@ -1,8 +1,8 @@
 """The process that talks to one tool server, by the client of the `mcp` package.
 
-Its first request describes the server; then each request is a job. It answers with the result, with the problem
-of a job, or with why the session is over. It leads the group of the server's processes, and ends them all when the
-app closes its input, or is killed.
+The first request describes the server, and each further request is a job. The process answers with the job's
+result, with the job's problem, or with the reason why the session is over. It leads the group of the server's
+processes, and ends them all when the app closes its input, or is killed.
 """
 
 import asyncio
@@ -46,9 +46,9 @@ LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
 """Maximum length and depth of a tool's schema in JSON, and the maximum length of all schemas."""
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_WORDS, LONGEST_ERROR = 128, 8_000, 500, 4_000
 MOST_LINES, LOG_SECONDS = 200, 0.1
-"""The maximum lines of a server's log that are sent at once, and how often they are sent."""
+"""The maximum number of lines of a server's log that are sent at once, and the seconds between two sendings."""
 MOST_NOISE = 1_000
-"""How many lines that are not messages a server may write."""
+"""Maximum number of lines that are not messages."""
 CHECK_SECONDS = 5
 SECONDS_TO_END, SECONDS_TO_KILL = 1.0, 2.0
 Job = dict[str, Any]
@@ -66,12 +66,11 @@ def serve(requests: BinaryIO, say: Say) -> None:
 
 
 class _Session:
-    """The session with one server."""
-
     def __init__(self, say: Say) -> None:
         self._say = say
         self._jobs: asyncio.Queue[bytes] = asyncio.Queue()
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._sending = threading.Lock()  # the log has a thread of its own
 
     async def run(self, requests: BinaryIO) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -108,23 +107,20 @@ class _Session:
                     self.tell(problem=_sentence(error, server))
 
     def tell(self, **message: Any) -> None:
-        """Send a message to the app, and before it what was logged."""
-        if "log" not in message:
-            self._tell_log()
-        self._say(json.dumps(message).encode() + b"\n")
+        """Send the lines that were logged to the app, and then the message, if there is one."""
+        with self._sending:
+            lines = [self._lines.popleft() for _ in range(len(self._lines))]
+            for each in filter(None, ({"log": lines} if lines else {}, message)):
+                self._say(json.dumps(each).encode() + b"\n")
 
     def log(self, *lines: str) -> None:
-        """Add lines to the server's log, which is sent a moment later: only its newest lines if there are many."""
+        """Add lines to the server's log. Its newest MOST_LINES lines are sent a moment later."""
         self._lines.extend(plain_words(line, LONGEST_WORDS) for line in lines)
 
     def _send_log(self) -> None:
         while True:
             sleep(LOG_SECONDS)
-            self._tell_log()
-
-    def _tell_log(self) -> None:
-        if lines := [self._lines.popleft() for _ in range(len(self._lines))]:
-            self.tell(log=lines)
+            self.tell()
 
     async def _hear(self, message: Any) -> None:
         if isinstance(message, CHANGES):
@@ -136,7 +132,6 @@ async def _connected(server: Job) -> AsyncIterator[tuple[Any, Any]]:
     """Connect to the address of a server."""
     limit_memory(MEMORY)
     limit = AnswerLimit(LONGEST_MESSAGE)
-
     url = httpx2.URL(server["address"])
     is_here = url.host in ("localhost", "::1") or url.host.startswith("127.")
     with network_settings(uses_proxies=not is_here):
@@ -147,12 +142,8 @@ async def _connected(server: Job) -> AsyncIterator[tuple[Any, Any]]:
             trust_env=not is_here,
             event_hooks={"response": [partial(_refuse, server["name"]), limit.begin]},
         )
-    async with (
-        client,
-        streamable_http_client(
-            server["address"], http_client=client, max_sse_event_size=LONGEST_MESSAGE
-        ) as streams,
-    ):
+    connected = partial(streamable_http_client, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
+    async with client, connected(server["address"]) as streams:
         yield streams
 
 
@@ -245,15 +236,14 @@ async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
 async def _ended(process: Any, name: str) -> str:
     with anyio.move_on_after(SECONDS_TO_END):
         await process.wait()
-    await anyio.sleep(2 * LOG_SECONDS)  # its last words are on their way
+    await anyio.sleep(2 * LOG_SECONDS)  # so that the last lines of its log are sent
     code = "" if process.returncode is None else f" (exit code {process.returncode})"
     return f"{name} ended unexpectedly{code}. Look at its log, then restart it."
 
 
 async def _send(process: Any, sent: Any) -> None:
-    with suppress(
-        OSError, anyio.BrokenResourceError, anyio.ClosedResourceError
-    ):  # `_receive` tells that it ended
+    # If the server has ended, `_receive` reports it.
+    with suppress(OSError, anyio.BrokenResourceError, anyio.ClosedResourceError):
         async for message in sent:
             text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
             await process.stdin.send(text.encode() + b"\n")
@@ -316,7 +306,7 @@ def _depth(value: Any) -> int:
 
 
 async def _listed(ask: Callable[..., Awaitable[Any]], field: str, is_offered: object) -> AsyncIterator[Any]:
-    """Yield what a server lists, page by page; nothing if it does not offer this kind of thing."""
+    """Yield the entries of a server's list, page by page; none if the server does not have this kind of list."""
     cursor, found = None, 0
     for _ in range(MOST_PAGES if is_offered else 0):
         page = await ask(params=types.PaginatedRequestParams(cursor=cursor))
@@ -341,7 +331,7 @@ async def _prompt(client: Client, name: str, arguments: dict[str, str]) -> str:
 
 
 async def _call(client: Client, name: str, schema: str, arguments: Job) -> str:
-    """Call a tool. What its `outputSchema` promises is not checked, because the model only reads the text."""
+    """Call a tool. Its result is not compared with the `outputSchema`, because the model only reads the text."""
     _check(json.loads(schema), arguments)
     params = types.CallToolRequestParams(name=name, arguments=arguments)
     result = await client.session.send_request(types.CallToolRequest(params=params), types.CallToolResult)
@@ -354,7 +344,7 @@ async def _call(client: Client, name: str, schema: str, arguments: Job) -> str:
 
 
 def _check(schema: Any, arguments: Job) -> None:
-    """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if that cannot be found out."""
+    """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if that cannot be decided."""
     kind = validator_for(schema, default=Draft202012Validator)
 
     def give_up(*_: object) -> None:
@@ -370,7 +360,7 @@ def _check(schema: Any, arguments: Job) -> None:
         raise ToolFailed(
             f"The arguments could not be checked within {CHECK_SECONDS} seconds: its schema is too complex."
         ) from late
-    except Exception as wrong:  # a schema may be wrong in many ways, and recursive without end
+    except Exception as wrong:  # a schema may be invalid in many ways, or endlessly recursive
         raise ToolFailed(f"The tool's schema cannot be used ({_reason(wrong)}).") from wrong
     finally:
         if has_timer:
@@ -383,7 +373,7 @@ def _check(schema: Any, arguments: Job) -> None:
 
 
 def _text(block: Any) -> str:
-    """Return a part of a result as text; a sentence in brackets for what is not text."""
+    """Return a part of a result as text; for an image, a sound or a file, a sentence in brackets."""
     match block:
         case types.TextContent():
             return block.text
@@ -404,7 +394,7 @@ def _resource_text(resource: Any) -> str:
 
 
 def _cut(text: str, most: int = LONGEST_RESULT) -> str:
-    """Cut a text that is too long, and say so at its end."""
+    """Return a text; one that is too long is cut, with a note at its end."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n\n[The text was cut here: it has {len(text):,} characters.]"

@@ -1,7 +1,7 @@
 """Tool servers. For each server the app starts a child process (`mcp_main.py`) when the server is first needed.
 
-The child process holds the client of the protocol, and runs the server as its own child. This module exchanges
-short messages with the child process, and kills both processes if a call takes too long or is stopped.
+The child process is the protocol's client, and starts the server's program. If a call takes too long or is stopped,
+both are killed.
 """
 
 import json
@@ -10,8 +10,9 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
@@ -30,6 +31,8 @@ LOG_LINES = 200
 LONGEST_ARGUMENTS = 1_000_000
 LOOK_SECONDS = 0.1
 """Seconds between two checks whether a call should stop."""
+SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 60.0
+"""How long a server may take to start, because some are downloaded first, and to answer a request."""
 SECONDS_TO_END = 3.0
 """How long a server may take to end by itself: longer than `mcp_main` waits for it."""
 RETRY_SECONDS = 10.0
@@ -38,54 +41,39 @@ Stopping = Callable[[], bool]
 Answer = dict[str, Any]
 
 
-def never() -> bool:
-    """Return False, so that a request is not stopped."""
-    return False
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """How many seconds a server may take to start (some are downloaded first), and to answer."""
-
-    starting: float = 120.0
-    answering: float = 60.0
-
-
-DEFAULT_LIMITS = Limits()
-
-
 class ToolServers:
     """Tool servers, started in `folder`. `servers` is called at each use. Safe to use from any thread."""
 
     def __init__(
-        self, servers: Callable[[], Sequence[ToolServer]], folder: Path, limits: Limits = DEFAULT_LIMITS
+        self,
+        servers: Callable[[], Sequence[ToolServer]],
+        folder: Path,
+        starting: float = SECONDS_TO_START,
+        answering: float = SECONDS_TO_ANSWER,
     ) -> None:
         self._servers = servers
         self._folder = folder
-        self._limits = limits
+        self._seconds = starting, answering
         self._lock = threading.Lock()
         self._connections: dict[str, _Connection] = {}
         self._is_closed = False
 
-    def tools(self, name: str, is_stopping: Stopping = never) -> tuple[Tool, ...]:
+    def tools(self, name: str, is_stopping: Stopping = lambda: False) -> tuple[Tool, ...]:
         """Return the tools of a server, which is started if necessary. Raises ToolFailed."""
         return self._connection(name).listed(is_stopping)
 
-    def text_of(self, offered: ServerText, is_stopping: Stopping = never) -> str:
+    def text_of(self, offered: ServerText) -> str:
         """Return the text of a resource, or of a prompt with [names] for arguments. Raises ToolFailed."""
-        job = {"do": "resource", "uri": offered.uri} if offered.uri else {
-            "do": "prompt", "name": offered.name, "arguments": {one: f"[{one}]" for one in offered.arguments}
-        }  # fmt: skip
-        return str(self._connection(offered.server).ask(job, is_stopping))
+        arguments = {one: f"[{one}]" for one in offered.arguments}
+        job: Answer = {"do": "prompt", "name": offered.name, "arguments": arguments}
+        if offered.uri:
+            job = {"do": "resource", "uri": offered.uri}
+        return str(self._connection(offered.server).ask(job, lambda: False))
 
     def call(self, tool: Tool, arguments: str, is_stopping: Stopping) -> str:
         """Return the text of a call's result. Raises ToolFailed, also if the server reports an error."""
-        job = {
-            "do": "call",
-            "name": tool.name,
-            "schema": tool.schema,
-            "arguments": arguments_object(arguments),
-        }
+        parsed = arguments_object(arguments)
+        job = {"do": "call", "name": tool.name, "schema": tool.schema, "arguments": parsed}
         return str(self._connection(tool.server).ask(job, is_stopping))
 
     def status(self, name: str) -> ServerStatus:
@@ -106,11 +94,8 @@ class ToolServers:
         with self._lock:
             self._is_closed = True
             ending, self._connections = [*self._connections.values()], {}
-        threads = [threading.Thread(target=connection.end) for connection in ending]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        with ThreadPoolExecutor(len(ending) or 1) as pool:
+            pool.map(_Connection.end, ending)
 
     def _connection(self, name: str) -> "_Connection":
         """Return the connection to a server. Servers that were changed, removed or turned off are ended."""
@@ -121,7 +106,7 @@ class ToolServers:
             outdated = [one for one, there in self._connections.items() if known.get(one) != there.server]
             ending = [self._connections.pop(one) for one in outdated]
             if name in known and name not in self._connections:
-                self._connections[name] = _Connection(known[name], self._folder, self._limits)
+                self._connections[name] = _Connection(known[name], self._folder, *self._seconds)
             connection = self._connections.get(name)
         for one in ending:
             threading.Thread(target=one.end, daemon=True).start()
@@ -135,11 +120,11 @@ class ToolServers:
 class _Connection:
     """The process of one server, and what is known of the server. It answers one request at a time."""
 
-    def __init__(self, server: ToolServer, folder: Path, limits: Limits) -> None:
+    def __init__(self, server: ToolServer, folder: Path, starting: float, answering: float) -> None:
         self.server = server
         self._status = ServerStatus()
         self._folder = folder
-        self._limits = limits
+        self._starting, self._answering = starting, answering
         self._turn = threading.Lock()
         self._log: deque[str] = deque(maxlen=LOG_LINES)
         self._is_outdated = False
@@ -196,7 +181,7 @@ class _Connection:
             raise self._failed(str(error)) from error
         self._answers = SimpleQueue()
         threading.Thread(target=self._read, args=(child, self._answers), daemon=True).start()
-        self._list(self._answered(self._limits.starting, is_stopping))
+        self._list(self._answered(self._starting, is_stopping))
 
     def _list(self, offered: Answer) -> None:
         self._is_outdated = False
@@ -206,7 +191,7 @@ class _Connection:
     def _asked(self, job: Answer, is_stopping: Stopping) -> Any:
         if self._child:
             self._child.send(_line(job))
-        return self._answered(self._limits.answering, is_stopping)
+        return self._answered(self._answering, is_stopping)
 
     def _answered(self, seconds: float, is_stopping: Stopping) -> Any:
         """Wait for the answer. If it does not come, the server is killed. Raises ToolFailed."""
@@ -275,7 +260,7 @@ def arguments_object(arguments: str) -> Answer:
 
 
 def _described(server: ToolServer, folder: Path) -> Answer:
-    """Return what the process needs to know of its server. Raises ToolFailed if the program is missing."""
+    """Return the process's first request, which describes the server. Raises ToolFailed for a missing program."""
     if server.address:
         sys.audit("socket.getaddrinfo", server.host, None, 0, 0, 0)  # so that the log of contacts lists it
         return asdict(server)

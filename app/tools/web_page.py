@@ -1,4 +1,4 @@
-"""Reads a page of the web in a process of its own, which connects to public addresses only and has little time."""
+"""Reads a page of the web in a separate process, which connects only to public addresses, within a time limit."""
 
 import json
 import sys

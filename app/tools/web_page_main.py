@@ -24,7 +24,7 @@ LARGEST = 5 * 2**20
 REDIRECTS = 5
 CONNECT_SECONDS = 10.0
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
-"""The addresses by which a network of IPv6 reaches those of IPv4."""
+"""The IPv6 addresses that stand for IPv4 addresses in a network without IPv4."""
 KNOWN_ENCODINGS = ("", "identity", "gzip", "deflate")
 READABLE = ("text/", "application/xhtml+xml", "application/xml", "application/json")
 HEADERS = {

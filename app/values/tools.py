@@ -42,11 +42,11 @@ class ToolServer:
 
     @property
     def host(self) -> str:
-        """The host of the address; "" for a command, and for what is no address of the web."""
+        """The host of the address; "" for a command, and for an invalid address."""
         try:
             parts = urlsplit(self.address)
             return (parts.hostname or "") if parts.scheme in ("http", "https") and parts.port != 0 else ""
-        except ValueError:  # of brackets, or of the port
+        except ValueError:  # invalid brackets, or an invalid port
             return ""
 
     @property
@@ -72,10 +72,10 @@ class Tool:
 
 @dataclass(frozen=True, slots=True)
 class CalledTool:
-    """A call of a tool in a reply; text[start:end] is what the model wrote to make this call and those beside it.
+    """A call of a tool in a reply; text[start:end] is the text of this call and of the calls made with it.
 
-    While the model writes it, `end` is 0. `arguments` is JSON. `result` is what the model reads: the tool's answer,
-    or why there is none. `tokens` is the number of tokens of the result."""
+    While the model writes the call, `end` is 0. `arguments` is JSON. The model reads the `result`: the tool's
+    answer, or the reason why there is none. `tokens` is the number of tokens of the result."""
 
     id: str
     server: str
@@ -116,7 +116,7 @@ class ServerStatus:
 
 @dataclass(frozen=True, slots=True)
 class WebPage:
-    """A page of the web as it was sent, with the address at which it was found in the end."""
+    """A page of the web as it was sent, with its address after all redirects."""
 
     address: str
     content_type: str

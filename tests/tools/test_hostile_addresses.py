@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.errors import ToolFailed
-from app.tools.servers import Limits, ToolServers
+from app.tools.servers import ToolServers
 from app.values.tools import ToolServer
 
 Address = Callable[[str], str]
@@ -172,7 +172,7 @@ def at() -> Iterator[Address]:
 def failed(at: Address, path: str, folder: Path, seconds: float = 30) -> tuple[str, str]:
     """Start the server at this path and call its tool. Return how that failed, and the server's state."""
     address = at(path)
-    servers = ToolServers(lambda: [ToolServer("evil", address=address)], folder, Limits(seconds, seconds))
+    servers = ToolServers(lambda: [ToolServer("evil", address=address)], folder, seconds, seconds)
     try:
         with pytest.raises(ToolFailed) as raised:
             servers.call(servers.tools("evil")[0], "{}", lambda: False)

@@ -72,14 +72,14 @@ def test_servers_of_other_programs_are_read(found: object, servers: tuple[ToolSe
         ('{"mcpServers": {"a": 7}}', "no servers in this JSON"),
         ('{"mcpServers": {"a": {}}}', "either a command or an address"),
         ('{"mcpServers": {"": {"command": "x"}}}', "must have a name"),
-        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "not described by texts"),
-        ('{"mcpServers": {"a": {"command": "x", "env": ["y"]}}}', "not described by texts"),
-        ('{"mcpServers": {"a": {"command": "x", "env": {"K": {"v": 1}}}}}', "not described by texts"),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "has an invalid field"),
+        ('{"mcpServers": {"a": {"command": "x", "env": ["y"]}}}', "has an invalid field"),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"K": {"v": 1}}}}}', "has an invalid field"),
         (
             '{"mcpServers": {"a": {"url": "ftp://x"}}}',
             "must be one like https://example.org/mcp; it is “ftp://x”",
         ),
-        ('{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}', r"has \$\{input:key\} in it"),
+        ('{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}', r"contains \$\{input:key\}:"),
     ],
 )
 def test_what_holds_no_servers_is_refused_with_a_sentence(text: str, words: str) -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from app.errors import ToolFailed
 from app.system.child_process import importing_environment
-from app.tools.servers import Limits, ToolServers
+from app.tools.servers import ToolServers
 from app.values.tools import ServerText, Tool, ToolServer
 from tests.support.waiting import until
 
@@ -32,7 +32,7 @@ def make(tmp_path: Path) -> Iterator[Make]:
     made: list[ToolServers] = []
 
     def start(*servers: ToolServer, starting: float = 60, answering: float = 60) -> ToolServers:
-        made.append(ToolServers(lambda: servers, tmp_path / "tools", Limits(starting, answering)))
+        made.append(ToolServers(lambda: servers, tmp_path / "tools", starting, answering))
         return made[-1]
 
     yield start
@@ -250,7 +250,7 @@ def test_a_server_runs_in_the_folder_of_tools_without_secrets(
 @pytest.mark.parametrize("how", ["close", "restart", "changed", "call"])
 def test_nothing_is_left_of_a_server_that_ignores_its_end(tmp_path: Path, how: str) -> None:
     known = [raw("stubborn")]
-    servers = ToolServers(lambda: known, tmp_path / "tools", Limits(60, 3))
+    servers = ToolServers(lambda: known, tmp_path / "tools", 60, 3)
     pids = [int(called(servers, "echo").split()[0]), int(called(servers, "child"))]
     assert all(map(is_alive, pids))
     if how == "call":
