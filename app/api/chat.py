@@ -85,15 +85,11 @@ router = APIRouter(route_class=JsonRoute)
 @router.post("/chat/completions", responses=STREAMED)
 async def complete(services: Services, asked: ChatRequest, http: HttpRequest) -> Response:
     """Answer the messages of a chat, as a stream or whole."""
-    _refuse_impossible(asked)
-    return await answer_chat(services, http, asked, ChatCompletionPlan)
-
-
-def _refuse_impossible(asked: ChatRequest) -> None:
     refuse(set(asked.modalities or ()) - {"text"}, "modalities", "it writes text")
     refuse(asked.function_call not in (None, "none", "auto"), "function_call", "send tool_choice")
     if asked.top_logprobs and not asked.logprobs:
         raise ApiError("top_logprobs needs logprobs: true.", "top_logprobs")
+    return await answer_chat(services, http, asked, ChatCompletionPlan)
 
 
 def _delta(delta: Delta) -> Json:

@@ -55,8 +55,8 @@ async def embedded(services: ApiServices, asked: EmbeddingsRequest) -> tuple[np.
         vectors = await asyncio.wrap_future(answer)
     except BadOption as error:
         raise ApiError(str(error), "input") from error
-    if asked.dimensions and asked.dimensions != vectors.shape[1]:
-        refuse(True, "dimensions", f"the model's vectors have {vectors.shape[1]}")
+    has_others = asked.dimensions not in (None, vectors.shape[1])
+    refuse(has_others, "dimensions", f"the model's vectors have {vectors.shape[1]}")
     return vectors, folder.name, sum(counts)
 
 

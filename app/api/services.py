@@ -46,11 +46,10 @@ class InstalledModels:
         """Return the models; the list is at most LISTED_SECONDS old."""
         with self._lock:
             if monotonic() > self._until:
-                ready = [model for model in self._look() if model.state == "ready"]
-                names = [str(model.path) if model.origin == "folder" else model.name for model in ready]
                 self._listed = [
-                    ServedModel(model.name, ModelChoice(name))
-                    for model, name in zip(ready, names, strict=True)
+                    ServedModel(one.name, ModelChoice(str(one.path) if one.origin == "folder" else one.name))
+                    for one in self._look()
+                    if one.state == "ready"
                 ]
                 self._until = monotonic() + LISTED_SECONDS
             return self._listed

@@ -8,13 +8,11 @@ waits for the end of the reply. A preset is a chat's settings with a name.
 
 import json
 import sqlite3
-from collections.abc import Sequence
 from itertools import pairwise
 
 from app.chats.message_table import ROOT, tree_of, value_from_json, value_to_json
 from app.errors import ChatNotFound
 from app.values.chat import ChatPreset, ChatSettings, ChatSummary, ChatVersion, QueuedMessage
-from app.values.dataclass_json import parse_json
 from app.values.display_text import numbered, title_of
 from app.values.json_answers import JsonAnswers
 from app.values.messages import Sampling
@@ -298,24 +296,15 @@ def settings_of(row: sqlite3.Row) -> ChatSettings:
 
 def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
     """Returns settings as values of the columns system, sampling, collections, json_answers and tools."""
-    collections = collections_to_json(settings.collections)
+    collections = json.dumps(settings.collections) if settings.collections else ""
     json_answers = None if settings.json_answers == JsonAnswers() else value_to_json(settings.json_answers)
     tools = storable(json.dumps(settings.tools)) if settings.tools else ""
     return storable(settings.system), value_to_json(settings.sampling), collections, json_answers, tools
 
 
-def collections_to_json(collections: Sequence[int]) -> str:
-    """Encodes ids of collections as JSON; "" if there are none."""
-    return json.dumps(collections) if collections else ""
-
-
 def collections_from_json(text: str) -> tuple[int, ...]:
-    """Reads ids of collections from JSON; returns () if the string is invalid."""
-    try:
-        found = parse_json(text) if text else []
-    except ValueError:
-        return ()
-    return tuple(one for one in found if type(one) is int) if isinstance(found, list) else ()
+    """Reads ids of collections from JSON; returns () if the string is empty or invalid."""
+    return value_from_json(tuple[int, ...], text or None) or ()
 
 
 def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:

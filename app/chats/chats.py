@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from math import inf
-from pathlib import Path
 from threading import Lock
 from time import monotonic, sleep
 
@@ -128,7 +127,7 @@ class Chats(Store):
         self.database.checkpoint()
         return has_more
 
-    # Export, import, backup
+    # Export and import
 
     def export_json(self, chats: Iterable[int] | None = None) -> str:
         """Returns these chats with all their data as JSON; None means all chats and presets."""
@@ -168,14 +167,6 @@ class Chats(Store):
     def import_progress(self) -> tuple[int, int]:
         """The number of chats imported so far and the total; (0, 0) if no import runs."""
         return self._progress
-
-    def backup(self, target: Path) -> None:
-        """Copies the whole database into one file."""
-        self.database.backup(target)
-
-    def size(self) -> int:
-        """Returns the size of the database in bytes."""
-        return self.database.size()
 
 
 class ChatStores:

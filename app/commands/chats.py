@@ -67,10 +67,10 @@ def list_chats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     with chats_in(data_dir) as chats:
         summaries = chats.summaries()
         if as_json:
-            return print_json({"chats": summaries, "size": chats.size()})
+            return print_json({"chats": summaries, "size": chats.database.size()})
         if summaries:
             print_text(columns(map(_row, summaries)))
-        print_text(f"{counted(len(summaries), 'chat')}, {gigabytes(chats.size())}.")
+        print_text(f"{counted(len(summaries), 'chat')}, {gigabytes(chats.database.size())}.")
     return None
 
 
@@ -157,7 +157,7 @@ def backup_chats(
     """Copy all chats and documents into one file."""
     with chats_in(data_dir) as chats:
         require_free(file, overwrite)
-        chats.backup(file)
+        chats.database.backup(file)
     size = file.stat().st_size
     if as_json:
         return print_json({"file": file, "size": size})

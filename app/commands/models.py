@@ -63,7 +63,7 @@ def list_models(
     as_json: AsJson = False,
 ) -> None:
     """List the models on this machine, or the recommended models."""
-    from app.models_registry.downloads.fetcher import free_bytes
+    from app.models_registry.downloads.fetcher import disk_use
     from app.models_registry.installed_models import installed
 
     with errors_as_sentences():
@@ -76,7 +76,7 @@ def list_models(
         settings = model_settings(data_dir)
         hub = hub_of(settings)
         found = installed(hub, settings.paths)
-        total, free = sum(model.size for model in found), free_bytes(hub.root)
+        total, free = sum(model.size for model in found), disk_use(hub.root).free
     if as_json:
         return print_json({"models": found, "total": total, "free": free, "cache": hub.root})
     print_text(columns(_installed_row(model) for model in found))
@@ -92,12 +92,12 @@ def search_models(
     as_json: AsJson = False,
 ) -> None:
     """Search the catalogue and the hub, most downloaded models first."""
-    from app.models_registry.catalogue import find, read_catalogue
+    from app.models_registry.catalogue import read_catalogue
     from app.models_registry.hub.search import search as search_hub
 
     with errors_as_sentences():
         require_words(query := " ".join(words))
-        known = [one.entry for one in find(query, read_catalogue())]
+        known = [one.entry for one in read_catalogue() if one.entry.matches(query)]
         hits, note = list[SearchHit](), ""
         try:
             hits = search_hub(hub_of(model_settings(data_dir)), query, limit)

@@ -17,7 +17,7 @@ COPIED_PAGES = 256
 Progress = Callable[[], None]
 
 
-def keep_backup(source: sqlite3.Connection, database: Path, end: str, progress: Progress | None) -> Path:
+def keep_backup(source: sqlite3.Connection, database: Path, end: str, progress: Progress) -> Path:
     """Makes a backup, like `write_backup`, in the folder of automatic backups; its name ends with `end`.
 
     Returns its path."""
@@ -30,7 +30,7 @@ def keep_backup(source: sqlite3.Connection, database: Path, end: str, progress: 
 
 
 def write_backup(
-    source: sqlite3.Connection, database: Path, target: Path, advice: str, progress: Progress | None
+    source: sqlite3.Connection, database: Path, target: Path, advice: str, progress: Progress
 ) -> None:
     """Copies the database that `source` is connected to into one file, which is replaced once the copy is whole.
 
@@ -55,7 +55,7 @@ def _writing(target: Path, advice: str) -> Iterator[None]:
         raise StoreNotUsable(f"{target} cannot be written ({error.strerror}). {advice}.") from error
 
 
-def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Progress | None) -> str:
+def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Progress) -> str:
     """Copies all pages, as they are at one moment, into a new file.
 
     Returns the first damage in it; "" if it is whole."""
@@ -63,11 +63,8 @@ def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Progress | No
         copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
         source.execute(
             "SELECT count(*) FROM sqlite_master"
-        )  # from here on, changes by other connections are not seen
-        if progress:
-            source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
-        else:
-            source.backup(copy)
+        )  # later changes by other connections are not seen
+        source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
         # One file, without a WAL.
         copy.execute("PRAGMA journal_mode = DELETE")
         return quick_damage_in(copy)

@@ -1,7 +1,7 @@
 """Finds the data folder, checks that it is the app's own, and locks it for one process.
 
 A folder is the app's own if it has a marker file, which is written into a new or an empty folder before anything
-else. Earlier releases wrote no marker; their files are recognised by their content. No other folder is touched.
+else, or the app's database. No other folder is touched.
 """
 
 import logging
@@ -10,7 +10,6 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -21,7 +20,6 @@ from app.database.migrations import has_chat_tables
 from app.database.restoring import KEPT, RESCUED, STAGED
 from app.errors import DataFolderInUse, DataFolderRefused, SettingsNotSaved
 from app.system.files import make_folder, write_file
-from app.values.dataclass_json import parse_json
 
 log = logging.getLogger(__name__)
 MARKER = "foresight-data-folder.txt"
@@ -39,8 +37,6 @@ FILES = re.compile(
 """The names of the files that the app makes in the data folder."""
 LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
 """Files that operating systems put into folders by themselves."""
-LONGEST = 2_000_000
-"""Maximum number of bytes that are read of a file to recognise it."""
 SHOWN = 3
 """How many names of foreign files a message lists."""
 
@@ -107,7 +103,7 @@ def _require_own(folder: Path) -> None:
             f"The data folder {folder} cannot be read ({error.strerror}). Choose another one with --data-dir."
         ) from error
     is_known = folder.resolve() in (_expanded(Path("~")).resolve(), Path(folder.anchor))
-    if (others or is_known) and not _is_of_earlier_release(folder):
+    if (others or is_known) and not has_chat_tables(folder / FILE_NAME):
         raise DataFolderRefused(_refusal(folder, sorted(others), is_known))
 
 
@@ -136,40 +132,6 @@ def _counts(path: Path) -> bool:
     if path.is_dir():
         return path.name not in LITTER and not (path.name in FOLDERS and not any(path.iterdir()))
     return path.name not in (*LITTER, "in-use.lock") and not path.name.startswith(MARKER)
-
-
-def _is_of_earlier_release(folder: Path) -> bool:
-    """Returns whether the folder has files of an earlier release of the app."""
-    if has_chat_tables(folder / FILE_NAME):
-        return True
-    try:
-        return any(map(_has_form_of_foresight, _candidates(folder)))
-    except OSError:
-        return False
-
-
-def _candidates(folder: Path) -> Iterator[Path]:
-    """Yields the files by which an earlier release may be recognised."""
-    yield from (folder / "settings.json", folder / "servers.json", folder / "api-key")
-    yield from chain(folder.glob("downloads/*.json"), folder.glob("steps/*.json"))
-
-
-def _has_form_of_foresight(file: Path) -> bool:
-    """Returns whether a file has content that only the app writes."""
-    try:
-        content = file.read_bytes() if file.stat().st_size < LONGEST else b""
-        if file.name == "api-key":
-            return content.startswith(b"sk-foresight-")
-        found = parse_json(content)
-        if file.name == "settings.json":
-            return {"sampling", "decoding"} <= found["options"].keys() and "name" in found["model"]
-        if file.name == "servers.json":
-            return bool(found) and all(one.keys() == {"address", "key", "models"} for one in found)
-        if file.parent.name == "downloads":
-            return bool({"repo", "revision", "plan"} <= found.keys())
-        return str(found["subject"]["libraries"]).startswith("foresight ")
-    except (OSError, ValueError, TypeError, LookupError, AttributeError):
-        return False
 
 
 def _own_paths(folder: Path) -> Iterator[Path]:

@@ -17,7 +17,7 @@ from functools import partial, wraps
 from pathlib import Path
 from typing import Concatenate, ParamSpec, TypeVar
 
-from app.database.backups import keep_backup, write_backup
+from app.database.backups import Progress, keep_backup, write_backup
 from app.database.files import FILE_NAME, backups_in, files_of, is_there, move_aside, recovery, require_target
 from app.database.migrations import migrate, read_migrations, shipped_migrations
 from app.database.transactions import available_modules, damage_in, require_sqlite, store_errors, transaction
@@ -94,7 +94,7 @@ class Database:
             f"{self.path} is damaged: {problem}. {recovery(self.path, self.path.parent)}" if problem else ""
         )
 
-    def backup(self, target: Path, progress: Callable[[], None] | None = None) -> None:
+    def backup(self, target: Path, progress: Progress = lambda: None) -> None:
         """Copies everything into one file. An existing file is replaced once the copy is complete and not damaged.
 
         `progress` is called from time to time, and may raise an error to stop the copying. Raises StoreError."""
@@ -103,7 +103,7 @@ class Database:
         with self._own_connection() as source:
             write_backup(source, self.path, target, "Choose another file", progress)
 
-    def keep_backup(self, progress: Callable[[], None] | None = None) -> Path:
+    def keep_backup(self, progress: Progress) -> Path:
         """Makes a backup, like `backup`, in the folder of automatic backups. Returns its path."""
         with self._own_connection() as source:
             return keep_backup(source, self.path, "", progress)
@@ -188,7 +188,7 @@ class Database:
     def _keep_backup_of_schema(self, connection: sqlite3.Connection, version: int) -> None:
         # A damaged file is not backed up: the last good backup stays, and a migration that fails changes nothing.
         with suppress(StoreBroken):
-            keep_backup(connection, self.path, f"-schema-{version}", None)
+            keep_backup(connection, self.path, f"-schema-{version}", lambda: None)
 
     def _connect(self) -> sqlite3.Connection:
         place = MEMORY if self._is_memory else self.path

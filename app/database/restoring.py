@@ -82,12 +82,12 @@ def stage(source: Path, data_dir: Path) -> None:
             f"{data_dir / STAGED} is not Foresight's. Move it to another folder, then try again."
         )
     try:
-        with (
-            replacing(data_dir / STAGED) as draft,
-            _errors_of(source, data_dir),
-            _new_database(draft) as copy,
-        ):
+        with replacing(data_dir / STAGED) as draft, _new_database(draft) as copy:
             _read(source, copy, data_dir)
+    except sqlite3.Error as error:
+        if isinstance(translated := store_error_of(error, str(source), ""), StoreFull):
+            raise translated from error
+        raise _no_backup(source, str(error), data_dir) from error
     except OSError as error:
         raise StoreNotUsable(
             f"The backup cannot be copied into {data_dir} ({error.strerror}). Free some disk space, or give this "
@@ -153,16 +153,6 @@ def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
         schemas = [{tuple(row) for row in one.execute(SCHEMA)} for one in (copy, connection)]
     if schemas[0] != schemas[1]:
         raise _no_backup(source, "it has other tables", data_dir)
-
-
-@contextmanager
-def _errors_of(source: Path, data_dir: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        if isinstance(translated := store_error_of(error, str(source), ""), StoreFull):
-            raise translated from error
-        raise _no_backup(source, str(error), data_dir) from error
 
 
 def _no_backup(source: Path, reason: str, data_dir: Path) -> StoreNotUsable:

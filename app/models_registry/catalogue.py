@@ -54,11 +54,6 @@ def read_catalogue(path: Path | None = None) -> list[CatalogueModel]:
         raise ModelBroken(f"The catalogue {path} cannot be read ({error}): install the app again.") from error
 
 
-def find(words: str, catalogue: Iterable[CatalogueModel]) -> list[CatalogueModel]:
-    """Return the models whose descriptions contain all of these words."""
-    return [one for one in catalogue if one.entry.matches(words)]
-
-
 def grouped(
     catalogue: Iterable[CatalogueModel], memory: Memory, precision: Precision, context: int
 ) -> Iterator[CatalogueGroup]:

@@ -98,9 +98,21 @@ class ModelLibrary:
         found = locate_path(path)
         return InstalledModel(found.name, found.path, "folder", installed_models.model_size(found.path))
 
-    def list_folder(self, folder: Path) -> FolderContents:
-        """Return the models and folders in a folder of this machine. Raises ModelNotFound."""
-        return list_folder(folder)
+    @staticmethod
+    def list_folder(folder: Path) -> FolderContents:
+        """Return the models and the other folders in a folder, without hidden ones. Raises ModelNotFound."""
+        try:
+            names = sorted((one.name for one in os.scandir(folder) if one.is_dir()), key=str.casefold)
+            files = gguf_files(folder)
+        except OSError as error:
+            raise ModelNotFound(
+                f"{folder} can't be opened ({error.strerror}). Choose another folder."
+            ) from error
+        folders = [folder / name for name in names if not name.startswith(".")]
+        models = [one for one in folders if os.access(one, os.X_OK) and (one / CONFIG).is_file()]
+        others = [one for one in folders if one not in models]
+        parent = folder.parent if folder.parent != folder else None
+        return FolderContents(folder, parent, (*models, *files)[:MOST_LISTED], tuple(others[:MOST_LISTED]))
 
     def is_here(self, name: str) -> bool:
         """Return whether a model is on this machine. Reads only the model's own folder."""
@@ -159,20 +171,6 @@ class ModelLibrary:
     def delete(self, model: InstalledModel) -> int:
         """Delete a model of the hub's cache. Returns the bytes that this freed. Raises ModelError."""
         return installed_models.delete(model, self.hub)
-
-
-def list_folder(folder: Path) -> FolderContents:
-    """Return the models and the other folders in a folder, without hidden ones. Raises ModelNotFound."""
-    try:
-        names = sorted((one.name for one in os.scandir(folder) if one.is_dir()), key=str.casefold)
-        files = gguf_files(folder)
-    except OSError as error:
-        raise ModelNotFound(f"{folder} can't be opened ({error.strerror}). Choose another folder.") from error
-    folders = [folder / name for name in names if not name.startswith(".")]
-    models = [one for one in folders if os.access(one, os.X_OK) and (one / CONFIG).is_file()]
-    others = [one for one in folders if one not in models]
-    parent = folder.parent if folder.parent != folder else None
-    return FolderContents(folder, parent, (*models, *files)[:MOST_LISTED], tuple(others[:MOST_LISTED]))
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:

@@ -13,6 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from app.errors import NetworkSettingsUnusable, first_line
+from app.values.validation import web_host
 
 LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
@@ -35,7 +36,7 @@ def prepare(environ: MutableMapping[str, str]) -> list[str]:
         environ["NO_PROXY"] = environ["no_proxy"]
     wrong = [name for name in NUMBERS if not environ.get(name, "1").isdecimal()]
     notes = [f"{name} is {environ.pop(name)!r} and not a whole number, so it is not used." for name in wrong]
-    if (endpoint := environ.get(HUB)) is not None and not _is_address(endpoint):
+    if (endpoint := environ.get(HUB)) is not None and not web_host(endpoint):
         del environ[HUB]
         environ["HF_HUB_OFFLINE"] = "1"  # so that the default hub is not asked in place of the intended one
         notes.append(f"{HUB} is {endpoint!r} and not an address, so no hub is asked for models.")
@@ -103,11 +104,3 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 def _parts_of_proxy(proxy: str) -> SplitResult:
     """Split a proxy's address, in which the scheme may be missing. Raises ValueError."""
     return urlsplit(proxy if "://" in proxy else f"http://{proxy}")
-
-
-def _is_address(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        return False

@@ -1,10 +1,11 @@
 """Asks the system about this machine, without torch: its processor, its GPUs, and how much memory is free."""
 
-import ctypes
 import platform
 import sys
 from functools import lru_cache
 from pathlib import Path
+
+import psutil
 
 from app.system.gpus import gpu_memories, gpu_name
 from app.system.programs import Which, answer_of, find_compiler, find_program
@@ -56,55 +57,6 @@ def memories() -> list[Memory]:
 
 
 def ram() -> Memory:
-    """Return the machine's main memory; all sizes are 0 if the system does not report them."""
-    if sys.platform == "win32":
-        return _windows_ram()
-    meminfo = Path("/proc/meminfo")
-    if meminfo.exists():
-        return parse_meminfo(meminfo.read_text(encoding="utf-8"))
-    return _mac_ram()
-
-
-def parse_meminfo(text: str) -> Memory:
-    """Return the memory from lines such as `MemAvailable:   1024 kB`."""
-    lines = dict(line.split(":", 1) for line in text.splitlines() if ":" in line)
-    kilobytes = {key: int(value.split()[0]) for key, value in lines.items() if value.split()}
-    total = kilobytes.get("MemTotal", 0) << 10
-    free = kilobytes.get("MemAvailable", kilobytes.get("MemFree", 0)) << 10
-    return Memory(RAM, min(free, total), total)
-
-
-def _mac_ram() -> Memory:
-    size, pages = answer_of("sysctl", "-n", "hw.memsize").strip(), answer_of("vm_stat")
-    total = int(size) if size.isdecimal() and pages else 0
-    return Memory(RAM, min(parse_vm_stat(pages), total), total)
-
-
-def parse_vm_stat(text: str) -> int:
-    """Return the size of free, inactive and speculative pages in bytes."""
-    first, *lines = text.splitlines() or [""]
-    size = next((int(word) for word in first.split() if word.isdecimal()), 4096)
-    counts = {key: value.strip(" .") for key, _, value in (line.partition(":") for line in lines)}
-    wanted = ("Pages free", "Pages inactive", "Pages speculative")
-    return size * sum(int(counts[key]) for key in wanted if counts.get(key, "").isdecimal())
-
-
-class _MemoryStatus(ctypes.Structure):
-    """The structure that GlobalMemoryStatusEx fills in."""
-
-    _fields_ = (
-        ("length", ctypes.c_ulong),
-        ("load", ctypes.c_ulong),
-        ("total", ctypes.c_ulonglong),
-        ("free", ctypes.c_ulonglong),
-        *(
-            (name, ctypes.c_ulonglong)
-            for name in ("total_page", "free_page", "total_virtual", "free_virtual", "x")
-        ),
-    )
-
-
-def _windows_ram() -> Memory:
-    status = _MemoryStatus(length=ctypes.sizeof(_MemoryStatus))
-    ctypes.windll.kernel32.GlobalMemoryStatusEx(ctypes.byref(status))  # type: ignore[attr-defined, unused-ignore]
-    return Memory(RAM, int(status.free), int(status.total))
+    """Return the machine's main memory."""
+    found = psutil.virtual_memory()
+    return Memory(RAM, found.available, found.total)

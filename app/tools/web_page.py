@@ -4,22 +4,19 @@ import json
 import sys
 from base64 import b64decode
 from collections.abc import Callable
-from urllib.parse import urlsplit
 
 from app.errors import ToolFailed
 from app.system.child_process import ChildProcess, awaited
 from app.values.tools import WebPage
+from app.values.validation import web_host
 
 SECONDS = 20.0
 
 
 def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SECONDS) -> WebPage:
     """Return a page of HTML or text. Raises ToolFailed, which names the address, for any other."""
-    try:
-        host = urlsplit(address).hostname or ""
-    except ValueError:
-        host = ""
-    if not address.lower().startswith(("http://", "https://")) or not host:
+    host = web_host(address)
+    if not host:
         raise ToolFailed(
             f"{address[:200]} is not the address of a page: it must begin with https:// or http://."
         )

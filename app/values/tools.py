@@ -8,7 +8,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from app.values.chat_format import CLOSING, OPENING
-from app.values.validation import require, require_one_of
+from app.values.validation import require, require_one_of, web_host
 
 CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
 """The state of a call: the model writes it, it waits for the user, runs, gave a result, failed, or was refused."""
@@ -43,11 +43,7 @@ class ToolServer:
     @property
     def host(self) -> str:
         """The host of the address; "" for a command, and for an invalid address."""
-        try:
-            parts = urlsplit(self.address)
-            return (parts.hostname or "") if parts.scheme in ("http", "https") and parts.port != 0 else ""
-        except ValueError:  # invalid brackets, or an invalid port
-            return ""
+        return web_host(self.address)
 
     @property
     def place(self) -> str:

@@ -1,6 +1,7 @@
 """Checks that values call in `__post_init__`."""
 
 from typing import Any, get_args
+from urllib.parse import urlsplit
 
 
 class ImpossibleValue(ValueError):
@@ -27,3 +28,12 @@ def require(condition: bool, rule: str, value: object) -> None:
 def require_one_of(choices: Any, name: str, value: object) -> None:
     """Raise ValueError unless the value is one of the choices, a Literal type."""
     require(value in get_args(choices), f"{name} must be one of " + ", ".join(get_args(choices)), value)
+
+
+def web_host(address: str) -> str:
+    """Return the host of an http or https address; "" for anything else, such as an address with a wrong port."""
+    try:
+        parts = urlsplit(address)
+        return (parts.hostname or "") if parts.scheme in ("http", "https") and parts.port != 0 else ""
+    except ValueError:
+        return ""

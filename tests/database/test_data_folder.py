@@ -13,17 +13,11 @@ from typer.core import TyperArgument, TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from app.api.api_key import KeyFile
 from app.database.data_folder import MARKER, DataFolder, data_dir_or_default, optional_data_dir
 from app.database.database import Database
-from app.engine.measuring.measurement_cache import MeasurementCache
 from app.errors import DataFolderInUse, DataFolderRefused
 from app.main import cli
-from app.models_registry.downloads.downloads import SavedDownloads
-from app.models_registry.hub.hub_id import HubId
-from app.remote.servers import ServerFile
-from app.settings import Settings, SettingsFile, assets_dir
-from app.values.server import Server
+from app.settings import assets_dir
 from tests.support.children import another_instance, run_python
 
 POSIX = pytest.mark.skipif(os.name != "posix", reason="on Windows the profile protects the folder")
@@ -245,10 +239,6 @@ def test_a_folder_with_other_things_is_refused_and_nothing_in_it_is_touched(
     assert str(refused.value).endswith(f"with --data-dir, such as {place / 'foresight'}.")
 
 
-def measured(at: Path) -> None:
-    MeasurementCache(at / "steps").write("curve", {"libraries": "foresight 1.0 torch 2.11"}, [1.0])
-
-
 def killed_in_its_first_run(at: Path) -> None:
     """As a kill leaves it: the tables are in the WAL alone."""
     at.mkdir(exist_ok=True)
@@ -258,7 +248,7 @@ def killed_in_its_first_run(at: Path) -> None:
     shutil.rmtree(at / "live")
 
 
-def of_the_first_release(at: Path) -> None:
+def of_the_first_schema(at: Path) -> None:
     script = (assets_dir() / "migrations" / "0001_chats.sql").read_text(encoding="utf-8")
     with closing(sqlite3.connect(at / "foresight.sqlite")) as connection:
         connection.executescript(script)  # and a version that was lost: 0
@@ -271,16 +261,11 @@ def damaged(at: Path) -> None:
         file.write(b"\0" * 4096)
 
 
-EARLIER: dict[str, Callable[[Path], object]] = {
+WITHOUT_MARKER: dict[str, Callable[[Path], object]] = {
     "chats": lambda at: Database(at / "foresight.sqlite").close(),
-    "chats of the first release": of_the_first_release,
+    "chats of the first schema": of_the_first_schema,
     "damaged chats": damaged,
     "chats in a WAL": killed_in_its_first_run,
-    "settings": lambda at: SettingsFile(at).save(Settings()),
-    "the key of serve": lambda at: KeyFile(at).renew(),
-    "servers": lambda at: ServerFile(at).write((Server("http://127.0.0.1:1/v1", "", ("m",)),)),
-    "measurements of generate": measured,
-    "an unfinished download": lambda at: SavedDownloads(at / "downloads").save(HubId("org/x", "", ""), None),
     "a finished download": lambda at: (at / "downloads").mkdir(),
     "a start that failed": lambda at: (put(at / "in-use.lock", ""), (at / "steps").mkdir()),
     "what the system put there": lambda at: (put(at / ".DS_Store"), (at / "lost+found").mkdir()),
@@ -288,8 +273,8 @@ EARLIER: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.mark.parametrize("make", EARLIER.values(), ids=EARLIER)
-def test_a_folder_of_an_earlier_release_gets_its_marker_and_keeps_all_else(
+@pytest.mark.parametrize("make", WITHOUT_MARKER.values(), ids=WITHOUT_MARKER)
+def test_a_folder_of_the_app_without_a_marker_gets_one_and_keeps_all_else(
     tmp_path: Path, make: Callable[[Path], object]
 ) -> None:
     make(tmp_path)

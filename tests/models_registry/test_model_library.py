@@ -9,7 +9,7 @@ import pytest
 from app.errors import ModelError, ModelNotFound
 from app.models_registry.files.config import parse_config
 from app.models_registry.hub.hub import Hub
-from app.models_registry.model_library import MOST_LISTED, ModelLibrary, list_folder
+from app.models_registry.model_library import MOST_LISTED, ModelLibrary
 from app.settings import ModelSettings
 from app.values.model import Download, InstalledModel, RowPrice
 from tests.models_registry.hub_server import FakeHub
@@ -125,27 +125,27 @@ def home(tmp_path: Path) -> Path:
 
 
 def test_models_come_first_then_folders_and_nothing_else(home: Path) -> None:
-    found = list_folder(home)
+    found = ModelLibrary.list_folder(home)
     assert [one.name for one in found.models] == ["Qwen", "b.gguf", "c-00001-of-00002.gguf"]
     assert [one.name for one in found.folders] == ["models", "Music"]
     assert (found.folder, found.parent) == (home, home.parent)
-    assert list_folder(Path(home.anchor)).parent is None
+    assert ModelLibrary.list_folder(Path(home.anchor)).parent is None
 
 
 def test_a_folder_of_thousands_is_cut(tmp_path: Path) -> None:
     for number in range(MOST_LISTED + 5):
         (tmp_path / str(number)).mkdir()
-    assert len(list_folder(tmp_path).folders) == MOST_LISTED
+    assert len(ModelLibrary.list_folder(tmp_path).folders) == MOST_LISTED
 
 
 def test_a_folder_that_is_gone_is_told(tmp_path: Path) -> None:
     with pytest.raises(ModelNotFound, match=r"can't be opened .*Choose another folder"):
-        list_folder(tmp_path / "none")
+        ModelLibrary.list_folder(tmp_path / "none")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may look into every folder")
 def test_a_folder_that_must_not_be_looked_into_is_listed(home: Path) -> None:
     (home / "models").chmod(0)
-    assert home / "models" in list_folder(home).folders
+    assert home / "models" in ModelLibrary.list_folder(home).folders
     with pytest.raises(ModelNotFound, match="Permission denied"):
-        list_folder(home / "models")
+        ModelLibrary.list_folder(home / "models")

@@ -46,7 +46,7 @@ def files_for(box: str, folder: Path) -> list[Path]:
             if box == IMPORT:
                 made[-1].write_text(chats.export_json(), encoding="utf-8")
             else:
-                chats.backup(made[-1])
+                chats.database.backup(made[-1])
     return made
 
 

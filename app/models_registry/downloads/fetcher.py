@@ -42,8 +42,6 @@ from app.system.answer_limits import AnswerLimit
 from app.system.files import make_folder, sync_file, sync_folder
 from app.values.model import DISK_RESERVE, DiskUse, gigabytes
 
-FreeBytes = Callable[[Path], int]
-"""A function that returns the free bytes on the disk of a folder, which may not exist yet."""
 AT_ONCE = 4
 """Files of one model that are fetched at the same time."""
 POLL_SECONDS = 0.1
@@ -59,14 +57,9 @@ def disk_use(folder: Path) -> DiskUse:
     return DiskUse(folder, usage.free, usage.total)
 
 
-def free_bytes(folder: Path) -> int:
-    """Return the number of free bytes on the folder's disk."""
-    return disk_use(folder).free
-
-
-def require_space(plan: DownloadPlan, missing: int, folder: Path, free: FreeBytes) -> None:
+def require_space(plan: DownloadPlan, missing: int, folder: Path) -> None:
     """Raise DiskFull if the rest of a download does not fit."""
-    left = free(folder)
+    left = disk_use(folder).free
     if missing and left < missing + DISK_RESERVE:
         raise DiskFull(
             f"{plan.repo} needs {gigabytes(missing)} more on the disk of {folder}, where {gigabytes(left)} are "
@@ -112,7 +105,6 @@ class Fetcher:
     endpoint: str | None
     root: Path
     retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
-    free: FreeBytes = free_bytes
 
     def fetch(self, plan: DownloadPlan, report: Callable[[TransferState], None]) -> Path:
         """Fetch the missing files of a model and return its folder.
@@ -123,7 +115,7 @@ class Fetcher:
         # Files with the same checksum are fetched once.
         missing = {file.digest: file for file in plan.files if not cache.has(plan, file)}
         left = sum(file.size - state.done[file.name] for file in missing.values())
-        require_space(plan, left, self.root, self.free)
+        require_space(plan, left, self.root)
         make_folder(cache.folder / "blobs")
         report(state)
         self._fetch_all(plan, list(missing.values()), state, report)

@@ -1,7 +1,6 @@
 """The child process of one download: reads a request from standard input, reports on standard output."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 from filelock import Timeout
@@ -22,7 +21,6 @@ from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.files.model_files import is_complete
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
-from app.models_registry.hub.hub_id import HubId
 from app.system import child_process
 
 Send = Callable[[DownloadMessage], None]
@@ -56,13 +54,7 @@ def download(request: DownloadRequest, send: Send) -> Path:
         with lock:
             fetcher = Fetcher(request.endpoint, hub.root, request.retry_policy)
             path = fetcher.fetch(plan, _reporter(send)) / request.wanted.file
-            if request.wanted.file or is_complete(path):
-                return path
-            # A plan that an older version saved names only shards with the usual names.
-            plan = replace(hub.plan(HubId(repo, plan.commit)), revision=plan.revision)
-            send(DownloadPlanned(plan))
-            path = fetcher.fetch(plan, _reporter(send))
-    if not is_complete(path):
+    if not request.wanted.file and not is_complete(path):
         raise ModelBroken(
             f"{repo} came without all the files that it is loaded from: delete it, then download it again."
         )

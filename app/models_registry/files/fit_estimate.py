@@ -308,12 +308,10 @@ def _sentence(
     verdict: Verdict, precision: Precision, total: int, memory: Memory, longest: int, context: int, most: int
 ) -> str:
     where = "memory" if memory.device == "cpu" else f"the memory of {memory.device}"
-    there = f"{gigabytes(memory.free)} of {where} are free"
-    needs = (
-        f"needs about {gigabytes(total)}, and there are {memory.words}"
-        if memory.is_usual
-        else f"needs about {gigabytes(total)}, and {there}"
+    there = (
+        f"there are {memory.words}" if memory.is_usual else f"{gigabytes(memory.free)} of {where} are free"
     )
+    needs = f"needs about {gigabytes(total)}, and {there}"
     if verdict == "fits":
         whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
         return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"

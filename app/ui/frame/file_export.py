@@ -80,7 +80,7 @@ def _copied(stores: ChatStores, data_dir: Path) -> Path:
     parent.mkdir(parents=True, exist_ok=True)
     copy = Path(tempfile.mkdtemp(dir=parent)) / "backup.sqlite"
     try:
-        stores.stored.backup(copy)
+        stores.stored.database.backup(copy)
     except BaseException:
         discard(copy)
         raise

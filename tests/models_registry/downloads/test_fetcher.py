@@ -4,6 +4,7 @@ import errno
 import os
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from huggingface_hub import snapshot_download
@@ -212,16 +213,24 @@ def test_a_gated_model_comes_with_the_right_token_alone(
     assert server.leaked == []
 
 
-def test_a_disk_without_room_is_told_before_anything_comes(server: FakeHub, hub: Hub) -> None:
+def test_a_disk_without_room_is_told_before_anything_comes(
+    server: FakeHub, hub: Hub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def leave(free: int) -> None:
+        usage = SimpleNamespace(free=free, total=free)
+        monkeypatch.setattr("app.models_registry.downloads.fetcher.shutil.disk_usage", lambda _: usage)
+
     server.models["org/small"] = model_files(VALUES)
     plan = hub.plan(HubId("org/small"))
-    fetcher = Fetcher(hub.endpoint, hub.root, IMPATIENT, free=lambda _: 200_000_000 + plan.size - 1)
+    fetcher = Fetcher(hub.endpoint, hub.root, IMPATIENT)
+    leave(200_000_000 + plan.size - 1)
     with pytest.raises(
         DiskFull, match=r"org/small needs 200 kB more on the disk of .*, where 200 MB are free"
     ):
         fetcher.fetch(plan, lambda _: None)
     assert {sent.file for sent in server.sent} == {"config.json"} and not hub.root.exists()
-    require_space(plan, plan.size, hub.root, lambda _: 200_000_000 + plan.size)
+    leave(200_000_000 + plan.size)
+    require_space(plan, plan.size, hub.root)
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG])

@@ -14,7 +14,7 @@ from app.models_registry.files.config import parse_config, read_config
 from app.models_registry.files.fit_estimate import CHUNK, Estimator, fit_on_device, judge, judge_folder
 from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights
 from app.settings import assets_dir
-from app.system.machine import memories, parse_meminfo, parse_vm_stat
+from app.system.machine import memories
 from app.values.messages import ModelFolder
 from app.values.model import Memory, Precision
 from tests.engine.tiny import tiny_config, with_tokenizer
@@ -310,16 +310,6 @@ def test_the_cache_counts_what_each_layer_keeps(config: dict[str, object], numbe
 def test_a_tensor_that_cannot_be_is_refused(stored: str, sizes: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="it is"):
         Tensor("t", stored, sizes)
-
-
-def test_what_systems_tell_of_their_memory_is_read() -> None:
-    assert parse_meminfo("MemTotal: 2048 kB\nMemFree: 1 kB\nMemAvailable: 1024 kB\n") == Memory(
-        "cpu", 1 << 20, 2 << 20
-    )
-    vm_stat = (
-        "Mach Virtual Memory Statistics: (page size of 16384 bytes)\nPages free:   10.\nPages inactive: 5.\n"
-    )
-    assert parse_vm_stat(vm_stat) == 15 * 16384
 
 
 def test_a_machine_without_a_gpu_tool_has_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.errors import ModelError
-from app.models_registry.downloads.process import DownloadMessage, DownloadPlanned, DownloadRequest
+from app.errors import ModelBroken, ModelError
+from app.models_registry.downloads.process import DownloadMessage, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.hub.download_plan import DownloadPlan
 from app.models_registry.hub.hub import Hub
@@ -166,28 +166,17 @@ def fetch(hub: Hub, plan: DownloadPlan | None = None) -> tuple[Path, list[Downlo
     return download(DownloadRequest(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT), said.append), said
 
 
-def old_plan(hub: Hub) -> DownloadPlan:
-    """The plan of an earlier version, which did not know these shards."""
+def short_plan(hub: Hub) -> DownloadPlan:
+    """A plan without the weights."""
     plan = hub.plan(SMALL)
     files = tuple(file for file in plan.files if not file.name.endswith(".safetensors"))
     return DownloadPlan(plan.repo, plan.revision, plan.commit, files)
 
 
-def test_a_paused_download_of_an_earlier_version_brings_all_files(server: FakeHub, hub: Hub) -> None:
+def test_an_incomplete_model_is_told_and_completed_by_downloading_again(server: FakeHub, hub: Hub) -> None:
     files = server.models["org/small"] = sharded(*NAMES["after the ending"])
-    folder, said = fetch(hub, old_plan(hub))
-    assert {path.name: path.read_bytes() for path in folder.iterdir()} == files
-    last = [message.plan for message in said if isinstance(message, DownloadPlanned)][-1]
-    assert (last.size, last.revision) == (total(files), "main")
-
-
-def test_what_an_earlier_version_left_incomplete_is_completed_by_downloading_again(
-    server: FakeHub, hub: Hub, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    files = server.models["org/small"] = sharded(*NAMES["after the ending"])
-    with monkeypatch.context() as before:
-        before.setattr("app.models_registry.downloads.process_main.is_complete", lambda _: True)
-        fetch(hub, old_plan(hub))
+    with pytest.raises(ModelBroken, match="org/small came without all the files"):
+        fetch(hub, short_plan(hub))
     assert [model.state for model in installed(hub)[1:]] == ["incomplete"]
     server.asked.clear()
     folder = locate("org/small", silent, hub).path

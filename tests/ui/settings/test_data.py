@@ -166,7 +166,7 @@ def test_a_file_that_was_not_uploaded_is_neither_read_nor_removed(
 def copied(services: Services, uploads: Path) -> Path:
     """A backup with one chat that was uploaded."""
     services.conversations.stores.stored.create(title="Kept")
-    services.conversations.stores.stored.backup(uploads / "backup.sqlite")
+    services.conversations.stores.stored.database.backup(uploads / "backup.sqlite")
     return uploads / "backup.sqlite"
 
 
