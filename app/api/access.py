@@ -121,7 +121,7 @@ class ApiSwitch:
 
     def __init__(self, build: Callable[[KeyFile], ASGIApp], key: KeyFile) -> None:
         self._build = build
-        self._key = key
+        self.key = key
         self._api: ASGIApp | None = None
         self.is_on = False
 
@@ -135,14 +135,6 @@ class ApiSwitch:
     def turn(self, is_on: bool) -> None:
         """Turn the API on or off. Builds it, and makes its key, the first time. Raises SettingsNotSaved."""
         if is_on:
-            self._key.read()
-            self._api = self._api or self._build(self._key)
+            self.key.read()
+            self._api = self._api or self._build(self.key)
         self.is_on = is_on
-
-    def key(self) -> str:
-        """Return the key that clients send. Raises SettingsNotSaved."""
-        return self._key.read()
-
-    def renew_key(self) -> None:
-        """Replace the key; the old key is refused from now on. Raises SettingsNotSaved."""
-        self._key.renew()

@@ -1,7 +1,7 @@
-"""How every route that writes text answers: it runs a plan of engine requests, whole or streamed.
+"""The answers of all routes that write text. A plan runs the engine's requests, and answers whole or by a stream.
 
-Each route derives from `Plan`, and adds only the format of its answer and of its events. Streams are frames of
-JSON, by default server-sent events, with an error as the last frame.
+Each route has a subclass of `Plan`, which adds only the format of its answer and of its events. Streams are frames
+of JSON, by default server-sent events, with an error as the last frame.
 """
 
 import asyncio

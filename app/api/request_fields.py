@@ -75,8 +75,8 @@ UNSUPPORTED: Mapping[str, str] = {
     "suffix": "it continues a text only at its end",
     "web_search_options": "it has no search",
 }  # fmt: skip
-"""Fields that a route refuses if it does not have them, with advice: the answer would not be what they ask for.
-In the first ones some servers take the format of an answer."""
+"""Fields that a route refuses if it does not have them, with advice, because it could not do what they ask for.
+The first fields are other servers' names for the format of an answer."""
 SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
 """Variables of templates that choose the level of thinking if no field does: a word, true or false."""
 Limit = Annotated[

@@ -1,4 +1,4 @@
-"""What the API uses of the app: the engine, the models that clients may name, and the lock for taking turns."""
+"""The parts of the app that the API uses: the engine, the models that clients may name, and the lock for turns."""
 
 import asyncio
 import threading
@@ -63,7 +63,7 @@ def served_model(choice: ModelChoice, thinking: Thinking = DEFAULT_THINKING) -> 
 
 @dataclass(frozen=True, slots=True)
 class ApiServices:
-    """What the routes use.
+    """The parts of the app that the routes use.
 
     `current` returns the model of requests that name none; `template` reads a chat template. Requests take turns:
     only one request of the API is in the engine's queue at a time, so that the page waits for at most one of them.
@@ -116,4 +116,4 @@ async def _services(http: HttpRequest) -> ApiServices:
 
 
 Services = Annotated[ApiServices, Depends(_services)]
-"""The parameter by which routes get what they use."""
+"""The parameter by which a route gets its ApiServices."""

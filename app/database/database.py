@@ -253,27 +253,28 @@ class Store:
         return self.database.changes
 
 
-def reads(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+Statements = Callable[Concatenate[sqlite3.Connection, P], R]
+Method = Callable[Concatenate[Store, P], R]
+
+
+def reads(function: Statements[P, R]) -> Method[P, R]:
     """Makes a method that runs this function in a read transaction."""
     return _within(Database.reading, function)
 
 
-def writes(function: Callable[Concatenate[sqlite3.Connection, P], R]) -> Callable[Concatenate[Store, P], R]:
+def writes(function: Statements[P, R]) -> Method[P, R]:
     """Makes a method that runs this function in a write transaction."""
     return _within(Database.writing, function)
 
 
-def writes_unnoticed(
-    function: Callable[Concatenate[sqlite3.Connection, P], R],
-) -> Callable[Concatenate[Store, P], R]:
+def writes_unnoticed(function: Statements[P, R]) -> Method[P, R]:
     """Makes a method that runs this function in a write transaction that `changes` does not count."""
     return _within(Database.writing_unnoticed, function)
 
 
 def _within(
-    transaction: Callable[[Database], AbstractContextManager[sqlite3.Connection]],
-    function: Callable[Concatenate[sqlite3.Connection, P], R],
-) -> Callable[Concatenate[Store, P], R]:
+    transaction: Callable[[Database], AbstractContextManager[sqlite3.Connection]], function: Statements[P, R]
+) -> Method[P, R]:
     @wraps(function)
     def method(store: Store, /, *args: P.args, **kwargs: P.kwargs) -> R:
         with transaction(store.database) as connection:
@@ -282,9 +283,7 @@ def _within(
     return method
 
 
-def writes_now(
-    function: Callable[Concatenate[sqlite3.Connection, float, P], R],
-) -> Callable[Concatenate[Store, P], R]:
+def writes_now(function: Callable[Concatenate[sqlite3.Connection, float, P], R]) -> Method[P, R]:
     """Makes a method that runs this function in a write transaction, with the time as its second argument."""
 
     @wraps(function)

@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -28,37 +27,28 @@ SHAPE = """
     UNION SELECT 'column', found.name, info.name FROM sqlite_master AS found, pragma_table_info(found.name) AS info
     WHERE found.type = 'table' AND found.name NOT LIKE 'sqlite_%' AND found.sql NOT LIKE 'CREATE VIRTUAL %'
 """
+Scripts = tuple[str, ...]
+"""The SQL scripts of the migrations, in order."""
 Shape = frozenset[tuple[str, str, str]]
 """The tables, columns, indexes and triggers of a database. Search indexes, which may be damaged, are not opened."""
 
 
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """A migration: its number and its SQL script."""
-
-    number: int
-    script: str
-
-
-def read_migrations(folder: Path) -> tuple[Migration, ...]:
+def read_migrations(folder: Path) -> Scripts:
     """Reads the migrations of a folder in order. Raises ValueError if a number is missing or occurs twice."""
-    found = tuple(
-        Migration(int(path.stem.partition("_")[0]), path.read_text(encoding="utf-8"))
-        for path in sorted(folder.glob("*.sql"))
-    )
-    numbers = [one.number for one in found]
-    require(numbers == list(range(1, len(found) + 1)), "migrations must be numbered 1, 2, 3, …", numbers)
-    return found
+    files = sorted(folder.glob("*.sql"))
+    numbers = [int(path.stem.partition("_")[0]) for path in files]
+    require(numbers == list(range(1, len(files) + 1)), "migrations must be numbered 1, 2, 3, …", numbers)
+    return tuple(path.read_text(encoding="utf-8") for path in files)
 
 
-def shipped_migrations() -> tuple[Migration, ...]:
+def shipped_migrations() -> Scripts:
     """Reads the app's own migrations."""
     return read_migrations(assets_dir() / "migrations")
 
 
 def migrate(
     connection: sqlite3.Connection,
-    migrations: tuple[Migration, ...],
+    migrations: Scripts,
     path: str,
     keep_backup: Callable[[int], None] = lambda _version: None,
 ) -> None:
@@ -77,8 +67,8 @@ def migrate(
             # Read again, because another process may have migrated while this one waited.
             done = schema_version(connection, migrations, path)
             connection.execute(f"PRAGMA user_version = {done}")  # a pragma takes no parameters
-            for migration in migrations[done:]:
-                _apply(connection, migration)
+            for number, script in enumerate(migrations[done:], done + 1):
+                _apply(connection, number, script)
     finally:
         connection.execute("PRAGMA foreign_keys = ON")
 
@@ -130,7 +120,7 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
     return names >= CHAT_TABLES
 
 
-def schema_version(connection: sqlite3.Connection, migrations: tuple[Migration, ...], path: str) -> int:
+def schema_version(connection: sqlite3.Connection, migrations: Scripts, path: str) -> int:
     """Returns the number of migrations that have run: the file's own, unless its tables show that it is wrong.
 
     Raises StoreTooNew, and StoreNotUsable for a database of another program."""
@@ -155,12 +145,12 @@ def schema_version(connection: sqlite3.Connection, migrations: tuple[Migration, 
 
 
 @cache
-def _shapes(migrations: tuple[Migration, ...]) -> tuple[Shape, ...]:
+def _shapes(migrations: Scripts) -> tuple[Shape, ...]:
     """Returns the shape of a database after each migration."""
     shapes = []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
-        for migration in migrations:
-            _apply(connection, migration)
+        for number, script in enumerate(migrations, 1):
+            _apply(connection, number, script)
             shapes.append(_shape(connection))
     return tuple(shapes)
 
@@ -169,9 +159,9 @@ def _shape(connection: sqlite3.Connection) -> Shape:
     return frozenset((str(kind), str(name), str(column)) for kind, name, column in connection.execute(SHAPE))
 
 
-def _apply(connection: sqlite3.Connection, migration: Migration) -> None:
-    for statement in statements(migration.script):
+def _apply(connection: sqlite3.Connection, number: int, script: str) -> None:
+    for statement in statements(script):
         connection.execute(statement)
     orphans = connection.execute("PRAGMA foreign_key_check").fetchall()
-    require(not orphans, f"migration {migration.number} must leave no row without its parent", orphans)
-    connection.execute(f"PRAGMA user_version = {migration.number}")
+    require(not orphans, f"migration {number} must leave no row without its parent", orphans)
+    connection.execute(f"PRAGMA user_version = {number}")

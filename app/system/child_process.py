@@ -133,7 +133,7 @@ class ChildProcess:
 def awaited(work: Callable[[], T], beat: Callable[[float], None]) -> T:
     """Return the result of `work`, which runs on another thread; meanwhile `beat` gets the seconds so far.
 
-    What `beat` raises is raised at once."""
+    An error that `beat` raises ends the waiting at once."""
     began, pool = monotonic(), ThreadPoolExecutor(1)
     future = pool.submit(work)
     pool.shutdown(wait=False)
@@ -188,7 +188,7 @@ def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
 
 
 def serve_until_closed(work: Callable[[BinaryIO, Say], None]) -> NoReturn:
-    """Run as the child: `work` reads requests until they end, which it has to notice. Then what it started ends."""
+    """Run as the child: `work` reads requests until their end. Then this process ends, with all that it started."""
     try:
         work(sys.stdin.buffer, _messages_alone())
     finally:

@@ -1,7 +1,7 @@
 """Finds the NVIDIA GPUs that torch uses, with torch's numbers, and their free memory. Does not import torch.
 
     CUDA's driver   which GPUs, in which order, of how much memory: cuda_main.py
-    nvidia-smi      how much memory is free; it lists all GPUs by their place on the bus
+    nvidia-smi      how much memory is free; it lists all GPUs in their order on the bus
     torch's files   for which CUDA this torch was built, so which GPUs it can use
 
 Rows of nvidia-smi belong to CUDA's GPUs by uuid or bus id, never by number.
@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from app.system.child_process import python_command
-from app.system.programs import SECONDS, output_of, program_output
+from app.system.programs import SECONDS, answer_of, program_output
 from app.values.model import Memory
 
 FIELDS = "uuid,pci.bus_id,memory.free,memory.total,name"
@@ -25,8 +25,8 @@ NOTHING = "no devices were found"
 """What nvidia-smi prints if its driver works and lists no GPU."""
 MAIN = Path(__file__).with_name("cuda_main.py")
 WHOLE = 0.8
-"""A device with at least this share of the memory that nvidia-smi reports is a whole GPU, else a part of one
-(MIG)."""
+"""A device with at least this share of the memory that nvidia-smi reports is a whole GPU; any other is a part of
+a GPU (MIG)."""
 BLACKWELL, CUDA_FOR_BLACKWELL = (10, 0), (12, 8)
 OLDEST = {13: (7, 5)}
 """The oldest compute capability for which torch is built, by the major version of its CUDA."""
@@ -96,8 +96,9 @@ def driver_version(seconds: float = SECONDS) -> str:
 
 
 def _nvidia_smi(seconds: float, fields: str = FIELDS) -> str:
+    arguments = (f"--query-gpu={fields}", "--format=csv,noheader,nounits")
     # If one of several GPUs does not answer, nvidia-smi fails, but lists the other GPUs.
-    return output_of("nvidia-smi", f"--query-gpu={fields}", "--format=csv,noheader,nounits", seconds=seconds)
+    return answer_of("nvidia-smi", *arguments, seconds=seconds, must_succeed=False)
 
 
 def parse_listed(output: str) -> Iterator[ListedGpu]:

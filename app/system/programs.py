@@ -59,16 +59,10 @@ def find_compiler(which: Which = find_program) -> str | None:
     return next(filter(None, map(which, COMPILERS)), None)
 
 
-def answer_of(name: str, *arguments: str, seconds: float = SECONDS) -> str:
-    """Run a program and return what it prints; "" if it is missing, fails, or takes too long."""
+def answer_of(name: str, *arguments: str, seconds: float = SECONDS, must_succeed: bool = True) -> str:
+    """Run a program by its name, as `program_output` does; "" if it is missing."""
     program = find_program(name)
-    return program_output([program, *arguments], seconds) if program else ""
-
-
-def output_of(name: str, *arguments: str, seconds: float = SECONDS) -> str:
-    """Run a program and return what it prints even if it fails; "" if it is missing or takes too long."""
-    program = find_program(name)
-    return program_output([program, *arguments], seconds, must_succeed=False) if program else ""
+    return program_output([program, *arguments], seconds, must_succeed) if program else ""
 
 
 def program_output(command: Sequence[str], seconds: float = SECONDS, must_succeed: bool = True) -> str:

@@ -18,9 +18,8 @@ SECONDS = 5.0
 def end_within(seconds: float, log: Path) -> None:
     """Start a timer that ends this process after this many seconds, and logs the stacks of its threads."""
     try:
-        file = os.open(
-            log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600
-        )  # the file stays open until the process ends
+        # The file stays open until the process ends.
+        file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:  # even if the log cannot be opened (a full disk), the process must end
         file = os.open(os.devnull, os.O_WRONLY)
     with suppress(RuntimeError):  # no thread can be started: the process ends without a time limit

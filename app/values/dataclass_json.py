@@ -8,10 +8,10 @@ value is refused becomes None, and a refused element of a list or a mapping is l
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import MISSING, Field, asdict, fields, is_dataclass
-from functools import cache
+from functools import cache, partial
 from math import isfinite
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -21,6 +21,8 @@ from app.values.validation import require
 T = TypeVar("T")
 Reader = Callable[[object], object]
 """Converts parsed JSON to a value. Raises WrongType, or ValueError if the value's own checks fail."""
+Part = tuple["Field[Any]", Any, Reader]
+"""A field of a dataclass, its type and the type's reader."""
 ZERO_VALUES: Mapping[type, object] = {str: "", int: 0, float: 0.0, bool: False}
 
 
@@ -67,113 +69,85 @@ def read(kind: type[T], found: object) -> T:
 def _reader(hint: Any) -> Reader:
     origin, kinds = get_origin(hint), get_args(hint)
     if is_dataclass(hint):
-        return _dataclass_reader(hint)
+        hints = get_type_hints(hint)
+        parts = [(one, hints[one.name], _reader(hints[one.name])) for one in fields(hint)]
+        return partial(_read_dataclass, hint, parts)
     if origin is tuple:
-        return _list_reader(_reader(kinds[0]))
+        return partial(_read_list, _reader(kinds[0]))
     if origin is Mapping:
-        return _mapping_reader(*map(_reader, kinds))
+        return partial(_read_mapping, *map(_reader, kinds))
     if origin is Literal:
-        return _literal_reader(frozenset(kinds))
+        return partial(_read_literal, frozenset(kinds))
     if origin in (Union, UnionType):
         readers = [_reader(kind) for kind in kinds if kind is not NoneType]
-        return _union_reader(readers, NoneType in kinds)
+        return partial(_read_union, readers, NoneType in kinds)
     if origin:
         raise TypeError(f"{hint} cannot be read from JSON")
-    return _number if hint is float else _exact_reader(hint)
+    return _number if hint is float else partial(_read_exact, hint)
 
 
-def _dataclass_reader(kind: Any) -> Reader:
-    hints = get_type_hints(kind)
-    parts = [(field.name, _field_reader(field, hints[field.name])) for field in fields(kind)]
-
-    def read_dataclass(found: object) -> object:
-        if not isinstance(found, dict):
-            raise WrongType(found)
-        return kind(**{name: reader(found.get(name)) for name, reader in parts})
-
-    return read_dataclass
-
-
-def _field_reader(field: "Field[Any]", hint: Any) -> Reader:
-    reader, default = _reader(hint), _default(field, hint)
-
-    def read_field(found: object) -> object:
+def _read_dataclass(kind: Any, parts: Sequence[Part], found: object) -> object:
+    if not isinstance(found, dict):
+        raise WrongType(found)
+    values = {}
+    for field, hint, reader in parts:
         try:
-            return reader(found)
+            values[field.name] = reader(found.get(field.name))
         except WrongType:
-            return default()
+            values[field.name] = _default(field, hint)
+    return kind(**values)
 
-    return read_field
 
-
-def _default(field: "Field[Any]", hint: Any) -> Callable[[], object]:
+def _default(field: "Field[Any]", hint: Any) -> object:
+    """Return the field's default, or the zero value of its type. Raises ValueError if there is neither."""
     if field.default is not MISSING:
-        return lambda: field.default
+        return field.default
     if field.default_factory is not MISSING:
-        return field.default_factory
+        return field.default_factory()
     if hint in ZERO_VALUES:
-        return lambda: ZERO_VALUES[hint]
-
-    def refuse() -> object:
-        raise ValueError(f"{field.name} is missing or invalid")
-
-    return refuse
+        return ZERO_VALUES[hint]
+    raise ValueError(f"{field.name} is missing or invalid")
 
 
-def _list_reader(reader: Reader) -> Reader:
-    def read_list(found: object) -> object:
-        if not isinstance(found, list):
-            raise WrongType(found)
-        values = []
-        for one in found:
-            with suppress(ValueError):
-                values.append(reader(one))
-        return tuple(values)
-
-    return read_list
-
-
-def _mapping_reader(key_reader: Reader, value_reader: Reader) -> Reader:
-    def read_mapping(found: object) -> object:
-        if not isinstance(found, dict):
-            raise WrongType(found)
-        values = {}
-        for key, value in found.items():
-            with suppress(ValueError):
-                values[key_reader(key)] = value_reader(value)
-        return values
-
-    return read_mapping
-
-
-def _literal_reader(choices: frozenset[str]) -> Reader:
-    def read_literal(found: object) -> object:
-        if isinstance(found, str) and found in choices:
-            return found
+def _read_list(reader: Reader, found: object) -> object:
+    if not isinstance(found, list):
         raise WrongType(found)
+    values = []
+    for one in found:
+        with suppress(ValueError):
+            values.append(reader(one))
+    return tuple(values)
 
-    return read_literal
 
-
-def _union_reader(readers: list[Reader], may_be_none: bool) -> Reader:
-    def read_union(found: object) -> object:
-        for reader in readers:
-            with suppress(ValueError):
-                return reader(found)
-        if may_be_none:
-            return None
+def _read_mapping(key_reader: Reader, value_reader: Reader, found: object) -> object:
+    if not isinstance(found, dict):
         raise WrongType(found)
+    values = {}
+    for key, value in found.items():
+        with suppress(ValueError):
+            values[key_reader(key)] = value_reader(value)
+    return values
 
-    return read_union
+
+def _read_literal(choices: frozenset[str], found: object) -> object:
+    if isinstance(found, str) and found in choices:
+        return found
+    raise WrongType(found)
 
 
-def _exact_reader(kind: type) -> Reader:
-    def read_exact(found: object) -> object:
-        if type(found) is kind:
-            return found
-        raise WrongType(found)
+def _read_union(readers: Sequence[Reader], may_be_none: bool, found: object) -> object:
+    for reader in readers:
+        with suppress(ValueError):
+            return reader(found)
+    if may_be_none:
+        return None
+    raise WrongType(found)
 
-    return read_exact
+
+def _read_exact(kind: type, found: object) -> object:
+    if type(found) is kind:
+        return found
+    raise WrongType(found)
 
 
 def _number(found: object) -> float:

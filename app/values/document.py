@@ -116,8 +116,7 @@ class Citation:
 
     The words are stored only in their document, so deleting the document deletes them. `passage` and the offset
     `within` the passage find the words after the document has changed. For a document that was given whole
-    `passage` is 0, and `stamp` is a digest of its text, which shows whether the text has changed ("" in older
-    answers)."""
+    `passage` is 0, and `stamp` is a digest of its text, which shows whether the text has changed."""
 
     number: int
     document: int
@@ -155,9 +154,9 @@ class Sources:
     `searched` is the query, the question made self-contained. `is_whole` is whether the collections were given
     whole; `left_out` is how many passages were found but did not fit. If `cited` is empty, no passage is near
     enough to the question, or no passage that was found fits, and the app's answer explains it. `unsupported` are
-    the indices (from 0) of the answer's markers [n] whose sentence source n does not support. `missing` is what
-    each of these sentences has and the source does not ("7:15, Anna"), "" if they have nothing in common; empty in
-    older answers."""
+    the indices (from 0) of the answer's markers [n] whose sentence source n does not support. `missing` has, for
+    each of them, the words of the sentence that the source lacks ("7:15, Anna"), or "" if they have nothing in
+    common."""
 
     searched: str
     cited: tuple[Citation, ...] = ()

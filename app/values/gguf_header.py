@@ -265,14 +265,10 @@ def _unknown_version(version: int) -> Exception:
     swapped = int.from_bytes(version.to_bytes(4, "little"), "big")
     if swapped in VERSIONS:
         return ModelBroken("The GGUF file is big-endian: choose a little-endian file of the model.")
-    if version == 1:
-        return ModelBroken(
-            "The GGUF file has the old version 1 of the format: choose a newer file of the model."
-        )
     if 0 < version <= NEWEST_TYPE:
         return ModelBroken(
             f"The GGUF file has version {version} of the format, which this version of Foresight does not know: "
-            "update Foresight, or choose another file of the model."
+            "choose a newer file of the model, or update Foresight."
         )
     return ValueError(f"its version is {version}")
 

@@ -12,7 +12,6 @@ from app.values.dataclass_json import parse_json
 
 LARGEST = 100_000_000
 """Bytes of the largest accepted tokenizer.json; the file for 256,000 tokens has 33 million bytes."""
-NO_VOCABULARY = ""
 
 
 def vocabulary_digest(folder: Path) -> str:
@@ -21,18 +20,18 @@ def vocabulary_digest(folder: Path) -> str:
         file = folder / "tokenizer.json"
         about = file.stat()
     except OSError:
-        return NO_VOCABULARY
+        return ""
     return _digest(file, about.st_size, about.st_mtime_ns)
 
 
 @lru_cache(64)
 def _digest(file: Path, size: int, _changed: int) -> str:
     if size > LARGEST:
-        return NO_VOCABULARY
+        return ""
     try:
         return digest_of(_read(parse_json(file.read_bytes())))
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return NO_VOCABULARY
+        return ""
 
 
 def digest_of(vocabulary: dict[str, int]) -> str:

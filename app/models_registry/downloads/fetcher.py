@@ -14,9 +14,8 @@ report function ends all transfers.
 import asyncio
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event
@@ -27,7 +26,6 @@ from app.errors import DiskFull, ModelBroken
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.files.checksum import GrowingFileHash, new_hash
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile
-from app.models_registry.hub.errors import OUT_OF_SPACE
 from app.models_registry.hub.http import (
     ENOUGH,
     ROOM,
@@ -66,19 +64,6 @@ def require_space(plan: DownloadPlan, missing: int, folder: Path) -> None:
             f"free and {gigabytes(DISK_RESERVE)} should stay free: delete something there, or keep models on "
             "another disk."
         )
-
-
-@contextmanager
-def disk_full(repo: str) -> Iterator[None]:
-    """Turn the system's error about a full disk into DiskFull."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in OUT_OF_SPACE:
-            raise
-        raise DiskFull(
-            f"The disk is full. Free some space, then resume {repo}. Downloaded bytes are kept."
-        ) from error
 
 
 class InvalidPartialFile(Exception):
@@ -163,8 +148,7 @@ class _Transfer:
         Raises ModelBroken if it is damaged every time."""
         while not self.state.stop.is_set():
             try:
-                with disk_full(self.plan.repo):
-                    self._fetch_and_check()
+                self._fetch_and_check()
                 return
             except InvalidPartialFile as problem:
                 self._partial.unlink(missing_ok=True)

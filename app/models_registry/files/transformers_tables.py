@@ -1,6 +1,6 @@
-"""What the installed transformers knows of each kind of model, read from its source files as data.
+"""Reads from the source files of the installed transformers which kinds of models it knows.
 
-So models are listed and looked up without importing transformers, which takes seconds."""
+The files are only parsed, because importing transformers takes seconds."""
 
 import ast
 from collections.abc import Iterator, Mapping

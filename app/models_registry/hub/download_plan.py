@@ -1,4 +1,4 @@
-"""What the hub lists of a repository, and the plan of the files that a download fetches from it.
+"""Reads the hub's list of a repository's files, and plans which of them a download fetches.
 
 The hub gives two kinds of checksum. A large file has the SHA-256 of its bytes (64 digits); a small file is in git
 itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. The checksum

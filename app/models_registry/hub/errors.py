@@ -60,7 +60,8 @@ def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> Mo
         )
     if isinstance(error, OSError) and error.errno in OUT_OF_SPACE:
         return DiskFull(
-            f"The disk is full, so {repo} could not be downloaded: free some space, then try again."
+            f"The disk is full, so {repo} could not be downloaded: free some space, then try again. "
+            "Downloaded bytes are kept."
         )
     if odd := _odd_answer(error, repo, page):
         return ModelError(odd)

@@ -94,7 +94,7 @@ class ConnectActions(Actions):
 
     def click(self, event: gr.EventData) -> str:
         """Handle a button; `renew-key` replaces the key. Returns the instructions for programs."""
-        is_new = pressed(event).do == "renew-key" and self._succeeded(self._api.renew_key)
+        is_new = pressed(event).do == "renew-key" and self._succeeded(self._api.key.renew)
         return self._shown(is_new)
 
     def _shown(self, is_new: bool = False) -> str:
@@ -104,7 +104,7 @@ class ConnectActions(Actions):
         """Return the address, the key, and examples for programs."""
         loaded = self._services.engine.status().model
         context = loaded.context if loaded and loaded.context else USUAL_CONTEXT
-        address, key = f"{self._endpoint.origin}/v1", self._api.key()
+        address, key = f"{self._endpoint.origin}/v1", self._api.key.read()
         examples = client_examples(address, key, self._services.settings.local_model.name, context)
         return render_macro(
             "connect.html", "connection", address=address, key=key, examples=examples, is_new=is_new

@@ -13,7 +13,7 @@ from app.documents.search.terms import MAX_TERMS, any_of, indexed, terms
 CREATED = next(
     statement
     for migration in reversed(shipped_migrations())
-    for statement in statements(migration.script)
+    for statement in statements(migration)
     if "CREATE VIRTUAL TABLE passage_words" in statement
 )
 

@@ -11,10 +11,11 @@ from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
 from app.models_registry.downloads import fetcher
-from app.models_registry.downloads.fetcher import Fetcher, disk_full, require_space
+from app.models_registry.downloads.fetcher import Fetcher, require_space
 from app.models_registry.downloads.process import DownloadMessage, DownloadProgress, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 from tests.disk import Disk
@@ -235,8 +236,8 @@ def test_a_disk_without_room_is_told_before_anything_comes(
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EFBIG])
 def test_a_disk_that_runs_full_is_told(code: int) -> None:
-    words = "The disk is full. Free some space, then resume org/small"
-    with pytest.raises(DiskFull, match=words), disk_full("org/small"):
+    words = "The disk is full, so org/small could not be downloaded: free some space"
+    with pytest.raises(DiskFull, match=words), as_model_errors("org/small", ""):
         raise OSError(code, "no room")
 
 

@@ -44,11 +44,11 @@ def test_the_switch_adds_the_api_takes_it_away_and_is_remembered(
 ) -> None:
     assert (status(api, "any"), actions.open(), list(tmp_path.glob("api-key"))) == (404, (False, ""), [])
     is_on, html = actions.turn(True)
-    assert is_on and f"{ADDRESS}/v1" in html and api.key() in html
-    assert (status(api, api.key()), status(api, "another")) == (200, 401)
+    assert is_on and f"{ADDRESS}/v1" in html and api.key.read() in html
+    assert (status(api, api.key.read()), status(api, "another")) == (200, 401)
     assert services.settings.has_api
     assert actions.turn(False) == (False, "")
-    assert status(api, api.key()) == 404 and not services.settings.has_api
+    assert status(api, api.key.read()) == 404 and not services.settings.has_api
 
 
 def test_web_apps_are_allowed_and_remembered(actions: ConnectActions, services: Services) -> None:
@@ -65,17 +65,17 @@ def test_a_renewed_key_holds_at_once_and_the_old_one_does_not(
     actions: ConnectActions, api: ApiSwitch, seen: list[str]
 ) -> None:
     actions.turn(True)
-    old = api.key()
+    old = api.key.read()
     html = actions.click(pressed("renew-key"))
-    assert old not in html and api.key() in html
-    assert (status(api, old), status(api, api.key())) == (401, 200)
+    assert old not in html and api.key.read() in html
+    assert (status(api, old), status(api, api.key.read())) == (401, 200)
     assert "The key was renewed. Programs with the old one are refused." in html and seen == []
     assert "was renewed" not in actions.open()[1]
 
 
 def test_a_key_that_another_process_renewed_holds_at_once(api: ApiSwitch, tmp_path: Path) -> None:
     api.turn(True)
-    old, new = api.key(), KeyFile(tmp_path).renew()
+    old, new = api.key.read(), KeyFile(tmp_path).renew()
     assert (status(api, old), status(api, new)) == (401, 200)
 
 
