@@ -66,7 +66,7 @@ MakePlan = Callable[[ChatRequest, ServedModel, ChatFormat], Plan]
 
 
 async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -> Plan:
-    """Make the plan of a chat's answer, on a thread because many messages would hold up the event loop.
+    """Make the plan of a chat's answer, on a thread because many messages would block the event loop.
 
     The model's chat template is read and tried only if the request is about tools or asks for a format."""
     model = await services.chosen(asked.model)

@@ -52,7 +52,7 @@ def api_error(error: Exception) -> ApiError:
 
 
 def error_body(error: AppError, path: str) -> dict[str, Any]:
-    """Return the body of an answer that says what is wrong, in the format of the route at `path`.
+    """Return the body of an answer that reports this error, in the format of the route at `path`.
 
     Its sentence is shortened, because it may quote a long part of the request."""
     refused = api_error(error)

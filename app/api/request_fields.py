@@ -130,7 +130,7 @@ class Body(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _as_other_clients_send(cls, given: Any) -> Any:
-        """Leave out empty lists, which PHP sends for empty objects. Raises ApiError for what is UNSUPPORTED."""
+        """Leave out empty lists, which PHP sends for empty objects. Raises ApiError for an UNSUPPORTED field."""
         if not isinstance(given, dict):
             return given
         for name in UNSUPPORTED.keys() - cls.model_fields.keys():

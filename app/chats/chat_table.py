@@ -236,7 +236,7 @@ def queued(connection: sqlite3.Connection, chat: int) -> tuple[QueuedMessage, ..
 def add_queued(connection: sqlite3.Connection, chat: int, text: str, message: int | None = None) -> None:
     """Adds a message after the chat's waiting messages. Raises ChatNotFound.
 
-    A message that was removed from the queue is added with its old id, and so returns to its old place."""
+    A message that was removed from the queue is added with its old id, which restores its position."""
     require_chat(connection, chat)
     row = (message, chat, storable(text))
     connection.execute("INSERT INTO queued (id, chat, text) VALUES (?, ?, ?)", row)
@@ -253,7 +253,7 @@ def replace_queued(connection: sqlite3.Connection, message: int, text: str = "")
 
 
 def advance_queued(connection: sqlite3.Connection, chat: int, message: int) -> None:
-    """Moves a waiting message one place forward in the queue, unless it is the first."""
+    """Moves a waiting message one position forward in the queue, unless it is the first."""
     waiting = queued(connection, chat)
     for before, after in pairwise(waiting):
         if after.id == message:

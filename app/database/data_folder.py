@@ -89,7 +89,7 @@ def _mark(folder: Path) -> None:
 
 
 def _require_own(folder: Path) -> None:
-    """Raises DataFolderRefused for a folder that the app must not use, because it holds other files."""
+    """Raises DataFolderRefused for a folder that the app must not use, because it contains other files."""
     try:
         if not folder.exists() or _is_marked(folder):
             return

@@ -126,7 +126,7 @@ class Database:
         return (pages - free) * size
 
     def compact(self) -> None:
-        """Returns free pages to the disk, and removes what is left of deleted rows."""
+        """Returns free pages to the disk, and removes the remains of deleted rows."""
         with self._lock, store_errors(str(self.path)):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

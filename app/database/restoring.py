@@ -1,4 +1,4 @@
-"""Puts a backup in the place of the database, and deletes the copies that the app has made.
+"""Replaces the database by a backup, and deletes the copies that the app has made.
 
     StagedBackup(data_dir)      the backup that waits for the next start of the app, if there is one
     stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
@@ -96,7 +96,7 @@ def stage(source: Path, data_dir: Path) -> None:
 
 
 def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
-    """Puts the staged backup into the database's place. Returns a sentence about it; "" if no backup is staged.
+    """Replaces the database by the staged backup. Returns a sentence about it; "" if no backup is staged.
 
     `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
     staged, database = data_dir / STAGED, data_dir / FILE_NAME

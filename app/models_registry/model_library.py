@@ -1,4 +1,4 @@
-"""The library of models: one object over the catalogue, the hub, downloads, and what is installed.
+"""The library of models: the catalogue, the hub, downloads and installed models as one object.
 
 It reads the hub, the disk or the GPU driver's tool at every call, so callers should keep the answers that they
 show.

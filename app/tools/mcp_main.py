@@ -205,7 +205,7 @@ async def _started(server: Job, session: _Session) -> AsyncIterator[tuple[Any, A
                 await process.stdin.aclose()
                 await process.wait()
             if process.returncode is None:
-                process.terminate()  # what is left after a moment is killed with this process's group
+                process.terminate()  # it is killed with this process's group if it does not end
                 sleep(0.2)
 
 

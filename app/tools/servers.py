@@ -118,7 +118,7 @@ class ToolServers:
 
 
 class _Connection:
-    """The process of one server, and what is known of the server. It answers one request at a time."""
+    """The process and the status of one server, which answers one request at a time."""
 
     def __init__(self, server: ToolServer, folder: Path, starting: float, answering: float) -> None:
         self.server = server

@@ -103,12 +103,12 @@ def drafts_only(config: Mapping[str, Any]) -> bool:
 
 
 def is_draft_head(folder: Path) -> bool:
-    """Return whether this folder holds a draft head instead of a model."""
+    """Return whether this folder contains a draft head instead of a model."""
     return drafts_only(_values(folder))
 
 
 def is_assistant(folder: Path) -> bool:
-    """Return whether this folder holds an assistant of a Gemma 4 model."""
+    """Return whether this folder contains an assistant of a Gemma 4 model."""
     return _values(folder).get("model_type") in ASSISTANTS
 
 
@@ -151,7 +151,7 @@ def read_eagle_config(folder: Path, name: str) -> EagleConfig:
 
 
 def refuse_draft_head(folder: ModelFolder) -> None:
-    """Raise OnlyDrafts if this folder holds a draft head, ModelBroken if it is invalid or of an unknown kind."""
+    """Raise OnlyDrafts if this folder contains a draft head, ModelBroken if it is invalid or of an unknown kind."""
     if not is_draft_head(folder.path):
         return
     head_sizes(folder.path, folder.name)

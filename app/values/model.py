@@ -267,7 +267,7 @@ class FolderContents:
 
 @dataclass(frozen=True, slots=True)
 class DiskUse:
-    """The disk that holds the models' folder: `free` of `total` bytes."""
+    """The disk of the models' folder: `free` of `total` bytes."""
 
     folder: Path
     free: int

@@ -73,7 +73,7 @@ OTHER_OUTPUT = {
 
 
 def refuse_files(names: Iterable[str], where: str) -> None:
-    """Raise a ModelError if files with these names cannot be a model; `where` names their place in the sentence."""
+    """Raise a ModelError if files with these names cannot be a model; `where` begins the sentence."""
     names = list(names)
     if CONFIG in names and not {WHOLE, INDEX}.isdisjoint(names):
         return

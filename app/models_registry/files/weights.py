@@ -61,7 +61,7 @@ class Tensor:
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """All tensors of a model, and whether a GGUF file holds them."""
+    """All tensors of a model, and whether they are in a GGUF file."""
 
     tensors: tuple[Tensor, ...]
     is_gguf: bool = False
