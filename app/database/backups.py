@@ -61,9 +61,7 @@ def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Progress) -> 
     Returns the first damage in it; "" if it is whole."""
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
         copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
-        source.execute(
-            "SELECT count(*) FROM sqlite_master"
-        )  # later changes by other connections are not seen
+        source.execute("SELECT count(*) FROM sqlite_master")  # later changes of other connections are hidden
         source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
         # One file, without a WAL.
         copy.execute("PRAGMA journal_mode = DELETE")
