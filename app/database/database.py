@@ -110,20 +110,19 @@ class Database:
 
     def size(self) -> int:
         """Returns the size of the database in bytes, on the disk or in memory."""
-        if self._is_memory:
-            with self.reading() as connection:
-                pages = connection.execute("PRAGMA page_count").fetchone()[0]
-                return int(pages * connection.execute("PRAGMA page_size").fetchone()[0])
-        return sum(file.stat().st_size for file in files_of(self.path) if file.exists())
+        if not self._is_memory:
+            return sum(file.stat().st_size for file in files_of(self.path) if file.exists())
+        pages, size = self._numbers("page_count", "page_size")
+        return pages * size
 
     def used(self) -> int:
         """Returns the bytes of the file that are in use."""
-        with self.reading() as connection:
-            pages, free, size = (
-                int(connection.execute(f"PRAGMA {name}").fetchone()[0])
-                for name in ("page_count", "freelist_count", "page_size")
-            )
+        pages, free, size = self._numbers("page_count", "freelist_count", "page_size")
         return (pages - free) * size
+
+    def _numbers(self, *pragmas: str) -> list[int]:
+        with self.reading() as connection:
+            return [int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas]
 
     def compact(self) -> None:
         """Returns free pages to the disk, and removes the remains of deleted rows."""

@@ -85,10 +85,10 @@ class ModelLibrary:
 
     def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
         """Return the catalogue's models, smallest first, each with whether it fits with automatic options."""
-        fits = (
-            (one.entry, one.fit(memory, precision, context, is_automatic=True)) for one in read_catalogue()
-        )
-        return [Recommendation(entry, fit) for entry, fit in fits]
+        return [
+            Recommendation(one.entry, one.fit(memory, precision, context, is_automatic=True))
+            for one in read_catalogue()
+        ]
 
     def installed(self) -> list[InstalledModel]:
         return installed_models.installed(self.hub, self._chosen.paths)
