@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from app.database.data_folder import data_dir_or_default
 from app.models_registry.downloads.downloads import SavedDownloads
 from app.models_registry.hub.hub_id import HubId
 from app.settings import assets_dir
@@ -53,7 +54,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningApp]:
     base = tmp_path_factory.mktemp("models")
     data, cache = base / "data", base / "hf" / "hub"
     write(cache / "models--org--old" / "snapshots" / COMMIT, {**model_files(50_000), "config.json": CONFIG})
-    SavedDownloads(data / "downloads").save(HubId("tiny/left"), None)
+    SavedDownloads(data_dir_or_default(data) / "downloads").save(HubId("tiny/left"), None)
     models = {name: demo_files() for name in ("tiny/stories", "tiny/left", "tiny/locked")}
     gguf = write_gguf(base / "tiny.gguf").read_bytes()
     models["tiny/packed-GGUF"] = {"packed-F16.gguf": gguf + bytes(999), "packed-Q8_0.gguf": gguf}

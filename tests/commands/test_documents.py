@@ -12,6 +12,7 @@ import pytest
 
 from app.commands.documents import answer_question
 from app.conversation import ReplySettings
+from app.database.data_folder import data_dir_or_default
 from app.database.database import Database, database_in
 from app.documents import Documents
 from app.errors import BadOption, ModelError
@@ -144,7 +145,7 @@ def test_what_is_added_comes_into_an_app_that_has_the_documents_open(folder: Pat
 
 def test_with_the_model_for_it_passages_are_found_by_meaning_too(folder: Path, tmp_path: Path) -> None:
     model = write_sentence_model(tmp_path / "model").path
-    SettingsFile(folder).save(Settings(library=ModelSettings(embedder=str(model))))
+    SettingsFile(data_dir_or_default(folder)).save(Settings(library=ModelSettings(embedder=str(model))))
     run(folder, "add", "-", "--title", "Dog", said="the dog sleeps in the house")
     found = run(folder, "search", "the", "cat", "sleeps", "--json")
     (one,) = json.loads(found.stdout)["found"]
@@ -164,7 +165,7 @@ def test_a_damaged_model_for_meaning_is_told_and_words_search_alone(
 ) -> None:
     model = write_sentence_model(tmp_path / "model").path
     (model / "model.safetensors").write_bytes(b"damaged")
-    SettingsFile(folder).save(Settings(library=ModelSettings(embedder=str(model))))
+    SettingsFile(data_dir_or_default(folder)).save(Settings(library=ModelSettings(embedder=str(model))))
     run(folder, "add", eggs)
     found = run(folder, "search", "eggs")
     assert "[1] eggs.txt" in found.stdout

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from huggingface_hub import constants, hf_api
 
+from app.database.data_folder import data_dir_or_default
 from app.settings import ModelSettings, Settings, SettingsFile
 from tests.commands.typed import CHECKOUT, Done, command, typed
 from tests.models_registry.hub_server import COMMIT, FakeHub, running
@@ -183,7 +184,7 @@ def test_without_a_hub_the_catalogue_still_answers(
 
 def test_offline_asks_nothing(server: FakeHub, run: Run, tmp_path: Path) -> None:
     offline = Settings(library=ModelSettings(is_offline=True))
-    SettingsFile(tmp_path / "data" / "foresight").save(offline)
+    SettingsFile(data_dir_or_default(tmp_path / "data" / "foresight")).save(offline)
     for arguments in (("search", "small"), ("info", "org/small"), ("download", "org/small"), ("list",)):
         done = run(*arguments)
         assert arguments == ("list",) or "Foresight is set to offline" in done.stderr
