@@ -48,7 +48,7 @@ def main() -> None:
         begin = perf_counter()
         add_chats(database, _library(Random(0)), float(CHATS), lambda _done: None)
         _tell(f"made in {perf_counter() - begin:.0f} s")
-    _tell(f"{chats.size() / 2**20:.0f} MiB, {len(chats.summaries()):,} chats")
+    _tell(f"{chats.database.size() / 2**20:.0f} MiB, {len(chats.summaries()):,} chats")
     for name, action in _actions(chats, chats.summaries()):
         own, clock = _milliseconds(action)
         _tell(f"| {name} | {own:.2f} | {clock:.2f} |")

@@ -72,7 +72,7 @@ def test_a_backup_that_the_disk_refuses_is_answered_with_why(
     def refuse(_target: Path) -> None:
         raise StoreFull("The disk is full: free some space.")
 
-    services.conversations.stores.stored.backup = refuse  # type: ignore[method-assign]
+    services.conversations.stores.stored.database.backup = refuse  # type: ignore[method-assign]
     response, body = get(running, BACKUP)
     assert (response.status, body) == (503, b"The disk is full: free some space.")
     assert list(uploads_dir(tmp_path).iterdir()) == []
