@@ -60,9 +60,12 @@ def write_tensors(
     values: Mapping[str, Any],
     tensors: Mapping[str, torch.Tensor],
     kind: str = "F32",
+    has_tokenizer: bool = False,
 ) -> Path:
-    """A file of tensors and values under its architecture, without a tokenizer. Matrices are of this kind."""
+    """A file of tensors and values under its architecture. Matrices are of this kind."""
     writer = gguf.GGUFWriter(path, architecture)
+    if has_tokenizer:
+        _add_tokenizer(writer)
     for key, value in values.items():
         add = {
             bool: writer.add_bool,
@@ -81,9 +84,10 @@ def write_tensors(
 
 
 def _add_tensor(writer: gguf.GGUFWriter, name: str, tensor: torch.Tensor, kind: str) -> None:
-    """Add a tensor; a matrix whose rows can be divided into blocks is quantised to this kind."""
+    """Add a tensor; a matrix or a stack of them, whose rows can be divided into blocks, is quantised to this kind."""
     wanted = gguf.GGMLQuantizationType[kind]
-    if tensor.dim() != 2 or kind == "F32" or tensor.shape[1] % gguf.GGML_QUANT_SIZES[wanted][0]:
+    is_matrix = name.endswith(".weight") and tensor.dim() == (3 if "_exps." in name else 2)
+    if not is_matrix or kind == "F32" or tensor.shape[-1] % gguf.GGML_QUANT_SIZES[wanted][0]:
         writer.add_tensor(name, tensor.numpy())
     else:
         writer.add_tensor(name, quantize(tensor.numpy(), wanted), raw_dtype=wanted)

@@ -32,6 +32,8 @@ shorter."""
 ALIGNMENT = 32
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """The names of the tensors of the embedding and of the head."""
+STACK = "_exps."
+"""A part of the names of tensors that hold a matrix of each expert."""
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 """The names that llama.cpp gives to the parts of a split file."""
 QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
@@ -63,9 +65,11 @@ KEPT_BITS: Mapping[str, float] = {
 """The types of matrices that stay packed on a CPU, and the bits that a number then takes, scales included."""
 
 
-def kept_bits(stored: str, shape: tuple[int, ...]) -> float:
-    """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
-    return KEPT_BITS.get(stored, 0.0) if len(shape) == 2 else 0.0
+def kept_bits(name: str, stored: str, shape: tuple[int, ...], is_on_cpu: bool) -> float:
+    """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot. The matrices of experts,
+    which are stacked in one tensor, stay packed on a CPU only."""
+    is_stack = is_on_cpu and len(shape) == 3 and STACK in name
+    return KEPT_BITS.get(stored, 0.0) if len(shape) == 2 or is_stack else 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,16 +104,16 @@ class GgufHeader:
     @property
     def is_packed(self) -> bool:
         """Whether any matrix has a type that can stay packed."""
-        return any(kept_bits(one.stored, one.shape) for one in self.tensors)
+        return any(kept_bits(one.name, one.stored, one.shape, is_on_cpu=True) for one in self.tensors)
 
     @property
     def numbers(self) -> int:
         """The number of parameters in all tensors."""
         return sum(tensor.numbers for tensor in self.tensors)
 
-    def bytes_in_memory(self, itemsize: int, keeps: bool) -> int:
+    def bytes_in_memory(self, itemsize: int, keeps: bool, is_on_cpu: bool = True) -> int:
         """Return the bytes of all tensors in memory; `keeps`: whether matrices stay packed."""
-        bits = (kept_bits(one.stored, one.shape) if keeps else 0 for one in self.tensors)
+        bits = (kept_bits(one.name, one.stored, one.shape, is_on_cpu) if keeps else 0 for one in self.tensors)
         return sum(
             int(one.numbers * (kept or itemsize * 8) / 8)
             for one, kept in zip(self.tensors, bits, strict=True)

@@ -1,14 +1,23 @@
-"""Linears and embeddings whose weights stay packed, with our own kernels for CPUs and GPUs."""
+"""Linears, embeddings and experts whose weights stay packed, with our own kernels for CPUs and GPUs."""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from app.engine.cpu_kernels import packed_kernels
-from app.engine.layers.packed_weight import PLANES, Numbers, PackedWeight, pack_for_cpu
+from app.engine.layers.packed_weight import (
+    PLANES,
+    SLICE,
+    CpuPackedWeight,
+    Numbers,
+    PackedWeight,
+    pack_for_cpu,
+)
 from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
 from app.engine.machine.device_faults import fault_found
 from app.engine.machine.hardware import is_close
@@ -112,6 +121,73 @@ class PackedEmbedding(QuantisedEmbedding):
         return rows if self.is_plain else rows * self.factor
 
 
+class PackedExperts(nn.Module):
+    """Multiplies each row by the matrices of the experts that were chosen for it, and adds the results up.
+
+    A row's result does not depend on other rows: the kernels compute each row independently, and the results are
+    added in the order of the experts' numbers. `matrices` has the stacks by their names in transformers' module."""
+
+    def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
+        super().__init__()
+        self.packed = list(matrices.values())
+        self._matrices: list[list[CpuPackedWeight]] = []
+        names = list(stacked_shapes(experts))
+        for name in names:
+            packed = matrices[name]
+            assert isinstance(packed, CpuPackedWeight), "experts stay packed on a CPU only"
+            self._matrices.append(packed.split(experts.num_experts))
+            for part, tensor in packed.parts.items():
+                self.register_buffer(f"{name}_{part}", tensor)
+            self.register_buffer(f"{name}_bias", getattr(experts, f"{name}_bias", None))
+            delattr(experts, name)
+            if hasattr(experts, f"{name}_bias"):
+                delattr(experts, f"{name}_bias")
+        self._biases = [f"{name}_bias" for name in names]
+        self.activation = experts
+
+    def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
+        """Compute states [rows, in] with the experts `chosen` [rows, k]; `shares` [rows, k] weight the results."""
+        total = torch.zeros_like(states)
+        for expert, pairs in sorted(_by_expert(chosen).items()):
+            rows, columns = torch.tensor(pairs).T
+            result = self._multiply(1, expert, self._activate(self._multiply(0, expert, states[rows])))
+            if self.activation.has_post_expert_norm:
+                result = self.activation.post_expert_norm(result)
+            total.index_add_(0, rows, result * shares[rows, columns, None])
+        return total
+
+    def _multiply(self, matrix: int, expert: int, states: Tensor) -> Tensor:
+        product, bias = self._matrices[matrix][expert].product(states), getattr(self, self._biases[matrix])
+        return product if bias is None else product + bias[expert]
+
+    def _activate(self, states: Tensor) -> Tensor:
+        module = self.activation
+        active: Tensor = module._apply_gate(states) if module.has_gate else module.act_fn(states)
+        return active
+
+
+def _by_expert(chosen: Tensor) -> dict[int, list[tuple[int, int]]]:
+    """Return the (row, column) of each choice, by the number of the chosen expert."""
+    found = defaultdict[int, list[tuple[int, int]]](list)
+    for row, experts in enumerate(chosen.tolist()):
+        for column, expert in enumerate(experts):
+            found[expert].append((row, column))
+    return found
+
+
+def stacked_shapes(module: Any) -> dict[str, tuple[int, int, int]]:
+    """Return the shapes [experts, out, in] of a module's stacked matrices by their names, first the one that comes
+    first. The result is empty if the module is not one of transformers' layers of experts, or if the rows of a
+    matrix are not whole tiles."""
+    if not hasattr(module, "has_post_expert_norm"):
+        return {}
+    found = {}
+    for name in ("gate_up_proj" if module.has_gate else "up_proj", "down_proj"):
+        experts, first, second = getattr(module, name).shape
+        found[name] = (experts, second, first) if module.is_transposed else (experts, first, second)
+    return found if all(outs % SLICE == 0 for _, outs, _ in found.values()) else {}
+
+
 def dense(packed: PackedWeight) -> Tensor:
     """Dequantise a packed weight: [out, in] in float32."""
     return packed.rows(torch.arange(packed.shape[0], device=packed.parts["numbers"].device))
@@ -152,8 +228,9 @@ def _is_right(bits: int, table: tuple[int, ...], device: torch.device, dtype: to
 
 def packed_weights(model: nn.Module) -> list[PackedWeight]:
     """Return the packed weights of a model, each once."""
-    layers = (module for module in model.modules() if isinstance(module, (PackedLinear, PackedEmbedding)))
-    return list({id(layer.packed): layer.packed for layer in layers}.values())
+    layers = [module for module in model.modules() if isinstance(module, (PackedLinear, PackedEmbedding))]
+    stacks = [one for module in model.modules() if isinstance(module, PackedExperts) for one in module.packed]
+    return list({id(packed): packed for packed in (*(layer.packed for layer in layers), *stacks)}.values())
 
 
 def packed_bytes(model: nn.Module) -> int:

@@ -9,7 +9,7 @@ value in a table. `packed_weight_triton.py` packs weights for a GPU.
 
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import Structure, byref, c_int32, c_int64, c_void_p
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -127,6 +127,17 @@ class CpuPackedWeight:
         out, ids = torch.empty((*ids.shape, self.shape[1])), ids.contiguous()
         _library().packed_rows(self._described, ids.data_ptr(), ids.numel(), out.data_ptr())
         return out
+
+    def split(self, count: int) -> list["CpuPackedWeight"]:
+        """Return `count` views of the weight with the same number of rows each, which are whole tiles."""
+        tiles, shape = len(self.parts["numbers"]) // count, (self.shape[0] // count, self.shape[1])
+        return [
+            replace(self, shape=shape, parts={
+                name: part if name == "table" else part[index * tiles : (index + 1) * tiles]
+                for name, part in self.parts.items()
+            })
+            for index in range(count)
+        ]  # fmt: skip
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
         """Return an empty list: weights need not be joined, because a kernel for a whole layer takes several."""

@@ -31,8 +31,12 @@ def transposed(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
 
 def alternating(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
     """Sort the rows so that gates and values alternate, and transpose the matrices of the experts."""
-    turns = torch.stack(weight.chunk(2, dim=1), dim=2).reshape(weight.shape)
+    turns = _in_turn(weight)
     return turns.transpose(-1, -2) if turns.dim() > 2 else turns
+
+
+def _in_turn(weight: Tensor) -> Tensor:
+    return torch.stack(weight.chunk(2, dim=1), dim=2).reshape(weight.shape)
 
 
 def grouped(weight: Tensor, config: PreTrainedConfig) -> Tensor:
@@ -80,6 +84,13 @@ UNDO: Mapping[Change, Undo] = {
 
 ROW_CHANGES: Set[Change] = {"pairs", "grouped", "tiled values", "mixed"}
 """Changes of the order of rows alone, which apply to packed rows, too."""
+STACK_CHANGES: Set[Change] = {"alternating", "transposed"}
+"""Changes of stacked matrices whose rows stay packed; they are not transposed then."""
+
+
+def undo_in_stack(rows: Tensor, changes: tuple[Change, ...]) -> Tensor:
+    """Return packed rows [experts, rows, bytes] in transformers' order."""
+    return _in_turn(rows) if "alternating" in changes else rows
 
 
 def undo(weight: Tensor, changes: tuple[Change, ...], config: PreTrainedConfig) -> Tensor:

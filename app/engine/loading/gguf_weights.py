@@ -24,8 +24,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.packed_weight import SLICE, Numbers
 from app.engine.loading.gguf_blocks import read_blocks
-from app.engine.loading.gguf_changes import ROW_CHANGES, undo
-from app.engine.loading.kept_layers import KeptWeight, packable
+from app.engine.loading.gguf_changes import ROW_CHANGES, STACK_CHANGES, undo, undo_in_stack
+from app.engine.loading.kept_layers import KeptWeight
 from app.values.gguf_architectures import ARCHITECTURES, Change
 from app.values.gguf_header import GgufHeader, GgufTensor, kept_bits
 
@@ -97,14 +97,13 @@ class StoredWeight:
 
 
 def stored_weights(
-    header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, keeps: bool = False
+    header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, kept: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
     """Return a lazy weight for each weight that the file holds. `model` gives the shapes and may be on the meta
-    device. Biases that the file leaves out are zero. With `keeps`, weights that can stay packed are returned as
-    KeptWeights."""
+    device. Biases that the file leaves out are zero. Weights in `kept`, by their names and shapes, are returned as
+    KeptWeights if they can stay packed."""
     finder, used = _Finder(header), set[str]()
-    shapes = packable(model) if keeps else {}
-    found = _activations(header)
+    found, packed = _activations(header), dict[str, KeptWeight]()
     for name, wanted in model.state_dict().items():
         item = NUMBERED.search(name)
         parts, changes = finder.find(name.replace(item[0], item[2]) if item else name, wanted.shape)
@@ -113,13 +112,16 @@ def stored_weights(
             found[name] = StoredWeight(parts, number, changes, model.config, tuple(wanted.shape), dtype)
             _require_size(found[name])
             used |= {part.name for part in parts}
-            if name in shapes and number < 0 and can_keep(parts, changes):
-                slices = partial(packed_slices, parts, changes, model.config, shapes[name])
-                found[name] = KeptWeight(shapes[name], dtype, slices)
+            if name in kept and number < 0 and can_keep(parts, changes):
+                rows = (prod(kept[name][:-1]), kept[name][-1])
+                slices = partial(packed_slices, parts, changes, model.config, rows)
+                packed[name] = KeptWeight(tuple(wanted.shape), rows, dtype, slices)
         elif name.endswith("bias") and name not in found:
             found[name] = torch.zeros(wanted.shape)
     _require_used(header, used, model.config)
-    return found
+    # The matrices of a layer's experts stay packed together, or not at all.
+    alone = {stem for name in kept.keys() - packed.keys() if (stem := name.rpartition(".")[0])}
+    return found | {name: one for name, one in packed.items() if name.rpartition(".")[0] not in alone}
 
 
 def _require_size(weight: StoredWeight) -> None:
@@ -180,25 +182,33 @@ def packed_slices(
     config: PreTrainedConfig,
     shape: tuple[int, int],
 ) -> Iterator[Numbers]:
-    """Yield slices of a matrix's rows, without the converter's changes; its tensors are joined by their rows."""
-    # Copied on writing, because torch warns of memory that cannot be written.
-    mapped = [
-        torch.from_numpy(
-            np.memmap(part.file, np.uint8, "c", part.begin, (part.shape[0], part.size // part.shape[0]))
-        )
-        for part in parts
-    ]
-    rows = undo(torch.cat(mapped) if len(mapped) > 1 else mapped[0], changes, config)
+    """Yield slices of the rows of a matrix or of a stack of matrices, without the converter's changes. Several
+    tensors are joined by their rows."""
+    mapped = [_mapped(part) for part in parts]
+    rows = torch.cat(mapped, mapped[0].dim() - 2) if len(mapped) > 1 else mapped[0]
+    rows = undo_in_stack(rows, changes).flatten(0, 1) if rows.dim() > 2 else undo(rows, changes, config)
+    if len(rows) != shape[0]:
+        raise ValueError(f"its tensor {parts[0].name} has the shape {parts[0].shape}, which does not fit {shape}")
     count = max(1, PACKED_AT_ONCE // shape[1] // SLICE) * SLICE
     for some in torch.split(rows, count):
         yield read_blocks(parts[0].stored, some.contiguous())
 
 
+def _mapped(part: GgufTensor) -> Tensor:
+    """Map the bytes of a tensor's rows: [..., rows, bytes]."""
+    rows = part.shape[:-1]
+    # Copied on writing, because torch warns of memory that cannot be written.
+    return torch.from_numpy(np.memmap(part.file, np.uint8, "c", part.begin, (*rows, part.size // prod(rows))))
+
+
 def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:
     """Return whether these tensors can stay packed: all have the same packable type, and only whole rows are
     moved."""
-    one_type = len({(part.stored, part.shape[1:]) for part in parts}) == 1
-    return one_type and bool(kept_bits(parts[0].stored, parts[0].shape)) and set(changes) <= ROW_CHANGES
+    first = parts[0]
+    one_type = len({(part.stored, part.shape[-1], len(part.shape)) for part in parts}) == 1
+    allowed = ROW_CHANGES if len(first.shape) == 2 else STACK_CHANGES
+    is_packable = kept_bits(first.name, first.stored, first.shape, is_on_cpu=True) > 0
+    return one_type and is_packable and set(changes) <= allowed
 
 
 class _Finder:

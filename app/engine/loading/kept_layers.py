@@ -1,9 +1,10 @@
 """Layers whose weights stay packed as in their files.
 
-While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards its Linears
-and its embedding are replaced by layers that hold the file's own numbers and scales.
+While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards its Linears,
+its embedding and its experts are replaced by layers that hold the file's own numbers and scales.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,7 +13,14 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedLinear, dense
+from app.engine.layers.packed_layers import (
+    Pack,
+    PackedEmbedding,
+    PackedExperts,
+    PackedLinear,
+    dense,
+    stacked_shapes,
+)
 from app.engine.layers.packed_weight import Numbers, PackedWeight
 from app.engine.layers.quantised_layers import TRIED, stands_for
 from app.engine.layers.recurrent_layers import calls_its_linears
@@ -20,9 +28,12 @@ from app.engine.layers.recurrent_layers import calls_its_linears
 
 @dataclass(frozen=True, slots=True)
 class KeptWeight:
-    """A weight that stays packed; `slices` reads its rows, one slice after the other."""
+    """A weight that stays packed; `slices` reads its rows, one slice after the other.
 
-    shape: tuple[int, int]
+    `shape` is the shape that transformers expects; the matrices of a stack follow each other in the rows."""
+
+    shape: tuple[int, ...]
+    rows: tuple[int, int]
     dtype: torch.dtype
     slices: Callable[[], Iterable[Numbers]]
 
@@ -31,8 +42,9 @@ class KeptWeight:
         return torch.zeros(1, dtype=self.dtype).expand(self.shape)
 
 
-def packable(model: PreTrainedModel) -> dict[str, tuple[int, int]]:
-    """Return the shapes of the weights that can stay packed, those of Linears and the embedding, by their names."""
+def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of the weights that can stay packed, by their names: [out, in] of Linears and of the
+    embedding, on a CPU also [experts, out, in] of stacked experts."""
     if not calls_its_linears(model):
         return {}
     embedding = model.get_input_embeddings()
@@ -40,7 +52,10 @@ def packable(model: PreTrainedModel) -> dict[str, tuple[int, int]]:
         (path, one) for path, one in model.named_modules() if type(one) is nn.Linear or one is embedding
     )
     modules: dict[str, Any] = dict(matrices)
-    return {f"{path}.weight": tuple(module.weight.shape) for path, module in modules.items()}
+    found = {f"{path}.weight": tuple[int, ...](module.weight.shape) for path, module in modules.items()}
+    for path, module in model.named_modules() if is_on_cpu else ():
+        found |= {f"{path}.{name}": shape for name, shape in stacked_shapes(module).items()}
+    return found
 
 
 @torch.inference_mode()
@@ -50,11 +65,14 @@ def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) 
     embedding: Any = model.get_input_embeddings()
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     is_tied = head is not None and head.weight is embedding.weight
+    stacks = defaultdict[str, dict[str, PackedWeight]](dict)
     for name, weight in kept.items():
-        path = name.rpartition(".")[0]
+        path, _, leaf = name.rpartition(".")
         module: Any = model.get_submodule(path)
-        packed = pack(weight.shape, weight.slices())
-        if module is not embedding:
+        packed = pack(weight.rows, weight.slices())
+        if leaf != "weight":
+            stacks[path][leaf] = packed
+        elif module is not embedding:
             if not (is_tied and module is head):
                 model.set_submodule(path, _linear(packed, module.bias))
         elif not _keep_embedding(model, embedding, packed):
@@ -63,6 +81,8 @@ def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) 
                 head.weight = module.weight
         elif is_tied:
             model.set_output_embeddings(_linear(packed, head.bias))  # type: ignore[no-untyped-call]
+    for path, matrices in stacks.items():
+        model.set_submodule(path, PackedExperts(model.get_submodule(path), matrices))
 
 
 def _linear(packed: PackedWeight, bias: Tensor | None) -> PackedLinear:

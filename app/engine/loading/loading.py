@@ -170,7 +170,7 @@ def load(
         )
         device, dtype = prepared(choice, chosen.device)
         check_can_quantise(quantisation, dtype, device)
-        check_memory(folder, dtype, keeps)
+        check_memory(folder, dtype, keeps, is_on_cpu)
         tokenizer = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
         placed = place(config, device) if quantisation == "none" and not keeps else {}
@@ -226,7 +226,7 @@ def _keeps_packed(model: PreTrainedModel, choice: ModelChoice, device: torch.dev
     is_open = choice.quantisation in ("auto", "none") and not choice.offload
     if not is_open or (is_on_cpu and choice.dtype not in ("auto", "float32")):
         return False
-    kept = sum(map(prod, packable(model).values()))
+    kept = sum(map(prod, packable(model, is_on_cpu).values()))
     dtype = torch.float32 if is_on_cpu else suiting_dtype(choice, device)
     if kept < MOSTLY * model.num_parameters() or device.type not in ("cpu", "cuda"):
         return False

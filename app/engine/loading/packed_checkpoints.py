@@ -10,7 +10,7 @@ transformers gets lazy weights, as for a GGUF file. Matrices stay packed if the 
 """
 
 import json
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -19,10 +19,9 @@ from typing import Any
 import torch
 from safetensors import safe_open
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from app.engine.layers.packed_weight import GROUP, Numbers
-from app.engine.loading.kept_layers import KeptWeight, packable
+from app.engine.loading.kept_layers import KeptWeight
 from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
@@ -160,12 +159,11 @@ def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
 
 
 def checkpoint_weights(
-    folder: Path, form: CheckpointForm, model: PreTrainedModel, dtype: torch.dtype, keeps: bool
+    folder: Path, form: CheckpointForm, dtype: torch.dtype, kept: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
-    """Return a lazy weight for each weight in the folder's files, by its name there.
-
-    `model` may be on the meta device. With `keeps`, weights that can stay packed are returned as KeptWeights."""
-    files, shapes = dict(_names(folder)), packable(model) if keeps else {}
+    """Return a lazy weight for each weight in the folder's files, by its name there. Weights in `kept`, by their
+    names and shapes, are returned as KeptWeights if they can stay packed."""
+    files = dict(_names(folder))
 
     def read(name: str) -> Tensor:
         if name not in files:
@@ -179,12 +177,10 @@ def checkpoint_weights(
         weight = f"{stem}.weight"
         if leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
             quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
-            can_pack = weight in shapes and quantised.can_pack(*shapes[weight])
-            if can_pack:
-                slices = partial(quantised.slices, shapes[weight])
-                found[weight] = KeptWeight(shapes[weight], dtype, slices)
-            else:
-                found[weight] = quantised
+            found[weight] = quantised
+            if weight in kept and quantised.can_pack(outs := kept[weight][0], size := kept[weight][1]):
+                slices = partial(quantised.slices, (outs, size))
+                found[weight] = KeptWeight((outs, size), (outs, size), dtype, slices)
         elif leaf not in SIDES:
             found[name] = StoredTensor(name, read)
     return found

@@ -15,8 +15,9 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.packed_layers import Pack
+from app.engine.layers.packed_weight import pack_for_cpu
 from app.engine.layers.quantising import suiting_dtype
-from app.engine.loading.kept_layers import keep_packed
+from app.engine.loading.kept_layers import keep_packed, packable
 from app.engine.loading.packed_checkpoints import checkpoint_weights
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
@@ -159,7 +160,7 @@ def read_weights(
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
-    weights = _lazy_weights(folder, config, dtype, described, pack is not None)
+    weights = _lazy_weights(folder, config, dtype, described, pack)
     if weights:
         if reader is AutoModelForCausalLM:  # files are given by the folder
             reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
@@ -195,19 +196,20 @@ def _lazy_weights(
     config: PreTrainedConfig,
     dtype: torch.dtype,
     described: PreTrainedModel | None,
-    keeps: bool,
+    pack: Pack | None,
 ) -> dict[str, Any]:
     """Return the weights of a GGUF file, or of quantised files that we read ourselves; {} if transformers reads
     them. For quantised files, the quantisation is removed from `config`."""
-    shapes = described if described is not None else empty_model(config, dtype)
+    model = described if described is not None else empty_model(config, dtype)
+    kept = packable(model, pack is pack_for_cpu) if pack else {}
     if folder.gguf:
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
 
-        return stored_weights(read_gguf_header(folder.gguf), shapes, dtype, keeps)
+        return stored_weights(read_gguf_header(folder.gguf), model, dtype, kept)
     if form := form_of(config):
         for each in (config, config.get_text_config(decoder=True)):
             vars(each).pop("quantization_config", None)  # else transformers would read the weights its way
-        return checkpoint_weights(folder.path, form, shapes, dtype, keeps)
+        return checkpoint_weights(folder.path, form, dtype, kept)
     return {}
 
 

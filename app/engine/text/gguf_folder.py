@@ -63,13 +63,15 @@ def is_packed(folder: ModelFolder) -> bool:
     return folder.path.is_file() and _header(folder).is_packed
 
 
-def check_memory(folder: ModelFolder, dtype: torch.dtype, keeps: bool = False) -> None:
+def check_memory(
+    folder: ModelFolder, dtype: torch.dtype, keeps: bool = False, is_on_cpu: bool = True
+) -> None:
     """Raise ModelTooLarge for a GGUF file whose weights do not fit the free memory.
 
     `keeps`: whether its matrices stay packed."""
     if not folder.path.is_file():
         return
-    needed = _header(folder).bytes_in_memory(dtype.itemsize, keeps)
+    needed = _header(folder).bytes_in_memory(dtype.itemsize, keeps, is_on_cpu)
     free = ram().free
     if free and needed > free:
         form = "as in the file" if keeps else f"in {dtype_name(dtype)}"

@@ -198,9 +198,11 @@ class Estimator:
 
     def _tensor_bits(self, tensor: Tensor) -> float:
         """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
-        bits = kept_bits(tensor.stored, tensor.shape) or PACKED_BITS.get(tensor.stored, 0.0)
+        bits = kept_bits(tensor.name, tensor.stored, tensor.shape, self.device == RAM)
+        if not bits and not EXPERTS.search(tensor.name):
+            bits = PACKED_BITS.get(tensor.stored, 0.0)
         digits = re.search(r"\d", tensor.stored)
-        if not bits or not digits or EXPERTS.search(tensor.name):
+        if not bits or not digits:
             return 0.0
         number = max(2, int(digits[0]))  # a CPU's kernels read numbers of 1 bit as 2 bits
         return bits if self.device == RAM else bits - number + (4 if number <= 4 else 8)

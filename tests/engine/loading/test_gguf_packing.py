@@ -2,13 +2,14 @@
 
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from transformers import AutoConfig, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
-from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedLinear
+from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedExperts, PackedLinear, dense
 from app.engine.layers.packed_weight import pack_for_cpu
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
@@ -33,6 +34,15 @@ def read(file: Path, pack: Pack | None = None) -> PreTrainedModel:
     ).eval()
 
 
+def with_experts(name: str, stored: str, folder: Path) -> list[tuple[Path, Pack | None]]:
+    """The same file twice, to be read without and with packed weights."""
+    architecture, kind, config, values, store = CASES[name]
+    tensors = store(random_model(kind, {**config, **STACKS[name]}).state_dict())
+    values = {**VALUES, **values, "expert_feed_forward_length": 32}
+    file = write_tensors(folder / "x.gguf", architecture, values, tensors, stored)
+    return [(file, None), (file, pack_for_cpu)]
+
+
 @pytest.mark.parametrize("name", CASES)
 def test_kept_weights_are_those_that_a_dense_reading_finds(name: str, tmp_path: Path) -> None:
     architecture, kind, config, values, store = CASES[name]
@@ -48,6 +58,43 @@ def test_kept_weights_are_those_that_a_dense_reading_finds(name: str, tmp_path: 
     with torch.no_grad():
         wanted, found = dense(ids).logits, kept(ids).logits
     assert (found - wanted).norm() <= 0.2 * wanted.norm()
+
+
+STACKS = {
+    "experts": {"moe_intermediate_size": 32}, "turns": {"intermediate_size": 32},
+    "latent": {"moe_intermediate_size": 32},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", STACKS)
+@pytest.mark.parametrize("stored", ["Q4_0", "Q8_0", "MXFP4"])
+def test_experts_stay_packed_with_the_files_numbers(name: str, stored: str, tmp_path: Path) -> None:
+    dense_model, kept = (read(one, pack) for one, pack in with_experts(name, stored, tmp_path))
+    layers = {path: one for path, one in kept.named_modules() if isinstance(one, PackedExperts)}
+    assert layers
+    for path, layer in layers.items():
+        experts: Any = dense_model.get_submodule(path)
+        for packed, matrix in zip(layer.packed, (experts.gate_up_proj, experts.down_proj), strict=True):
+            rows = matrix.transpose(1, 2) if experts.is_transposed else matrix
+            assert torch.equal(dense(packed), rows.reshape(packed.shape))
+    ids = torch.arange(3, 67)[None] % 96
+    with torch.no_grad():
+        wanted, found = dense_model(ids).logits, kept(ids).logits
+    assert (found - wanted).norm() <= 0.1 * wanted.norm()
+
+
+@pytest.mark.parametrize("name", STACKS)
+def test_a_rows_experts_do_not_depend_on_its_neighbours(name: str, tmp_path: Path) -> None:
+    (_, (file, pack)) = with_experts(name, "Q4_0", tmp_path)
+    layer = next(one for one in read(file, pack).modules() if isinstance(one, PackedExperts))
+    source = torch.Generator().manual_seed(0)
+    states = torch.randn((24, 32), generator=source)
+    chosen = torch.stack([torch.randperm(4, generator=source)[:2] for _ in states])
+    shares = torch.rand((24, 2), generator=source)
+    with torch.no_grad():
+        together = layer(states, chosen, shares)
+        alone = [layer(states[i : i + 1], chosen[i : i + 1], shares[i : i + 1]) for i in range(len(states))]
+    assert torch.equal(together, torch.cat(alone))
 
 
 def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> None:
