@@ -84,7 +84,7 @@ def write_tensors(
 
 
 def _add_tensor(writer: gguf.GGUFWriter, name: str, tensor: torch.Tensor, kind: str) -> None:
-    """Add a tensor; a matrix or a stack of them, whose rows can be divided into blocks, is quantised to this kind."""
+    """Add a tensor. A matrix or a stack of matrices is quantised if its rows can be divided into blocks."""
     wanted = gguf.GGMLQuantizationType[kind]
     is_matrix = name.endswith(".weight") and tensor.dim() == (3 if "_exps." in name else 2)
     if not is_matrix or kind == "F32" or tensor.shape[-1] % gguf.GGML_QUANT_SIZES[wanted][0]:

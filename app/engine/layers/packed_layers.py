@@ -166,6 +166,29 @@ class PackedExperts(nn.Module):
         return active
 
 
+class RowByRow(nn.Module):
+    """Computes each row alone, so that the choice of its experts does not depend on how many rows there are."""
+
+    def __init__(self, router: nn.Module) -> None:
+        super().__init__()
+        self.router = router
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the layer reads of its router."""
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            return getattr(super().__getattr__("router"), name)
+
+    def forward(self, states: Tensor) -> Any:
+        """Compute the router's result for states [..., in]."""
+        found = [self.router(row) for row in torch.split(states.reshape(-1, states.shape[-1]), 1)]
+        if isinstance(found[0], tuple):
+            return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
+        joined = torch.cat(found)
+        return joined.view(*states.shape[:-1], -1) if isinstance(self.router, nn.Linear) else joined
+
+
 def _by_expert(chosen: Tensor) -> dict[int, list[tuple[int, int]]]:
     """Return the (row, column) of each choice, by the number of the chosen expert."""
     found = defaultdict[int, list[tuple[int, int]]](list)

@@ -188,7 +188,9 @@ def packed_slices(
     rows = torch.cat(mapped, mapped[0].dim() - 2) if len(mapped) > 1 else mapped[0]
     rows = undo_in_stack(rows, changes).flatten(0, 1) if rows.dim() > 2 else undo(rows, changes, config)
     if len(rows) != shape[0]:
-        raise ValueError(f"its tensor {parts[0].name} has the shape {parts[0].shape}, which does not fit {shape}")
+        raise ValueError(
+            f"its tensor {parts[0].name} has the shape {parts[0].shape}, which does not fit {shape}"
+        )
     count = max(1, PACKED_AT_ONCE // shape[1] // SLICE) * SLICE
     for some in torch.split(rows, count):
         yield read_blocks(parts[0].stored, some.contiguous())

@@ -18,6 +18,7 @@ from app.engine.layers.packed_layers import (
     PackedEmbedding,
     PackedExperts,
     PackedLinear,
+    RowByRow,
     dense,
     stacked_shapes,
 )
@@ -82,7 +83,17 @@ def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) 
         elif is_tied:
             model.set_output_embeddings(_linear(packed, head.bias))  # type: ignore[no-untyped-call]
     for path, matrices in stacks.items():
-        model.set_submodule(path, PackedExperts(model.get_submodule(path), matrices))
+        _keep_experts(model, path, matrices)
+
+
+def _keep_experts(model: PreTrainedModel, path: str, matrices: Mapping[str, PackedWeight]) -> None:
+    """Replace experts, and the router beside them, by layers that compute each row independently."""
+    experts: Any = model.get_submodule(path)
+    parent = model.get_submodule(path.rpartition(".")[0])
+    for name, module in list(parent.named_children()):
+        if module is not experts and len(getattr(module, "weight", ())) == experts.num_experts:
+            parent.set_submodule(name, RowByRow(module))
+    model.set_submodule(path, PackedExperts(experts, matrices))
 
 
 def _linear(packed: PackedWeight, bias: Tensor | None) -> PackedLinear:

@@ -28,7 +28,7 @@ from app.engine.block.block import Block, chain_block
 from app.engine.block.step_profile import Buckets
 from app.engine.layers.cpu_layers import NativeLayer
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
-from app.engine.layers.packed_layers import PackedLinear
+from app.engine.layers.packed_layers import PackedExperts, PackedLinear
 from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.runner.hidden_states import number_of_layers
 from app.engine.runner.runner import BlockRunner
@@ -91,9 +91,11 @@ def _multiplies(module: nn.Module) -> bool:
 
 
 def has_experts(model: PreTrainedModel) -> bool:
-    """Return whether layers group rows by expert, so that a row's result depends on the other rows."""
+    """Return whether layers group rows by expert, so that a row's result depends on the other rows. Packed experts
+    compute each row independently."""
     stacked = any(parameter.dim() > 2 for parameter in model.parameters())
-    return stacked or any(name.endswith("experts") for name, _ in model.named_modules())
+    named = (module for name, module in model.named_modules() if name.rpartition(".")[2] == "experts")
+    return stacked or not all(isinstance(module, PackedExperts) for module in named)
 
 
 def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int) -> Bits:
