@@ -310,10 +310,10 @@ def test_keys_and_values_of_layers_that_share_them_are_left_out(tmp_path: Path) 
         f"blk.{layer}.attn_{one}.weight": torch.ones(4, 4) for layer in (2, 3) for one in ("k", "v", "k_norm")
     }
     header = read_gguf_header(write_tensors(tmp_path / "x.gguf", "gemma4", VALUES, tensors))
-    assert not stored_weights(header, model, torch.float32)
+    assert not stored_weights(header, model, torch.float32, {})
     model.config.num_kv_shared_layers = 1
     with pytest.raises(ValueError, match=r"blk\.2\.attn_k\.weight is not known"):
-        stored_weights(header, model, torch.float32)
+        stored_weights(header, model, torch.float32, {})
 
 
 def test_a_large_tensor_is_read_in_the_models_type(tmp_path: Path) -> None:
@@ -328,7 +328,7 @@ def test_weights_are_read_only_when_they_are_asked_for(tmp_path: Path) -> None:
     header = read_gguf_header(file)
     config = config_of(header)
     model = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)](config)
-    weights = stored_weights(header, model, torch.float32)
+    weights = stored_weights(header, model, torch.float32, {})
     file.unlink()
     with pytest.raises(FileNotFoundError):
         weights["model.norm.weight"][...]
