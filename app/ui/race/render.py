@@ -119,7 +119,7 @@ def _fastest_words(result: RaceResult) -> str:
     if winner is None and leader.run.decoder != "plain" and leader.run.writes_one_token:
         return f"No lane was faster than plain decoding: {leader.run.name} wrote one token per step, too."
     if winner is None:
-        return "Too close to call: the fastest lanes differ by no more than one lane's own rounds."
+        return "Too close to call: the fastest lanes differ no more than a single lane does from round to round."
     if leader.run.decoder == "plain":
         return "Plain decoding was fastest."
     return f"{name} was fastest: {times(faster.median)} the speed of plain decoding ({between(faster)})."

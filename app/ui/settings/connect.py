@@ -123,7 +123,7 @@ def build_connect(
             info="Editors and scripts can use the model through OpenAI's, Anthropic's or Ollama's API, with a key.",
         )  # fmt: skip
         origins = gr.Textbox(
-            " ".join(services.settings.api_origins), label="Web apps that may use it, too", max_lines=1,
+            " ".join(services.settings.api_origins), label="Web apps that may also use the API", max_lines=1,
             info="By their origins, such as http://localhost:3000 or app://obsidian.md. They need the key.",
             elem_id="api-origins",
         )  # fmt: skip
