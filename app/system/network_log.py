@@ -36,6 +36,7 @@ class NetworkLog:
         """Start with no contacts. `reasons` maps a host to the reason why it or a subdomain may be contacted."""
         self._reasons = dict(reasons)
         self._contacts: dict[str, Contact] = {}
+        self._addresses: set[str] = set()
         self._own: frozenset[str] = frozenset()
         self._thread = threading.local()
 
@@ -56,7 +57,7 @@ class NetworkLog:
         self._own |= addresses
 
     def audit(self, event: str, arguments: tuple[Any, ...]) -> None:
-        """Record an audit event if it is a contact. Never raises, because that would abort the audited call."""
+        """Record an audit event if it is a contact. Raises nothing, because that would abort the audited call."""
         if event not in WATCHED:
             return
         if event in LOOKUPS and arguments:
@@ -68,6 +69,7 @@ class NetworkLog:
         elif event in CONNECTIONS and isinstance(arguments[-1], tuple):
             address = _text(arguments[-1][0])
             if not self.is_here(address):
+                self._addresses.add(address)
                 name = getattr(self._thread, "name", "")
                 self._record(address if self.is_here(name) else name, 1)
 
@@ -79,6 +81,10 @@ class NetworkLog:
             return ipaddress.ip_address(host.partition("%")[0]).is_loopback
         except ValueError:
             return False
+
+    def is_known(self, address: str) -> bool:
+        """Return whether an address is this machine's, or that of a recorded connection."""
+        return self.is_here(address) or address in self._addresses
 
     def _record(self, host: str, times: int) -> None:
         reasons = (why for name, why in self._reasons.items() if host == name or host.endswith(f".{name}"))

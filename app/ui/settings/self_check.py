@@ -24,7 +24,7 @@ Verdict = Literal["passed", "failed", "unknown"]
 
 @dataclass(frozen=True, slots=True)
 class Socket:
-    """A TCP socket: its own address, and the address of the other end, "" if there is none."""
+    """A TCP socket: its own address, and the address of the other end (`other`, "" if it is not connected)."""
 
     host: str
     port: int
@@ -56,7 +56,7 @@ def run_checks(app_context: AppContext, endpoint: Endpoint) -> list[Check]:
 
 
 def check_listening(endpoint: Endpoint, sockets: Sequence[Socket]) -> Check:
-    """Check that only this computer can reach the page: no socket of this process listens on another address."""
+    """Check that this process listens on loopback addresses only, which no other computer can reach."""
     name = "Only this computer can reach the page"
     listening = [one for one in sockets if one.is_listening]
     exposed = sorted({f"{one.host}:{one.port}" for one in listening if one.host not in LOOPBACK})
@@ -67,7 +67,7 @@ def check_listening(endpoint: Endpoint, sockets: Sequence[Socket]) -> Check:
 
 
 def check_requests(endpoint: Endpoint) -> list[Check]:
-    """Check that requests for other host names (DNS rebinding), of other sites and without the key are refused."""
+    """Check that requests with foreign host names (DNS rebinding), from other sites or without key are refused."""
     origin, name = {"Origin": f"http://{FOREIGN_HOST}"}, "Requests without the key are refused"
     everybody = "All users and programs of this computer can use this page. Start without --no-key."
     return [
@@ -107,19 +107,16 @@ def request_status(endpoint: Endpoint, headers: Mapping[str, str]) -> int:
 
 
 def check_contacts(outside: NetworkLog, sockets: Sequence[Socket]) -> Check:
-    """Check that every contact has a known reason, and that no connection bypasses the log of contacts."""
+    """Check that every contact has a known reason, and that the log of contacts has every open connection."""
     name = "No unexpected network contacts"
     contacts = outside.contacts()
     unexpected = [one.host for one in contacts if not one.why]
-    others = {one.other for one in sockets if one.other}
-    connected = {other for other in others if not outside.is_here(other)}
+    unlogged = sorted({one.other for one in sockets if not outside.is_known(one.other)})
     if unexpected:
         words = f"Contacted for no known reason: {', '.join(unexpected)}. Please report this."
         return Check(name, "failed", words)
-    if connected and not contacts:
-        words = (
-            f"A library of this process is connected to {', '.join(sorted(connected))}. Please report this."
-        )
+    if unlogged:
+        words = f"A library of this process is connected to {', '.join(unlogged)}. Please report this."
         return Check(name, "failed", words)
     hosts = ", ".join(one.host for one in contacts)
     details = f"Contacted since the start: {hosts}." if hosts else "No request has left this computer."
@@ -147,13 +144,13 @@ def check_database(database: Database | None) -> Check:
         return Check(name, "unknown", "There is no database yet.")
     try:
         problem = database.is_healthy()
-    except StoreError as error:  # busy, or no space to check in
+    except StoreError as error:  # the database is busy, or the disk has no space for the check
         return Check(name, "unknown", str(error))
     return Check(name, "failed" if problem else "passed", problem or "It passed its integrity check.")
 
 
 def own_sockets() -> list[Socket]:
-    """Return all TCP sockets of this process, those of libraries that are not written in Python included."""
+    """Return all TCP sockets of this process, including those that native code has opened."""
     return [
         Socket(
             _address(one.laddr.ip), one.laddr.port, _address(one.raddr.ip) if one.raddr else "",
@@ -164,7 +161,7 @@ def own_sockets() -> list[Socket]:
 
 
 def _address(written: str) -> str:
-    """Return the IPv4 address that an IPv6 address stands for, if it does; else the address itself."""
+    """Return the IPv4 address within an IPv6 address such as "::ffff:127.0.0.1"; other addresses unchanged."""
     address = ipaddress.ip_address(written)
     mapped = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
     return str(mapped or address)

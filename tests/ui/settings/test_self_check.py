@@ -161,6 +161,16 @@ def test_a_connection_that_bypasses_the_log_of_contacts_fails() -> None:
     assert check.verdict == "failed" and "192.0.2.9" in check.details
 
 
+def test_each_open_connection_must_be_in_the_log_of_contacts_whatever_else_is() -> None:
+    outside = NetworkLog({"hub.example": "the hub"})
+    outside.audit("socket.getaddrinfo", ("hub.example", 443))
+    outside.audit("socket.connect", (None, ("192.0.2.8", 443)))
+    logged, bypassing = (Socket("192.0.2.5", 5000, other, False) for other in ("192.0.2.8", "192.0.2.9"))
+    assert check_contacts(outside, [logged]).verdict == "passed"
+    check = check_contacts(outside, [logged, bypassing])
+    assert check.verdict == "failed" and "192.0.2.9" in check.details and "192.0.2.8" not in check.details
+
+
 @pytest.mark.skipif(os.name != "posix", reason="other systems have other permissions")
 def test_a_data_folder_that_others_can_read_fails(tmp_path: Path) -> None:
     tmp_path.chmod(0o700)
