@@ -16,7 +16,7 @@ from app.web.origin_check import OF_BROWSERS, OWN_NAMES, IsOwnName, Origins, ref
 OPEN_PATH = "/health"
 """The path that needs no key: it says only that the server runs."""
 LARGEST_BODY = 32 * 2**20
-"""Maximum bytes of a request body: about ten times the text of the longest context of any model."""
+"""Maximum bytes of a request body. The text of a million tokens has about 4 MB."""
 NO_KEY = (
     "The API needs its key, as 'Authorization: Bearer KEY': it is in the file api-key of the data folder."
 )
@@ -24,7 +24,7 @@ OFF = "The API is off. Turn it on in Foresight, under Settings > Connect."
 TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less at once."
 
 POLICY_VIOLATION = 1008
-"""The code for closing a WebSocket, because no route serves any (RFC 6455)."""
+"""The code with which WebSockets are closed (RFC 6455), because the API has none."""
 
 
 def own_names(host: str) -> IsOwnName:
@@ -44,9 +44,7 @@ def own_names(host: str) -> IsOwnName:
 
 
 class AccessCheck:
-    """ASGI middleware around the API: checks the Host, Origin, key and size of each HTTP request.
-
-    WebSockets are closed, because the API has none."""
+    """ASGI middleware that checks Host, Origin, key and size of each HTTP request, and closes WebSockets."""
 
     def __init__(
         self, app: ASGIApp, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__, origins: Origins = tuple
@@ -96,13 +94,13 @@ class AccessCheck:
 
 
 def _key_in(headers: Headers) -> str:
-    """Return the key that a client sends, as OpenAI's clients do or as Anthropic's do."""
+    """Return the key from a Bearer token (OpenAI's clients) or from x-api-key (Anthropic's clients)."""
     scheme, _, given = headers.get("authorization", "").partition(" ")
     return given.strip() if scheme.lower() == "bearer" else headers.get("x-api-key", "")
 
 
 def _limited(receive: Receive) -> Receive:
-    """Report the client as disconnected once a body exceeds LARGEST_BODY bytes; its header may give no length."""
+    """Report the client as disconnected once its body exceeds LARGEST_BODY bytes. Content-Length may be missing."""
     received = 0
 
     async def receive_some() -> Message:
@@ -115,9 +113,9 @@ def _limited(receive: Receive) -> Receive:
 
 
 class ApiSwitch:
-    """ASGI app that passes requests to the API while it is on, and else answers 404.
+    """ASGI app that passes requests to the API while it is on, and answers 404 while it is off.
 
-    Replies in progress continue."""
+    Replies that are being written when the API is turned off continue."""
 
     def __init__(self, build: Callable[[KeyFile], ASGIApp], key: KeyFile) -> None:
         self._build = build

@@ -16,7 +16,7 @@ from app.errors import BadOption
 
 MOST_INPUTS = 2048
 LONGEST_INPUT, MOST_IDS = 50_000, 12_500
-"""Limits of an input, in characters or in token ids. The engine writes no reply while it embeds an input."""
+"""Maximum characters or token ids of an input. They are limited because replies wait while an input is embedded."""
 
 
 class EmbeddingsRequest(Body):

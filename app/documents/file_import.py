@@ -25,7 +25,7 @@ from app.values.text_normalisation import shown_name, storable
 
 PENDING_FOLDER = "documents-inbox"
 MAX_BYTES = 300 * 2**20
-"""Bytes of the largest file that is imported."""
+"""Maximum bytes of a file, and maximum characters of its text."""
 MAX_SUFFIX = 16
 """Maximum number of characters of a file's suffix that are kept."""
 HEADED = frozenset(
@@ -43,7 +43,7 @@ NO_TITLE = re.compile(
     r"|(?:[a-z]:|/|\\\\|file:|https?:).*|.*\.(?:docx?|xlsx?|pptx?|pdf|indd|qxd|tex|dvi|e?ps|rtf|od[tps]|txt|html?|md|tmp)",
     re.IGNORECASE,
 )
-"""What programs write as the title of a file that has none: their own names, paths and names of files."""
+"""Titles that programs write into files without a title: their own names, paths and file names."""
 DRAFT = re.compile(r"draft-[0-9a-f]{32}")
 ABANDONED = 24 * 3600.0
 """Seconds after which a draft counts as abandoned and is deleted."""
@@ -52,13 +52,13 @@ SECONDS_BETWEEN = 0.5
 
 
 class PendingFiles:
-    """A folder with a file for each document that is not imported yet; its name begins with the document's id."""
+    """A folder with the files of documents that are not imported yet, named by the documents' ids."""
 
     def __init__(self, data_dir: Path) -> None:
         self._folder = data_dir / PENDING_FOLDER
 
     def lock_file(self) -> Path:
-        """Returns the path of the lock file of the processes that work on these documents. Makes the folder."""
+        """Returns the path of the file that a process locks while it works on documents. Makes the folder."""
         self._make_folder()
         return self._folder / "lock"
 
@@ -178,7 +178,7 @@ class FileImport:
         return self._stored * text_table.PART + self._length
 
     def read(self, reader: FileReader) -> None:
-        """Reads the whole file and stores its full parts. Raises DocumentUnreadable, TaskCancelled."""
+        """Reads the whole file, and stores all full parts of its text. Raises DocumentUnreadable, TaskCancelled."""
         self.drop()  # removes what an earlier attempt has left
         with self._task.beginning("reading"):
             pass
@@ -196,9 +196,10 @@ class FileImport:
         self._task.require_running()  # a reader that was killed ends like one that has finished
 
     def finish(self, now: float) -> int:
-        """Stores the rest of the text. Returns the document that now has the text.
+        """Stores the rest of the text, a title and notes. Returns the document that now has the text, which is
+        another document for a duplicate or a new version.
 
-        Raises DocumentUnreadable if the text has no words."""
+        Raises DocumentUnreadable if the text has no words, or is too long."""
         self._add(self._cleaner.clean("", is_last=True))
         if not self._has_words:
             raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
@@ -257,9 +258,9 @@ class FileImport:
 
 
 def import_file(task: Task, pending: PendingFiles, now: float, max_characters: int = MAX_BYTES) -> int:
-    """Imports a document's file, unless its text is stored already. Returns the document that now has the text.
+    """Imports a document's file, unless its text is complete already. Returns the document that now has the text.
 
-    Raises DocumentUnreadable, and deletes the stored part of the text, if the file cannot be read to its end."""
+    If the file is unusable, deletes the stored parts of its text and raises DocumentUnreadable."""
     with task.database.reading() as connection:
         if document_table.version(connection, task.document).digest is not None:
             return task.document

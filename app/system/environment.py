@@ -78,7 +78,7 @@ def network_settings(uses_proxies: bool = True) -> Iterator[None]:
 
 
 def _check_ports() -> None:
-    """Raise ValueError if a proxy's port is impossible, which libraries notice only while they connect."""
+    """Raise ValueError if a proxy's port is invalid, because libraries check it only while they connect."""
     for kind, proxy in getproxies().items():
         if kind in ("http", "https", "all"):
             _ = _parts_of_proxy(proxy).port
@@ -102,5 +102,5 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parts_of_proxy(proxy: str) -> SplitResult:
-    """Split a proxy's address, in which the scheme may be missing. Raises ValueError."""
+    """Split the address of a proxy, with http as its scheme if it has none. Raises ValueError."""
     return urlsplit(proxy if "://" in proxy else f"http://{proxy}")

@@ -82,17 +82,17 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 FEW = 0.2
-"""Largest share of damaged characters, among those that are not ASCII, with which a text still counts as UTF-8."""
+"""Maximum number of damaged characters for each byte that is not ASCII in a text that still counts as UTF-8."""
 GUESSED = 20_000
-"""Number of bytes from which the encoding is guessed."""
+"""Maximum number of a text's bytes that are used to guess its encoding."""
 COMMONEST = "cp1252"
 USUAL_LIST = """
     cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp850 cp852 cp866 cp874 cp932 cp949
     iso8859_2 iso8859_5 iso8859_9 iso8859_15 koi8_r koi8_u mac_roman big5 big5hkscs euc_jp euc_kr gb18030
 """
 USUAL = USUAL_LIST.split()
-"""Encodings that are guessed. Rare ones, which look much like these, would only be confused with them; UTF-16 and
-UTF-32, with which any bytes can be decoded, are recognised by byte order marks or zeros."""
+"""Encodings that may be guessed. Rare encodings are not among them, because they would be confused with these.
+UTF-16 and UTF-32 are not guessed: byte order marks identify both, and zeros identify UTF-16 in Western texts."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
@@ -134,8 +134,7 @@ def _require_supported(beginning: bytes, name: str) -> None:
 
 def _kind_by_beginning(beginning: bytes) -> str:
     mark = next((mark for mark in _BY_BEGINNING if beginning.startswith(mark)), b"")
-    # A text may begin with "ID3 is a format", but a sound file has bytes after its magic bytes that occur in no
-    # text.
+    # A text may begin with "ID3 is a format", too, but no text has the bytes that follow in a sound file.
     if mark and (not mark.isascii() or mark.startswith(b"{") or _CONTROL.search(beginning)):
         return _BY_BEGINNING[mark]
     return VIDEO if beginning[_FTYP] == b"ftyp" and _CONTROL.search(beginning) else ""
@@ -150,7 +149,9 @@ class TextFileReader:
         self._is_over = False
 
     def messages(self) -> Iterator[ReadMessage]:
-        """Yields the text, then a note about its encoding."""
+        """Yields the text in pieces with the progress, then notes about a guessed encoding and damaged characters.
+
+        Raises DocumentUnreadable."""
         try:
             with self._path.open("rb") as file:
                 yield from self._pieces(iter(lambda: file.read(PIECE), b""), self._path.stat().st_size)
@@ -166,7 +167,7 @@ class TextFileReader:
     def _pieces(self, pieces: Iterator[bytes], total: int) -> Iterator[ReadMessage]:
         encoding, is_ascii, replaced, done = Encoding("utf-8"), True, 0, 0
         for piece in pieces:
-            if is_ascii:  # the first byte that is not ASCII decides the encoding; until then all are alike
+            if is_ascii:  # until a piece is not ASCII, all encodings are alike
                 encoding = encoding_of(piece)
                 decoder = codecs.getincrementaldecoder(encoding.name)("replace")
                 is_ascii = encoding.name == "utf-8" and piece.isascii()
@@ -199,7 +200,7 @@ class Encoding:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Returns whether these bytes are not a text: only zeros, or many control characters that no text has."""
+    """Returns whether these bytes are not a text: they are all zeros, or many are control characters."""
     bare = sample.replace(b"\0", b"")
     if sample and not bare:
         return True
@@ -223,7 +224,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def _guessed(sample: bytes) -> str:
-    """Guesses the likeliest encoding; if several are equally likely, prefers COMMONEST."""
+    """Guesses the likeliest encoding. Prefers COMMONEST if it is as likely as another."""
     matches = from_bytes(_accented(sample), cp_isolation=USUAL)
     best = matches.best()
     if best is None:
@@ -249,8 +250,9 @@ def _is_utf8(sample: bytes) -> bool:
 
 
 def _accented(sample: bytes) -> bytes:
-    """Returns the lines of a sample around its first byte above ASCII, without the lines that are ASCII, because
-    those do not depend on the encoding."""
+    """Returns at most GUESSED bytes of the lines that are not ASCII, beginning before the first byte above 127.
+
+    ASCII lines are left out, because they do not depend on the encoding."""
     sample = b"".join(line for line in sample.splitlines(keepends=True) if not line.isascii())
     first = next((at for at, byte in enumerate(sample) if byte > 127), 0)
     begin = max(0, first - GUESSED // 4)

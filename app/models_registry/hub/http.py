@@ -1,7 +1,8 @@
 """HTTP requests to the hub, by the hub client's HTTP library and with its login, and the policy of retries.
 
-The hub is not trusted: answers are limited in bytes (answer_limits.py), and in seconds from the request to the last
-byte of its answer, so that a server that sends very slowly is given up like a silent server.
+The hub is not trusted: all answers are limited in bytes (answer_limits.py). `read_part` and `read_json` also limit
+the seconds until the last byte, because a server may send very slowly. A download may take any time, but its
+transfer fails after `RetryPolicy.read_timeout` seconds without progress.
 """
 
 import asyncio
@@ -34,7 +35,7 @@ LONGEST_JSON = 5_000_000
 ENOUGH = 1_000
 """Bytes of a file that count as progress."""
 ROOM = 1_000_000
-"""Bytes by which an answer may exceed the requested end. One that exceeds it further is refused."""
+"""Bytes that a server may send beyond the requested end. An answer with more is refused."""
 
 
 def session() -> Any:
@@ -68,8 +69,8 @@ async def open_stream(
 
 
 def _raise_for_status(answer: Any) -> None:
-    """Raise the hub client's error for a refusal, made from its status and headers alone, so that its text is not
-    shown."""
+    """Raise the hub client's error for a refused request. It has only the status and the headers of the answer, so
+    that no text of the server is shown."""
     if answer.status_code in (200, 206):
         return
     headers = [(name, value) for name, value in answer.headers.items() if not name.startswith("content-")]
@@ -78,7 +79,7 @@ def _raise_for_status(answer: Any) -> None:
 
 
 def read_part(url: str, start: int, count: int) -> bytes:
-    """Return at most `count` bytes of a file, however much the hub sends."""
+    """Return `count` bytes of a file from `start` on; fewer if the file ends before."""
     return asyncio.run(_read(url, start, count))
 
 
@@ -117,10 +118,10 @@ class NoJson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a transfer is retried or given up. In each `read_timeout` seconds ENOUGH bytes have to come.
+    """When a transfer fails and is retried. It fails if fewer than ENOUGH bytes arrive in `read_timeout` seconds.
 
-    After the first failure it is retried in `first_wait` seconds, after each further one in twice the time, up to
-    `longest_wait`. It is given up after `tries` failures without ENOUGH bytes between them."""
+    It is retried `first_wait` seconds after the first failure. Each further failure doubles the wait, up to
+    `longest_wait`. The transfer is given up after `tries` failures without ENOUGH bytes between them."""
 
     read_timeout: float = 20.0
     first_wait: float = 1.0
@@ -128,7 +129,7 @@ class RetryPolicy:
     tries: int = 6
 
     def delay(self, failures: int, requested: float = 0.0) -> float:
-        """Return the seconds to wait after `failures` in a row; the server may have `requested` more."""
+        """Return the seconds to wait after `failures` in a row. The server may have `requested` a longer wait."""
         doubled: float = self.first_wait * 2 ** (failures - 1)
         return min(max(doubled, requested), self.longest_wait)
 

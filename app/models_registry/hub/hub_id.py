@@ -2,10 +2,11 @@
 
 org/name                                    the newest version
 org/name@v1.0                               a branch, a tag or a commit
-org/name:file.gguf                          one GGUF model of a repository, also with @v1.0, or in a folder
+org/name:file.gguf                          a GGUF file of the newest version
+org/name:folder/file.gguf@v1.0              a GGUF file in a folder at a revision
 https://huggingface.co/org/name             the model's page
-https://huggingface.co/org/name/tree/v1.0   the same at a revision
-https://huggingface.co/org/name/blob/main/file.gguf
+https://huggingface.co/org/name/tree/v1.0   the model's page at a revision
+https://huggingface.co/org/name/blob/main/file.gguf   the page of a GGUF file at a revision
 """
 
 import re

@@ -1,5 +1,5 @@
-"""How much of the model's context the chat takes: the line below the message box, the question before anything is
-left out, and the beginning of a message that is too long."""
+"""How much of the model's context the chat takes: the line below the message box, the question that is asked if the
+chat is too long, and the part of a long message that fits."""
 
 import json
 from time import monotonic
@@ -44,7 +44,7 @@ class ContextMeter:
         return not is_known and not is_growing and monotonic() >= self._due
 
     def update(self, thread: Thread, state: ChatState, status: EngineStatus) -> bool:
-        """Count if it is time to; returns whether the count changed."""
+        """Count the tokens if a count is due. Returns whether the result has changed."""
         if not self.is_due(thread, state, status):
             return False
         self._key, self._chat = self._current_key(thread, state, status), thread.version.chat
@@ -82,8 +82,8 @@ class ContextMeter:
 
 
 def meter_html(fit: ContextFit | None, leaves_out: bool = False, documents: str = "") -> str:
-    """Return the meter; nothing while no model is loaded. `leaves_out` means that the user has agreed to leave out
-    the oldest messages of a chat that is too long; `documents` says whether passages of documents are counted."""
+    """Return the meter as HTML; "" if nothing was counted. With `leaves_out` the oldest messages of a chat that is
+    too long are not sent. `documents` is a note on passages, such as "plus documents", or ""."""
     if fit is None:
         return ""
     is_cut = leaves_out and not fit.fits and fit.fits_without_oldest
@@ -97,7 +97,7 @@ def meter_html(fit: ContextFit | None, leaves_out: bool = False, documents: str 
 
 
 def in_words(fit: ContextFit, leaves_out: bool = False, documents: str = "") -> str:
-    """Return how much of the context the chat takes, and what will happen if that is too much."""
+    """Say how much of the context the chat takes, and what will happen if that is too much."""
     used = f"Chat length: {fit.counted} of {fit.context:,} tokens"
     if fit.fits:
         return f"{used}, {documents}" if documents else used

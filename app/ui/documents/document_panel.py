@@ -1,9 +1,6 @@
 """The document panel, beside every view: shows a document's text with a passage highlighted.
 
-Only the part of a long text around the passage is sent to the page:
-
-    text      ....[first .......[start … end].......... last]....
-    sent          shown             highlighted
+Only the part of a long text around the passage is sent to the page.
 """
 
 import json
@@ -38,7 +35,7 @@ UNCHANGED: Panel = gr.skip(), gr.skip()
 
 @dataclass(frozen=True, slots=True)
 class DocumentRef:
-    """What a button needs to open a document: its id and title, the passage to highlight, if any, and why the
+    """A document that a button opens, and the part from `start` to `end` to highlight, if any. `doubt` is why the
     citation may be wrong."""
 
     document: int
@@ -59,8 +56,8 @@ class DocumentRef:
 
 @dataclass(frozen=True, slots=True)
 class DocumentPanelState:
-    """The document that one page shows, and which part of its text. `opened_at` differs at each opening; `answer`
-    is the chat and the message that cite the document, or zeros."""
+    """The document that one page shows, and the part of its text from `first` to `last`. `opened_at` differs at
+    each opening; `answer` is the chat and the message that cite the document, or zeros."""
 
     ref: DocumentRef = DocumentRef(0, "")
     first: int = 0
@@ -89,7 +86,7 @@ def show_more(state: DocumentPanelState, where: str) -> DocumentPanelState:
 
 
 def score_words(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank: int = 0) -> str:
-    """Describe a passage's score, keyword (BM25) and semantic (cosine similarity); 0 means no match."""
+    """Describe the scores of a passage in a search, with their ranks if there are any. 0 means no match."""
     keyword = f"BM25 {bm25:.2f}{_rank(bm25_rank)}" if bm25 or bm25_rank else "no keyword match"
     has_similarity = similarity or similarity_rank
     semantic = f"similarity {similarity:.2f}{_rank(similarity_rank)}" if has_similarity else ""
@@ -125,7 +122,7 @@ class DocumentPanelActions:
         return UNCHANGED
 
     def _show(self, state: DocumentPanelState, is_prompt: bool = False) -> Panel:
-        """Show the text, or the prompt of the answer that cites it; if it is gone, show why."""
+        """Show the document's text, or with `is_prompt` the prompt of the answer. If either is gone, show why."""
         try:
             if not is_prompt:
                 return state, self._text_html(state)
@@ -147,8 +144,8 @@ class DocumentPanelActions:
         )
 
     def _open_source(self, chat: int, message: int, number: int, marker: int) -> Panel:
-        """Open the source that an answer cites by this number, at the sentence that the marker with this index is
-        about, or show why it is gone."""
+        """Open the source that an answer cites by this number, or show why it is gone. Highlights the sentence that
+        has most words of the claim before marker number `marker` of the answer."""
         title = "Source"
         try:
             text, sources = self._answer(chat, message)
@@ -165,8 +162,8 @@ class DocumentPanelActions:
         return UNCHANGED
 
     def _answer(self, chat: int, message: int) -> tuple[str, Sources | None]:
-        """Return the message's text and sources. The sources of a reply that is being written are not stored yet,
-        so they are taken from the reply."""
+        """Return the message's text and sources. For a reply whose sources are not stored yet, returns "" and the
+        sources that the reply was started with."""
         content = self._conversations.stores.of(chat).message(message).content
         newest = self._conversations.newest_reply(chat)
         if not content.sources and newest and newest.message == message:
@@ -180,7 +177,7 @@ class DocumentPanelActions:
         return replace(ref, start=ref.start + start, end=ref.start + end) if end else ref
 
     def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
-        """Find the document, or where the cited text is now. Raises DocumentNotFound if it has changed."""
+        """Find the cited text in its document. Raises DocumentNotFound if the cited text was changed or deleted."""
         self._documents.words(cited)
         if is_whole:
             return DocumentRef(cited.document, cited.title, heading=WHOLE)

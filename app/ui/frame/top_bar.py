@@ -15,7 +15,8 @@ from app.values.messages import EngineStatus, ModelInfo
 from app.values.model import parameters_label
 
 MOSTLY_QUANTISED = 0.8
-"""If at least this share of the weights is quantised, the status line does not show the share."""
+"""If a smaller share of the weights is quantised, `describe` adds the share. Experts that are stacked in one
+tensor, for example, are not quantised."""
 
 PHASES = {
     "starting": "Starting…",
@@ -35,8 +36,6 @@ def describe(model: ModelInfo) -> str:
     size = f"{parameters_label(model.parameters)} parameters"
     attention = f"{model.attention} attention" if model.attention else ""
     quantised = model.weights
-    # Some layers stay dense, such as experts stacked in one tensor. If they are much of the model, the
-    # quantised share is shown.
     if model.quantisation != "none" and model.quantised_share < MOSTLY_QUANTISED:
         quantised = f"{model.quantisation} for {model.quantised_share:.0%}"
     return " · ".join(filter(None, (name, size, quantised, model.dtype, model.device, attention)))
@@ -48,7 +47,7 @@ def short_name(model: ModelInfo) -> str:
 
 
 def status_html(status: EngineStatus) -> str:
-    """Return the status line: the loaded model's name, or what the worker is doing."""
+    """Return the status line: the engine's note, the model's name while it is ready or busy, or the phase."""
     about = words = status.note or PHASES[status.phase]
     if status.model and status.phase in ("ready", "busy") and not status.note:
         words, about = short_name(status.model), describe(status.model)
@@ -57,8 +56,8 @@ def status_html(status: EngineStatus) -> str:
 
 
 class Notice:
-    """What the user must know first, shown above every view of all pages until it is dismissed; and the `backup`
-    that will be restored at the next start, shown until it is restored or discarded."""
+    """The notice above all views: the newest note from `note` until the user dismisses it on any page, and the
+    `backup` that will be restored at the next start, until the user discards it."""
 
     def __init__(self, note: Callable[[], str], backup: StagedBackup) -> None:
         self.backup = backup
@@ -66,13 +65,13 @@ class Notice:
         self._read = ""
 
     def html(self) -> str:
-        """Return the notice; "" if there is none, or it was dismissed."""
+        """Return the notice as HTML, without a note that was dismissed."""
         note = self._note()
         unread = note if note != self._read else ""
         return render("notice.html", note=unread, backup=self.backup.name)
 
     def act(self, event: gr.EventData) -> None:
-        """Handle a button: remember that the note was read, or discard the backup that waits."""
+        """Handle a button: dismiss the note, or discard the backup."""
         if pressed(event).do == "keep-chats":
             succeeded(toast, self.backup.discard)
         else:
