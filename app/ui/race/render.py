@@ -119,7 +119,9 @@ def _fastest_words(result: RaceResult) -> str:
     if winner is None and leader.run.decoder != "plain" and leader.run.writes_one_token:
         return f"No lane was faster than plain decoding: {leader.run.name} wrote one token per step, too."
     if winner is None:
-        return "Too close to call: the fastest lanes differ no more than a single lane does from round to round."
+        return (
+            "Too close to call: the fastest lanes differ no more than a single lane does from round to round."
+        )
     if leader.run.decoder == "plain":
         return "Plain decoding was fastest."
     return f"{name} was fastest: {times(faster.median)} the speed of plain decoding ({between(faster)})."
