@@ -1,4 +1,5 @@
-"""An assistant of Gemma 4: layers without keys and values of their own, which attend to those of their target.
+"""An assistant of Gemma 4, a small draft model. Its layers have no keys and values of their own: they attend to
+those of the target, which is the model that checks the drafts.
 
 An assistant reads only the newest token: its embedding, and the target's state one token earlier.
 
@@ -22,13 +23,13 @@ from app.engine.runner.hidden_states import HiddenStates
 
 
 class Assistant:
-    """transformers' model of an assistant, together with what it needs of its target."""
+    """transformers' model of an assistant, and the target's parts that it uses."""
 
     def __init__(self, model: PreTrainedModel, embed_tokens: nn.Module, layers: Mapping[str, int]) -> None:
         """Take the target's embedding, and for each kind of layer the target's layer whose keys and values are
         read."""
         self._model, self._embed_tokens, self._layers = model, embed_tokens, layers
-        # transformers' mask of a sliding layer leaves the keys of one more position than in other models.
+        # transformers' mask of a sliding layer shows the keys of one position more than in other models.
         self._reach: int = model.config.get_text_config().sliding_window + 1
 
     def output(self, token: int, state: Tensor, target: HiddenStates, length: int) -> tuple[Tensor, Tensor]:
@@ -40,7 +41,7 @@ class Assistant:
 
     @torch.inference_mode()
     def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
-        # Uses transformers' eager attention, and its mask of all keys instead of only those within reach.
+        # Uses transformers' eager attention on all keys, with transformers' mask, instead of cutting keys off.
         ours, before = self._model.config._attn_implementation, len(text) - 1
         self._model.set_attn_implementation("eager")
         try:
@@ -70,7 +71,7 @@ class AssistantReader:
         self.context, self.vocabulary = context, vocabulary
         self._assistant, self._target = assistant, target
         self._length = 0  # how many of the target's tokens the newest call attended to
-        self._states: list[Tensor] = []  # the outputs after the token that followed them, and after guesses
+        self._states: list[Tensor] = []  # outputs after the token that follows these, and after guesses
 
     @torch.inference_mode()
     def read(self, tokens: Sequence[int], known: int) -> Tensor:

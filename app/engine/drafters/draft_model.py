@@ -1,4 +1,5 @@
-"""A draft model: a small model with the same tokenizer that guesses the next tokens (Leviathan et al. 2023).
+"""A draft model: a small model that guesses the next tokens for a larger model with the same tokenizer, its target,
+which checks the guesses (Leviathan et al. 2023).
 
 Its KV cache holds one sequence of tokens, the text and some guesses. The first question of a step also feeds the
 tokens that were committed since the last step; guesses that were fed but rejected are removed:
@@ -95,7 +96,7 @@ class DraftModel:
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
-            del self._fed[self._known :]  # what is left is a prefix of the text; `common_length` is fast then
+            del self._fed[self._known :]  # `common_length` is fast when one argument is a prefix of the other
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
@@ -124,9 +125,9 @@ class DraftModel:
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, tokens: list[int], guesses: Sequence[int]) -> Tensor:
-        """Feed the new ones of these tokens, which end with the guesses; return the logits [vocab] after them.
+        """Feed the tokens that are not in the cache yet; return the logits [vocab] after all tokens.
 
-        Returns an empty tensor if they cannot be fed."""
+        The tokens end with the guesses. Returns an empty tensor if they cannot be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)

@@ -1,4 +1,5 @@
-"""Learns how likely guesses are accepted, from the draft model's and the n-gram pool's estimates together.
+"""Learns how likely the target (the model that checks the guesses) accepts a guess, from the estimates of the draft
+model and of the n-gram pool together.
 
 A guess after a node that the draft model was asked about is judged by three properties: its gap class, or "not
 named" if the draft model did not propose it; its chance in the pool, if the pool knows it; and the depth of the
@@ -9,9 +10,9 @@ node. Each adds to its log odds (logistic regression):
          + weight of the depth
 
 Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et al. 2011). All
-classes share the confidence, so a draft model that is sure without reason loses it with its first mistakes. The
-confidence starts at a half: while little is known of the draft model, its guesses get the rows that the pool does
-not need, and a guess of the pool loses little if the draft model disagrees.
+classes share the confidence, so a draft model that is sure without reason loses confidence with its first
+mistakes. The confidence starts at a half: while little is known of the draft model, its guesses get the rows
+that the pool does not need, and a guess of the pool loses little if the draft model disagrees.
 """
 
 from bisect import bisect_right
@@ -32,8 +33,8 @@ GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
 """The initial confidence, and the speed at which it learns, relative to other weights."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
-"""The first weights of the gap classes. For distances they add the odds that the first confidence takes away, so
-that only leads are doubted at first, because tokens other than the expected one are seldom right anyway."""
+"""The first weights of the gap classes. For distances they add the odds that the first confidence takes away. So
+only leads are doubted at first, because tokens other than the expected one are seldom right anyway."""
 NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
 """The first weights of tokens that the draft model does not name, and of tokens that the pool does not know."""
 NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0

@@ -1,4 +1,5 @@
-"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads hidden states of its target.
+"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads hidden states of its target
+(`head_reader.py`).
 
 `fc` joins three of the target's states, of a low, a middle and a high layer. The layer's queries, keys and
 values are computed from a token's embedding and the joined state, side by side; after a guess, the head's own
@@ -106,7 +107,8 @@ class EagleHead(nn.Module):
             self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
 
     def tie(self, embed_tokens: nn.Module, targets: Tensor) -> None:
-        """Complete a head that has its weights, with embeddings and the target's token id for each of its own."""
+        """Complete a head that has its weights: set its embeddings, and the target's token id for each id of the
+        head's LM head."""
         self.embed_tokens = embed_tokens
         self.register_buffer("targets", targets.to(self.device), persistent=False)
         self.rotary_emb = _PARTS[self.config.model_type].rotary(self._layer_config).to(self.device)

@@ -5,9 +5,10 @@ a node's reach is high enough (`draft_model_budget.py`), the draft model is aske
 both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
 after nodes that the pool does not know.
 
-The pool's own tree is grown, too, which takes microseconds in C. When the text has left both trees, the draft
-model's gain is the difference between the tokens that each tree got right. Until the gain is more than chance may
-explain, the pool's tree is checked by the target, and the draft model's guesses are only counted:
+The pool's own tree is grown, too, which takes microseconds in C. The text leaves a tree when it continues with a
+token that the tree does not guess there. When the text has left both trees, the draft model's gain is the
+difference between the tokens that each tree got right. Until the gain is more than chance may explain, the target
+(the model that writes the reply) checks the pool's tree, and the draft model's guesses are only counted:
 
     text ... A B C D      joint tree A x      1 token, known with A B
                           pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2
@@ -29,7 +30,7 @@ from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafte
 
 @dataclass(frozen=True, slots=True)
 class DraftModelStatistics:
-    """What was learned about a draft model: the tokens gained per question, and the weights by temperature."""
+    """What was learned about a draft model: its gain (`draft_model_budget.py`), and the weights by temperature."""
 
     gain: float = FIRST_GAIN
     weights: Mapping[int, LearnedWeights] = field(default_factory=dict)

@@ -9,17 +9,18 @@ either may be missing:
     text:  follower      it came next in a text: source, matched length, whether it is the newest follower and
                          whether it was seen again
 
-The pair of properties is the candidate's cell, and each cell counts how often the model agreed. A cell
-without counts starts from weights that were fitted on other models (`labs/acceptance_priors.py`), worth a few
-observations:
+The matched length is the number of tokens of the context. Gap classes tell how far a token's logit is from that
+of the likeliest one, and sources are kinds of text (`context_entries.py`). The pair of properties is the
+candidate's cell, and each cell counts how often the model agreed. A cell without counts starts from weights that
+were fitted on other models (`labs/acceptance_priors.py`), worth a few observations:
 
     probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 
-Every candidate after an accepted token counts, whether it had a row in the block or not, so the counts are
-not biased by what was drafted. A cell's counts are halved from time to time, so that it follows changes of
-the text.
+Every candidate after an accepted token counts, whether it had a row in the block or not, so the choice of drafts
+does not bias the counts. A cell's counts are halved from time to time, so that the cell follows changes of the
+text.
 
-There are many cells and each learns slowly, but a text that is hard to guess is hard everywhere. So all
+There are many cells and each learns slowly, but a text that is hard to guess is hard to guess in every cell. So all
 probabilities are scaled by one calibration factor, `trust`: how often the likeliest candidate was right
 recently, divided by how often it was expected to be right.
 """
@@ -45,8 +46,8 @@ FIRST_ALTERNATIVE_CODE = FIRST_CODE + (1 + LONGEST) * GAP_CLASSES
 NUM_SUCCESSOR_CODES = FIRST_ALTERNATIVE_CODE + FIRST_CODE * LEADS
 NUM_FOLLOWER_CODES = FIRST_CODE + len(SOURCES) * LONGEST * RANKS
 FORCED = NUM_SUCCESSOR_CODES * NUM_FOLLOWER_CODES
-"""The cell of tokens that the reply's grammar forces. Only how the model divides the forced string into tokens is
-uncertain."""
+"""The cell of tokens that the reply's grammar forces. The forced string is certain, but the model may divide it
+into other tokens."""
 NUM_CELLS = FORCED + 1
 DRAFTED = NUM_CELLS
 """The cell number of guesses by a draft model. Their chances are learned in `draft_model_chances.py`."""
@@ -95,7 +96,8 @@ def follower_code(source: int, length: int, rank: int) -> int:
 
 @cache
 def origin_of(cell: int) -> Origin:
-    """Return the origin of a guess of this cell: its text, or "successor" if the model's context was longer."""
+    """Return the origin of a guess of this cell: the source of its text, or "successor" if no text has it or the
+    model's matched context was longer."""
     if cell == FORCED:
         return "grammar"
     if cell == DRAFTED:
@@ -110,7 +112,8 @@ def origin_of(cell: int) -> Origin:
 
 
 class AcceptanceEstimator:
-    """Chances by cell. The drafters use its arrays [NUM_CELLS] and sums directly, because calls are slow."""
+    """The chance of acceptance by cell. The drafters use its arrays [NUM_CELLS] and sums directly, because calls
+    are slow."""
 
     def __init__(
         self, counts: Mapping[int, tuple[float, float]] | None = None, first_trust: float = 1.0

@@ -1,13 +1,13 @@
-"""The successors and followers of each context, in one table of fixed size.
+"""The successors and followers (`pool.py`) of each context, in one table of fixed size.
 
 A context is a sequence of one to four tokens. Each context has a row of 16 integers, one cache line:
 
     tag | 8 successors, likeliest first | 7 followers, newest first
 
 The row of a one-token context has the token's number as its index. Longer contexts are hashed to the rows
-after those; the tag of a row identifies its context. On a collision the newer context replaces the older one, so
-the table never grows or slows down. Entries need not be right, because a wrong guess costs a row of a step, never
-a wrong token.
+after these; the tag of a row identifies its context. On a collision the newer context replaces the older one, so
+the table never grows or slows down. Entries need not be right, because a wrong guess costs a row of a step, but
+never leads to a wrong token.
 
 Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
 """
@@ -41,7 +41,7 @@ class ContextTable:
     """The table's rows [vocabulary + 2 ** bits, 16], and how to find and change them.
 
     The 64-bit hash of a longer context, shifted right by `shift`, is its index among the last 2 ** bits rows.
-    Tokens must be below `vocabulary`. `anywhere` holds the successors [8] of the empty context."""
+    Tokens must be below `vocabulary`. `anywhere` contains the successors [8] of the empty context."""
 
     def __init__(self, vocabulary: int, bits: int) -> None:
         if not 0 < vocabulary <= MOST_TOKENS:

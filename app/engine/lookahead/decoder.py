@@ -1,7 +1,7 @@
 """Lookahead decoding (Fu et al. 2024, "Break the Sequential Dependency of LLM Inference Using Lookahead Decoding").
 
-A step is one forward pass over two branches that do not see each other. The verification branch checks what the
-pool guesses. The lookahead branch refines the guesses of a window, so that the pool gets new n-grams:
+A step is one forward pass over two branches that do not see each other. The verification branch checks the
+guesses of the pool. The lookahead branch refines the guesses of a window, so that the pool gets new n-grams:
 
                     1 draft                 2 forward         3 verify                4 learn
 
@@ -61,7 +61,7 @@ UNMEASURED_ROWS = 24
 class ReplyContext:
     """What is known before a reply: statistics and step times of the model, the sampling, and texts to quote from.
 
-    `constraint` is what the reply's grammar allows; `budget` decides when a draft model is asked."""
+    `constraint` finds the tokens that the reply's grammar allows; `budget` decides when a draft model is asked."""
 
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     profile: StepProfile = field(default_factory=StepProfile)
@@ -140,7 +140,8 @@ class _Reply:
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def reported(self, began: float) -> None:
-        """Let the report that began then count as the next step's time, unless a forward pass runs meanwhile."""
+        """Add the seconds since `began`, when the report began, to the next step's time. If a forward pass runs
+        during the report, add nothing."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began
 
@@ -190,7 +191,8 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
 
-    # 4. Learn, first what the next draft needs. The guesses are judged before the pool knows more.
+    # 4. Learn. The pool's guesses are judged before the pool learns from this step. Everything that the next draft
+    # does not need is learned after the next pause.
     pool.observe(tokens, kept.tokens)
     pool.learn_successors(contexts, choices.ids, choices.logits)
     predicted = choices.ids[top, 0].tolist()

@@ -1,17 +1,18 @@
 """Decides when the draft model is asked: when the tokens it brings are worth the time it takes.
 
-A question to the draft model costs s seconds and asks what comes after one node of the draft tree. The tuner
-(`row_planner.py`) values a second at R tokens. If the main model reaches the node with chance r, the question
-brings g * r tokens. The gain g is measured: the tokens accepted in drafted steps, minus those that the pool's
-own tree would have had accepted, per unit of reach asked about. So a question is asked if
+A question to the draft model costs s seconds and asks for the tokens after one node of the draft tree. The tuner
+(`row_planner.py`) values a second at R tokens. If the node's reach is r (the chance that the target, the model
+that checks the draft, accepts all guesses up to it), the question brings g * r tokens. The gain g is measured:
+the number of tokens accepted in drafted steps, minus the number that the pool's own tree would have brought,
+divided by the sum of the asked nodes' reaches. So a question is asked if
 
     g * r  >  R * s,   that is, if r is above R * s / g
 
 and never if R * s / g is above 1. With R = 25 tokens and 4 ms a question, each question costs 0.1 tokens;
-with g = 0.4 the draft model is asked after nodes that are reached in a quarter of all cases.
+with g = 0.4 the draft model is asked after nodes that are reached in at least a quarter of all cases.
 
 A draft model that is not asked cannot show that it has become useful. So half a percent of the time of steps
-without it is saved, and it is asked again when that is enough for one question. The cost of a question
+without it is saved, and it is asked again when the saved time is enough for one question. The cost of a question
 includes reading the tokens that the draft model has not read yet, because it does not read the prompt while
 it is left out. If a question took longer than was saved, the difference has to be saved later.
 """
@@ -32,7 +33,7 @@ measure the seconds of a token; other steps measure the seconds of a question.""
 ALWAYS = 0.1
 """The smallest reach of a node to be asked about while no price is set."""
 NEVER = 2.0
-"""A least reach above any reach: no node is asked about."""
+"""A least reach that no node has, so that the draft model is asked about no node."""
 EVIDENCE = 1.0
 """Number of standard deviations of pure chance that the gained tokens must exceed before the draft model's
 guesses are fed."""
@@ -58,7 +59,7 @@ class DraftModelBudget:
 
     @property
     def is_worth_rows(self) -> bool:
-        """Whether the draft model's guesses should be fed to the main model; else they are only counted."""
+        """Whether the draft model's guesses should be fed to the target; else they are only counted."""
         return self._gain > EVIDENCE * sqrt(self._squares)
 
     def expect(self, gain: float) -> None:

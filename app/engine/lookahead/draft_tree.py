@@ -21,7 +21,7 @@ from app.values.messages import Origin
 
 @dataclass(slots=True, eq=False)
 class DraftTree:
-    """The columns of the nodes, by default of the current token alone, which is node 0.
+    """The nodes as columns. Node 0 is the current token, by default the only node.
 
     Every parent precedes its children."""
 

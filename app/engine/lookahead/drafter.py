@@ -62,11 +62,11 @@ Edge = tuple[float, int, int]
 
 @dataclass(frozen=True, slots=True)
 class DraftSources:
-    """What a reply's drafts are made from.
+    """The knowledge from which a reply's drafts are made, and their limits.
 
     Nothing is guessed after `special` tokens. `reply` is the number of this reply in its chat, `constraint`
-    is what the grammar allows, `branches` is the maximum number of children of a node: with 1 the tree is a
-    chain."""
+    finds the tokens that the grammar allows, `branches` is the maximum number of children of a node: with 1 the
+    tree is a chain."""
 
     table: ContextTable
     estimator: AcceptanceEstimator
@@ -87,7 +87,7 @@ class Drafter(Protocol):
         """Guess the token at this position, after a context; the likeliest guess comes first.
 
         With `is_current`, the context ends with the current token, and the other tokens that the model found
-        likely in its place are guessed, too."""
+        likely instead of it are guessed, too."""
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """Compare the guesses after a context with the accepted tokens, and update the estimator."""

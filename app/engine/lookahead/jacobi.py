@@ -48,7 +48,7 @@ def jacobi(
 def _refined(choose: Choose, tokens: Sequence[int], tried: Sequence[int], done: int) -> list[int]:
     """Return the predictions of the rows after the first `done`, whose tokens were committed.
 
-    These rows were computed after the first wrong guess, so they are guesses only."""
+    These rows come after the first wrong guess, so their predictions are only guesses."""
     path = [*tokens[:-1], *tried[done - 1 : done]]
     predicted = []
     for row in range(done, len(tried) + 1):

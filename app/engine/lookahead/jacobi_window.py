@@ -12,9 +12,9 @@ means the guess that many positions after c):
 In row 0 a guess sees the tokens to its left. In the rows above, a guess in column i sees row 0 up to column i, and
 column i of the rows between. So the parent of a guess is the guess below it, or in row 0 the guess to its left.
 
-After the step the rows move down by one, and the predictions become the top row. As in LADE, they move by one even
-if the step committed more tokens, so the window lags a little. On stories260K as many of its tokens were accepted
-as with a window that keeps up with the text.
+After the step the rows move down by one, and the predictions become the top row. As in LADE (the authors' code),
+the rows move by one even if the step committed more tokens, so the window lags a little. On stories260K as many
+of its tokens were accepted as with a window that keeps up with the text.
 """
 
 from collections.abc import Sequence
@@ -121,7 +121,7 @@ class WindowSizer:
     been used for the tree, or left out to save time. The window gains a token for each accepted draft token
     that came from its lines. Every few steps the sums are compared: a column is dropped if the window gained
     less than WORTH times its cost; the next reply begins with one more column if the window gained more than
-    twice that."""
+    2 * WORTH times its cost."""
 
     columns: int
     """The number of columns that a reply's window begins with."""

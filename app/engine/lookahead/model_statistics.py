@@ -1,12 +1,13 @@
-"""Statistics of one model, kept while it is loaded. Those that contain no text are also kept on disk.
+"""Statistics of one model, kept while it is loaded. The first three kinds are also kept on disk.
 
-    first successors      the tokens that are likely after a single one    measured at load and while idle
-    acceptance estimator  how often guesses of each kind were right        updated by every step, by temperature
-    step curves           the time of a step by its number of rows         updated by every step
-    window columns        how many columns the window begins with          updated by every reply
-    pool                  which tokens followed which in this chat         dropped when another chat begins
+    first successors       the tokens that are likely after a single token   measured at load and while idle
+    acceptance estimators  how often guesses of each kind were right, for    updated by every drafted step
+                           each temperature
+    step curves            the time of a step by its number of rows          updated by every step
+    window columns         how many columns a reply's window begins with     updated by steps with a window
+    pool                   which tokens followed which in this chat          dropped when another chat begins
 
-Only the pool contains tokens of the chat, and it never leaves memory.
+Only the pool contains text, and it never leaves memory.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -42,14 +43,16 @@ def measure_first_successors(
     clock: Callable[[], float] = perf_counter,
     seconds: float = SECONDS,
 ) -> Packed:
-    """Measure what the model predicts after `start` and each token alone; return successors [vocabulary, 8].
+    """Measure what the model predicts after `start` and each single token; return successors [vocabulary, 8].
 
     A pool that starts empty hardly helps short replies. But the model can be run before there is any text: on
     every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each
-    other. The results contain nothing of a user's texts and are kept on disk. Later steps overwrite them,
-    context by context. Tokens that are already in `known` are skipped. After `seconds` no further block is
-    begun: the remaining tokens stay zero and are measured while the model is idle (`model_measurements.py`). The
-    runner is left without a prefix."""
+    other. The results contain nothing of a user's texts, so they are kept on disk. In the pool's table, later steps
+    replace the copies of these results; the results on disk are not changed.
+
+    Tokens that were measured in `known` are skipped. After `seconds` no further block begins: the successors of the
+    remaining tokens stay zero, and are measured while the model is idle (`model_measurements.py`). At the end the
+    runner's prefix is dropped."""
     successors, vocabulary = known.copy(), len(known)
     began = clock()
     for _ in runner.prefill([start]):
@@ -66,10 +69,12 @@ def measure_first_successors(
 
 
 def likely_anywhere(successors: Packed) -> Packed:
-    """Average the measured successors; the result [8] is used for tokens that were not measured yet."""
+    """Average the probabilities of the measured successors; the result [8] is used after unknown tokens."""
     asked = successors[successors[:, 0] != 0]
     tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
-    gaps[:, 0] = 0  # for the likeliest token, the packed gap is its lead
+    # The packed gap of other tokens is their distance in logits from the likeliest token, whose own distance is 0.
+    # Its packed gap is instead its lead over the second one (context_entries.py).
+    gaps[:, 0] = 0
     chances = np.where(tokens >= 0, np.exp(-gaps), 0)
     chances /= chances.sum(axis=1, keepdims=True)
     mass = np.bincount(np.maximum(tokens, 0).ravel(), chances.ravel())
@@ -81,7 +86,7 @@ def likely_anywhere(successors: Packed) -> Packed:
 
 
 def no_successors(vocabulary: int) -> Packed:
-    """Make empty successors [vocabulary, 8], for a model of which none was measured yet."""
+    """Make empty successors [vocabulary, 8], for a model whose successors were not measured yet."""
     return np.zeros((vocabulary, SUCCESSORS), dtype=np.int32)
 
 
@@ -91,7 +96,8 @@ def num_measured(successors: Packed) -> int:
 
 
 SMALL_BITS, LARGE_BITS = 18, 20
-"""Bits of the pool's table: 16 MiB of rows, or 64 MiB for models of a billion parameters and more."""
+"""The pool's table has 2 ** SMALL_BITS rows for longer contexts (16 MiB), or 2 ** LARGE_BITS (64 MiB) for models of
+LARGE_MODEL or more parameters."""
 LARGE_MODEL = 10**9
 FIRST_COLUMNS = 0
 """Columns of the window in a model's first reply in the auto setting. There are none, because a window costs
@@ -134,7 +140,7 @@ class ModelStatistics:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> Pool:
-        """Begin a reply to this text in the present pool, or in a new one if another chat begins; return it.
+        """Begin a reply to this text in the pool of its chat, a new pool if another chat begins; return the pool.
 
         The pool also learns the documents and the predicted output."""
         estimator = self.estimator(sampling.temperature)
@@ -195,6 +201,8 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the first trust at `kind`, which is twice the temperature. It falls with the temperature, because the
-    priors fit greedy text best."""
+    """Return the trust that an estimator starts with: its first calibration factor (`acceptance_estimator.py`).
+
+    `kind` is twice the temperature. The trust falls with the temperature, because the priors fit greedy text
+    best."""
     return 1 / (1 + kind / 2)

@@ -167,7 +167,7 @@ def _make(library: PyDLL, sources: DraftSources) -> Drafter:
 
 @once
 def compiled_drafter() -> Compiled[PyDLL]:
-    """Compile and load `drafter.c`; the result holds the library, or why there is none."""
+    """Compile and load `drafter.c`; the result has the library, or a note on why there is none."""
     found = compiled(SOURCE, PyDLL, cache_folder())
     if (library := found.library) is not None:
         fields = POINTER(_Fields)

@@ -1,4 +1,4 @@
-"""Ranks the successors of a context by how likely the sampler is to draw them.
+"""Ranks the successors of a context (the model's likeliest next tokens) by the sampler's chance to draw them.
 
 Greedy text continues with the likeliest token. Sampled text can be predicted as well, because the noise of
 each token at each position is known in advance (sampling.py). The sampler draws
@@ -25,7 +25,7 @@ from app.engine.sampling.sampling import noise_key, noise_of
 from app.values.messages import Sampling
 
 Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
-"""(packed successors, likeliest first; position of the guess) -> (token, gap class), expected one first."""
+"""(packed successors, likeliest first; position of the guess) -> [(token, gap class)], the expected token first."""
 
 SUREST_LEAD = LEADS - 1
 
@@ -33,7 +33,8 @@ _CLASSES = tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
 """The gap class of each packed gap."""
 
 HOPELESS = 12.0
-"""A token whose logit is this much below the best one, over temperature, is drawn six times in a million."""
+"""A token whose logit, divided by the temperature, is this far below the best one is drawn six times in a
+million."""
 
 
 def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
@@ -46,7 +47,7 @@ def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tup
 
 
 POSITIONS = 128
-"""Number of positions whose noise is kept; a step looks 31 positions ahead."""
+"""Number of positions whose noise is kept. A step guesses at most 31 positions ahead."""
 
 
 class _Noise(dict[int, float]):

@@ -1,22 +1,29 @@
-"""Decides how many rows each step feeds. The decoder can verify any tree; a planner decides how large it is.
+"""Decides how many rows each step feeds. The decoder can verify a tree of any size, and a planner chooses the size.
 
-There are three planners: one with the authors' fixed sizes W, N and G; one with a row budget that holds on
-average; and the tuner, which looks for the most tokens per second on this machine.
+Row 0 of a tree is the current token; each further row is one guess. The reach of a guess is the probability that
+it and all guesses before it on its path are accepted. A step may feed two more kinds of rows: those of a window
+(`jacobi_window.py`), and pending rows, which are accepted rows that the runner must feed once more
+(`sequential_runner.py`).
+
+There are three planners: one with fixed sizes W, N and G, as in the paper on lookahead decoding (Fu et al. 2024);
+one with a row budget that is met on average; and the tuner, which looks for the most tokens per second on this
+machine.
 
 To the tuner a row costs time and may bring tokens. If R tokens a second have been written recently, a second
 is worth R tokens, and a step of n rows is worth
 
     its expected tokens, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
 
-The n with the largest worth gives the most tokens per second in the long run (Dinkelbach 1967: maximise a
-ratio of sums by pricing its denominator at the ratio reached so far). With R = 500 and steps of 2.0, 2.2 and
-3.0 ms for 1, 8 and 16 rows, seven guesses of reach 0.1 bring 0.7 tokens and cost 0.1: they pay. Eight further
-guesses of reach 0.03 bring 0.24 and cost 0.4: they do not pay. If no guess pays, n is 1: plain decoding.
+seconds(n) is read from the curve of step times (`step_time_curve.py`). The n with the largest worth gives the
+most tokens per second in the long run (Dinkelbach 1967: maximise a ratio of sums by pricing its denominator at
+the ratio reached so far). With R = 500 and steps of 2.0, 2.2 and 3.0 ms for 1, 8 and 16 rows, seven guesses of
+reach 0.1 bring 0.7 tokens and cost 0.1: they pay. Eight further guesses of reach 0.03 bring 0.24 and cost 0.4:
+they do not pay. If no guess pays, n is 1: plain decoding.
 
 A drafted step costs a little even if none of its guesses is fed. When several drafts in a row did not pay,
-each further draft is followed by plain steps, so that drafts cost only a small share of the time (LOSS).
-A curve that was measured on a busy machine may be wrong. So a few small trees are fed although they seem not to
-pay: in the first steps, and after a long time without drafted steps.
+plain steps come before each further draft, so that drafts cost only a small share of the time (LOSS).
+A curve that was measured on a busy machine may be wrong. So small trees are fed although they seem not to pay while
+the curve is unproven, which means that too few drafted steps were timed recently.
 """
 
 from collections.abc import Sequence
@@ -31,7 +38,7 @@ from app.values.largest_step import tree_rows
 from app.values.messages import Decoding, Split
 
 MIN_REACH = 1e-4
-"""Guesses of a smaller reach are left out, even if the plan has rows to spend."""
+"""Guesses of a smaller reach are left out, even if the plan has rows left."""
 MIN_ROWS_FOR_WINDOW = 16
 """The smallest row budget for which a step has a window; with less, the tree would have too few rows."""
 MEMORY = 0.97
@@ -39,26 +46,26 @@ MEMORY = 0.97
 SPARE = 16
 """Rows that are drafted beyond twice the number that paid recently, to see whether more would pay."""
 FLOOR = 0.25
-"""Guesses are looked up if their reach is at least this part of the cheapest row's cost in tokens, because
-several of them together may fill a bucket."""
+"""Guesses are looked up if their reach is at least this part of the lowest cost of a row in tokens. The tuner
+chooses among a few row counts, the curve's buckets, and several guesses may share the cost of the next bucket."""
 CHECK, CLEAR = 48, 1.3
-"""After CHECK drafted steps a plain one is timed, unless drafting is more than CLEAR times as fast."""
+"""After CHECK drafted steps a plain step is timed, unless drafting is at least CLEAR times as fast."""
 CHECK_SOON = 12
-"""After CHECK_SOON drafted steps a plain one is timed, as long as fewer than PROOF plain steps were timed, because
-their time shows what drafts gain."""
+"""After CHECK_SOON drafted steps a plain step is timed while the curve's time of a plain step is unproven
+(`is_plain_unproven` in `step_time_curve.py`), because this time shows how much drafts gain."""
 PATIENCE = 4
-"""Drafted steps in a row that did not pay, after which plain steps follow."""
+"""Number of drafted steps in a row that do not pay until plain steps come before each further draft."""
 LOSS = 0.03
 """The share of the time that drafts may cost while they do not pay."""
 TRIAL = 8
-"""Rows that are fed although they do not pay, while the curve is not proven by real steps."""
+"""Maximum number of rows that are fed although they do not pay, while the curve is unproven."""
 TUNED_MIN_REACH = 0.002
 """Guesses of a smaller reach are not looked up by the tuner, even if rows cost nothing."""
 
 
 @dataclass(frozen=True, slots=True)
 class DraftPlan:
-    """What a step may draft: a tree of `rows` rows, `depth` guesses in a line, no reach below `min_reach`.
+    """The largest tree that a step may draft: `rows` rows, `depth` guesses on a path, no reach below `min_reach`.
 
     `is_plain` means that the step drafts nothing and feeds no window."""
 
@@ -73,11 +80,13 @@ PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
 @dataclass(frozen=True, slots=True)
 class DraftedStep:
-    """What a step with a draft tree fed and committed. `reaches` are the reaches of the tree's rows, best first."""
+    """The rows that a step with a draft tree fed, and the tokens that it committed.
+
+    `reaches` are the reaches of the tree's rows, best first."""
 
     reaches: Sequence[float]
     window: JacobiWindow
-    rows: int  # rows of the block, plus the runner's pending rows
+    rows: int  # rows of the block, plus the pending rows
     tokens: int  # number of committed tokens
     from_window: int  # how many of the committed tokens came from the window
     seconds: float
@@ -86,7 +95,7 @@ class DraftedStep:
 class DraftPlanner:
     """Decides how much to draft before each step, and how much to feed after drafting; learns from the step.
 
-    This base class ignores time: the whole drafted tree is fed, and no step is plain."""
+    By default the whole drafted tree is fed, and the times of steps are ignored."""
 
     ngram: int = 3
     columns: int
@@ -96,7 +105,8 @@ class DraftPlanner:
         self.sizer = sizer
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan what the next step may draft in addition to its window's rows and pending rows."""
+        """Plan the next step's tree. `window_rows` counts the rows of the window and the pending rows, which the
+        step feeds together with the tree."""
         raise NotImplementedError
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
@@ -109,13 +119,13 @@ class DraftPlanner:
         raise NotImplementedError
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
-        """Learn from a plain step; return how it spent its rows: one, and any pending rows of the runner."""
+        """Learn from a plain step; return how it spent its rows. `rows` is one, plus the number of pending rows."""
         del seconds, rows
         return Split()
 
 
 class FixedSizesPlanner(DraftPlanner):
-    """Plans the fixed sizes W, N and G that the user chose: trees of G guesses of N - 1 tokens."""
+    """Plans with the sizes W, N and G that the user chose: trees with rows for G lines of N - 1 guesses."""
 
     def __init__(self, decoding: Decoding) -> None:
         super().__init__(WindowSizer(decoding.window))
@@ -144,12 +154,13 @@ class RowBudgetPlanner(DraftPlanner):
         self._left = 0
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan the budget plus a quarter of the rows left over by earlier steps, at most twice the budget."""
+        """Plan the budget plus a quarter of the rows that earlier steps left over, at most twice the budget."""
         rows = min(self._rows + self._left // 4, 2 * self._rows)
         return DraftPlan(max(rows - window_rows, 1), MAX_DEPTH, MIN_REACH)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Count the rows left over; charge each row of the window with the reach of the tree's last row."""
+        """Count the rows left over, and the window's cost and gain. Each row of the window costs the reach of the
+        tree's last row, because one more row of the tree would bring at most this number of tokens."""
         split = Split(len(step.reaches), step.window.size)
         self.sizer.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
         self._left += self._rows - step.rows
@@ -157,7 +168,7 @@ class RowBudgetPlanner(DraftPlanner):
 
 
 class Tuner(DraftPlanner):
-    """A planner that maximises tokens per second on the curve of this model and machine."""
+    """A planner that maximises tokens per second, by the step times of this model and machine (`curve`)."""
 
     def __init__(
         self,
@@ -169,7 +180,7 @@ class Tuner(DraftPlanner):
         """Start a reply after `context` tokens; `budget` decides when a draft model, if any, is asked."""
         super().__init__(sizer)
         self._budget = budget
-        self.columns = sizer.begin_reply()  # number of columns that paid so far
+        self.columns = sizer.begin_reply()  # the number of columns that paid in earlier replies
         self._curve, self._context = curve, context
         curve.move_to(context)
         self._tokens, self._time = 1.0, curve.plain
@@ -202,7 +213,8 @@ class Tuner(DraftPlanner):
         return int(is_close or is_unknown)
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return how many rows have the largest worth; if none pays and the curve is unproven, try a few."""
+        """Return the number of tree rows with the largest worth; if no guess pays and the curve is unproven, at
+        most TRIAL rows."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
         self._failures = 0 if kept > 1 else self._failures + 1
@@ -211,7 +223,8 @@ class Tuner(DraftPlanner):
         return kept
 
     def _best(self, reaches: Sequence[float], window: int) -> int:
-        """Find how many rows of the tree, fed with the window's, are worth most; 1 if a plain step is."""
+        """Return the number of tree rows with the largest worth when they are fed together with the window's rows;
+        1 if a plain step is worth more."""
         price, seconds = self._speed, self._curve.seconds
         best, kept = 1 - price * self._curve.plain, 1
         expected = [0.0, *accumulate(reaches)]
@@ -237,7 +250,7 @@ class Tuner(DraftPlanner):
         return Split(1, 0, self._drafted_seconds(rows) / self._curve.plain)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Update the curve at this bucket, the speed, and the window's cost and gain."""
+        """Update the curve at the step's bucket, the speed, and the window's cost and gain."""
         tree, window = len(step.reaches), step.window.size
         self.sizer.settle(step.window, self._window_cost(step.reaches, window), step.from_window)
         self._steps_since_plain += 1
@@ -257,24 +270,26 @@ class Tuner(DraftPlanner):
         return self._curve.seconds[min(rows, self._curve.largest)]
 
     def _window_cost(self, reaches: Sequence[float], window: int) -> float:
-        """Return the worth of the window's time in tokens, or of its rows in the tree if that is more."""
+        """Return the window's cost in tokens: the worth of its time, or the tokens that the same number of further
+        tree rows would bring at most, whichever is more."""
         rows, seconds = len(reaches), self._curve.seconds
         time = self._drafted_seconds(rows + window) - seconds[rows]
         return max(self._speed * time, window * reaches[-1])
 
     @property
     def _speed(self) -> float:
-        """Tokens per second recently, at least those of plain steps, which can be chosen at any time."""
+        """The recent tokens per second, but at least the speed of plain steps, because the tuner can choose plain
+        steps at any time."""
         return max(self._tokens / self._time, 1 / self._curve.plain)
 
 
 class ChainTuner(Tuner):
-    """A tuner for models that take only chains. If a guess is wrong, the accepted rows must be fed again.
+    """A tuner for models that take only chains. If a guess is wrong, the accepted rows become pending rows.
 
-    So each chain is also charged with the expected cost of feeding rows again in the next step."""
+    So each chain is also charged with the expected cost of feeding these rows again in the next step."""
 
     def _best(self, reaches: Sequence[float], pending: int) -> int:
-        """Find how many rows of the chain have the largest worth, fed with the pending rows."""
+        """Return the number of chain rows with the largest worth when they are fed after the pending rows."""
         price, most = self._speed, min(len(reaches), self._curve.largest - pending)
         tokens = [0.0, *accumulate(reaches)]
         worths = [0.0] * (max(most, 1) + 1)

@@ -1,13 +1,16 @@
-"""The seconds of a step by its number of rows, for the tuner: measured at load, refined by every real step.
+"""The seconds of a step by its number of rows, for the tuner (`row_planner.py`): measured at load, refined by every
+real step.
 
 A drafted step costs more than its forward pass, because looking up guesses, checking them and learning from
 them take time on the host. So the time of a plain step (`plain`) is kept separately, and the times of drafted
 steps begin as the measured forward pass plus an estimate of the host's time.
 
-A real step that takes longer than expected may mean two things: the machine is slower at the moment, or steps
-of this bucket cost more than was measured. So the steps of a round of 32 are compared with each other: what
-all of them have in common is the machine's pace, and only the rest is attributed to the bucket. If the curve
-expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round with these medians means:
+Times are measured at a few row counts, the buckets (`step_profile.py`); a step counts for the smallest bucket
+that holds its rows. A real step that takes longer than expected may mean two things: the machine is slower at
+the moment, or steps of this bucket cost more than was measured. So the steps of a round of 32 are compared with
+each other: their median ratio of real to expected time is the machine's pace, and only a bucket's deviation from
+this pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a
+round with these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
     2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; close buckets change, too
@@ -34,16 +37,17 @@ HOST, HOST_ROW = 2e-4, 8e-6
 ROUND = 32
 """Number of steps that are compared with each other."""
 BELIEF, MOST_BELIEF = 1, 8
-"""Weight of a bucket's present value, in steps: BELIEF for the value measured at load, one more with each
-round that had steps of the bucket, MOST_BELIEF at most."""
+"""Weight of a bucket's present time, in steps: BELIEF for the time measured at load, one more with each round
+that had steps of the bucket, at most MOST_BELIEF."""
 MOST_SURPRISE = log(2)
 """In one round, a bucket's steps count as at most twice, and at least half, as slow as the round's other steps."""
 PROOF, STALE = 4, 256
-"""A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without one."""
+"""A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without a drafted one. Its
+time of a plain step is proven by plain steps in the same way."""
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
-"""The key of plain steps where others have the index of their bucket."""
+"""The key of plain steps; other steps have the index of their bucket as their key."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """The row counts among which the planner chooses if blocks are not padded. They are few, because kernels are

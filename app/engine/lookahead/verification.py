@@ -27,7 +27,8 @@ from app.values.trace import StepTrace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
-    """New tokens, who proposed each, the row whose logits it was drawn from, and why the reply ends, if it does.
+    """The new tokens, the origin of each, the row whose logits each was drawn from, and the reason if the reply
+    ends.
 
     The cache keeps these rows."""
 
