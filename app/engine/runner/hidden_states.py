@@ -1,7 +1,8 @@
 """Hidden states of a model, kept for every committed row, because heads that guess further tokens read them.
 
 The states are stored in the KV cache as additional layers, whose values have width 0. So they are committed,
-rewound and kept with prefixes like all other layers, and a recorded step writes them to its slots:
+rewound and kept with prefixes like all other layers, and a recorded step (a CUDA graph) writes them to its
+slots, too:
 
     layer       0 .. n - 1              n, and more if a head reads several states
     keys        [1, heads, rows, size]  [1, 1, rows, width]

@@ -8,8 +8,8 @@ its block after the committed rows; a commit moves the accepted rows down and fo
     length=3   rows 0..3             length=5
 
 Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. A
-recorded step cannot know where the prefix ends: it writes to slots that it reads from the device
-(`writing_at`) and is given the whole buffers. When a buffer is allocated anew, `version` changes, and steps
+recorded step (a CUDA graph) cannot know where the prefix ends: it writes to slots that it reads from the device
+(`writing_at`) and gets the whole buffers. When a buffer is allocated anew, `version` changes, and steps
 that were recorded over the old buffer are no longer valid. Sliding-window layers keep every row, too, because
 the attention applies their window by position.
 
@@ -49,8 +49,7 @@ CHUNK = 512
 """Rows by which a full buffer grows."""
 
 AHEAD = 2048
-"""Rows that are reserved after a prompt, because a buffer that grows is copied and recorded steps are lost
-with it."""
+"""Rows that are reserved after a prompt, because growing copies a buffer and makes recorded steps invalid."""
 
 Allocate = Callable[[Tensor, int], Tensor]
 """States [1, heads, rows, size] and a capacity -> an empty buffer [1, heads, capacity, size] like them."""
@@ -63,7 +62,7 @@ def empty_rows(states: Tensor, capacity: int) -> Tensor:
 
 @dataclass(slots=True)
 class _Room:
-    """State that layers share: the allocator, a buffer's minimum rows, and `version`, which counts allocations."""
+    """State that layers share: the allocator, a buffer's minimum rows, and `version`, the count of allocations."""
 
     allocate: Allocate
     rows: int = 0
@@ -147,7 +146,8 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return CacheSlots(*self.buffers(rows), self.length, self.slots)
 
     def keep(self, rows: Tensor, end: int) -> None:
-        """Move these block rows (absolute, ascending) down after the committed ones, up to row `end`."""
+        """Move these block rows (indices in the buffer, ascending) down after the committed ones, up to row
+        `end`."""
         # index_select copies before anything is overwritten, because source and target rows may overlap.
         for buffer in self.buffers(end):
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
@@ -236,7 +236,7 @@ class BlockCache(Cache):
     def __init__(self, allocate: Allocate = empty_rows, kinds: Sequence[LayerKind] = ()) -> None:
         """Make an empty cache; without `kinds` every layer has keys and values alone."""
         self._room = _Room(allocate)
-        # transformers calls it whenever a layer is first written to.
+        # transformers makes a layer by this call when the layer is first written to.
         super().__init__(layer_class_to_replicate=partial(_Layer, self._room))  # type: ignore[arg-type]
         self.length = 0
         self._known: list[_Layer] = []
@@ -267,14 +267,14 @@ class BlockCache(Cache):
         return self.length
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Return how many keys a block's rows have at most, and the first one's position."""
+        """Return how many keys a block's rows have at most, and the position of the first key."""
         del layer_idx
         return self.length + query_length, 0
 
     @property
     def _rows(self) -> list[_Layer]:
-        """The layers that have rows. They are collected again if there are more, because transformers adds a layer
-        when it is first written to."""
+        """The layers that have rows. They are collected again when layers were added, because transformers adds a
+        layer when it is first written to."""
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known
@@ -305,7 +305,8 @@ class BlockCache(Cache):
         self._set_length(end)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy rows from the `sources` slots [n] to the `targets` slots [n] in every layer, on the device alone."""
+        """Copy rows from the `sources` slots [n] to the `targets` slots [n] in every layer; nothing is copied to
+        the host."""
         for layer in self._rows:
             layer.move(sources, targets)
 
@@ -385,8 +386,8 @@ class BlockCache(Cache):
     def recurrent_states(self) -> StatesByLength:
         """Return the recurrent layers' states after the committed rows, and the newest that `keep_states` has kept.
 
-        A chat that returns to this prefix continues from the former, or writes its newest answer again from the
-        latter. {} without recurrent layers."""
+        A chat that returns to this prefix continues after the committed rows, or writes its newest answer again
+        from the kept state. Returns {} without recurrent layers."""
         if not self._recurrent:
             return {}
         newest = dict(sorted(self._kept.items())[-1:])

@@ -1,4 +1,4 @@
-"""What a model's config holds: its context, the shape of its attention, its end tokens, its rotary tables."""
+"""Reads a model's config: its context, the shape of its attention, its end tokens, its rotary tables."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ def eos_ids(
 ) -> frozenset[int]:
     """Collect every id that ends a reply, from the generation config, the config and the tokenizer.
 
-    The first of the chat template's `turn_ends` is added if none of them is among these."""
+    If none of the chat template's `turn_ends` is among these ids, the first of them is added."""
     generation = model.generation_config.eos_token_id if model.generation_config else None
     given = (generation, model.config.eos_token_id, getattr(tokenizer, "eos_token_id", None))
     several = ([ids] if isinstance(ids, int) else ids or () for ids in given)
@@ -63,8 +63,8 @@ class Rotary:
 
     So a block must not lie across S, because its drafts would change the rows before them: `horizon` returns
     how far a block may reach. And a prompt that is longer than S must be read with the same table throughout,
-    although it is read in chunks. Each chunk then carries an anchor: a row at a far position that no other
-    row sees and that is never committed. `switch` is S, or the context if the table is fixed."""
+    although it is read in chunks. Each chunk then ends with an anchor: a row at a far position that no
+    other row sees and that is never committed. `switch` is S, or the context if the table is fixed."""
 
     kind: Literal["fixed", "longrope", "dynamic"]
     switch: int
@@ -90,7 +90,7 @@ def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
 
 
 def anchored(block: Block, position: int) -> Block:
-    """Append a row at `position` to the block. It sees only itself, and no other row sees it."""
+    """Append a row at `position` to the block. The row sees no other row of the block, and no row sees it."""
     tokens, positions = (*block.tokens, block.tokens[0]), (*block.positions, position)
     return Block(tokens, positions, (*block.parents, -1), block.wanted)
 

@@ -55,15 +55,17 @@ class ModelRunner(Protocol):
         """Return logits [n, vocab]: row i follows the prefix and `tokens[i]` alone. Commits nothing."""
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Return a sampler for what `prefill` and `forward` return from now on.
+        """Return a sampler for the results of `prefill` and `forward` from now on.
 
-        `from_logits` demands that they are logits; otherwise they may be anything that the sampler understands."""
+        With `from_logits` these results must be logits; otherwise they may have any format that the sampler
+        reads."""
 
     def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Return `sampling.best_tokens` of at least `count` tokens a row; stored ones if a graph found them."""
+        """Find the likeliest tokens of each row, as `sampling.best_tokens` does, at least `count` of them. If a
+        CUDA graph has found them already, return its result."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix: ascending, the first is row 0."""
 
     def forget(self) -> None:
-        """Drop the prefix, so that the next prefill starts cold."""
+        """Drop the prefix, so that the next prefill reads its whole prompt."""

@@ -1,8 +1,8 @@
 """The state of a recurrent layer: a matrix and the newest inputs of a convolution, instead of rows in a KV cache.
 
 A step leaves the state as it is and brings a function that computes the state after any path of its rows; a commit
-calls it for the accepted path. So a step that was stopped or failed changes nothing, and no row needs a state of
-its own. States are replaced, never written to, so keeping one costs no copy.
+calls this function with the accepted path. So a step that was stopped or failed changes nothing, and no row needs a
+state of its own. States are replaced, never written to, so a state is kept without copying it.
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ StatesByLength = dict[int, list[RecurrentState]]
 
 
 class BlockInPass:
-    """The block that is being run, as all recurrent layers need it."""
+    """The block of the current pass, and tables of its rows that all recurrent layers share."""
 
     def __init__(self) -> None:
         self.visible: Tensor | None = None
@@ -55,7 +55,8 @@ class BlockInPass:
         self.visible = None if is_chunk else uploaded(block.visible(), device)
 
     def newest(self, count: int) -> Tensor:
-        """Return where each row's newest inputs are [T, count]: in the `count` - 1 committed ones or the block."""
+        """Return the indices of each row's newest inputs [T, count], among the `count` - 1 newest committed inputs
+        followed by the block's inputs."""
         assert self._block is not None
         if count not in self._newest:
             self._newest[count] = uploaded(newest_on_path(self._block, count) + count - 1, self.device)
@@ -65,8 +66,8 @@ class BlockInPass:
 class RecurrentLayer:
     """One layer's recurrent state after the committed rows, and the newest inputs of its convolutions.
 
-    transformers asks for the state, hands it to a function, and stores what that returns. Here it gets the layer
-    itself, and brings back a `StateAfter`."""
+    transformers asks for the state, passes it to a function, and stores the function's result. Here the function
+    gets the layer itself instead of the state, and returns a `StateAfter`."""
 
     is_sliding = False
 

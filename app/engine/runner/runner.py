@@ -36,7 +36,7 @@ ROOMY rows."""
 class EagerSteps:
     """Runs blocks after a cache's committed rows, and commits accepted rows.
 
-    Each kernel of a step is launched anew."""
+    Each kernel of a step is launched anew; CUDA graphs launch all kernels at once."""
 
     buckets: Buckets = ()  # the row counts that steps are captured for
     warm_up = 1  # runs of a block until its time is stable
@@ -66,7 +66,7 @@ class EagerSteps:
         cache.commit(rows)
 
     def release(self) -> None:
-        """Release what depends on the cache's buffers, which are about to be allocated anew."""
+        """Release everything that depends on the cache's buffers, because these will be allocated anew."""
 
 
 @torch.inference_mode()
@@ -199,7 +199,8 @@ class BlockRunner:
         self._block = None
 
     def rewind(self, length: int) -> None:
-        """Keep only the first `length` tokens of the prefix, for example to drop what a draft model committed."""
+        """Keep only the first `length` tokens of the prefix, for example to drop guesses that a draft model
+        read."""
         self.cache.rewind(length)
         self._prefix = self._prefix[:length]
         self._block = self._newest = None
@@ -207,7 +208,7 @@ class BlockRunner:
     def forget(self) -> None:
         """Drop the prefix and the kept prefixes of other conversations.
 
-        The buffers stay until a shorter prompt is read."""
+        The buffers keep their size until a far shorter prompt is read."""
         self.rewind(0)
         self._others.clear()
 
@@ -254,7 +255,7 @@ class BlockRunner:
         if self._rotary.kind == "dynamic" and not self._prefix:
             # A pass at position 0 resets the rotary table, whatever lengths were read before.
             self._run(chain_block(ids[:1], 0, wanted=(0,)))
-        # Recurrent states are kept before the last token, from where the same prompt can be answered anew.
+        # Recurrent states are kept before the last token, so that the same prompt can be answered anew from there.
         last = len(ids) - 1 if self.cache.is_recurrent else len(ids)
         while (start := len(self._prefix)) < len(ids):
             if start == last:

@@ -2,8 +2,8 @@
 
 A recurrent state cannot branch, and it cannot be truncated like keys and values. So the state is copied
 before a chain is fed. If the whole chain is accepted, the new state is right. Otherwise the copy is restored,
-and the accepted tokens are `pending`: they are fed once more together with the next chain, which saves a pass
-of their own.
+and the accepted tokens are `pending`: they are fed once more together with the next chain, so that they need no
+pass of their own.
 
     state after A, fed B c d, B c are right      the state after A is restored    pending: B c
     next step: fed B c and D e f, all right      the state after D e f            pending: nothing
@@ -177,7 +177,7 @@ class SequentialRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Continue from the current state, or from that after the newest prompt, if the ids begin with its tokens.
+        """Continue from the current state or the state after the newest prompt, if the ids begin with its tokens.
 
         Reads in chunks. If the model cannot take several tokens at once when it continues from a state, everything
         after the first chunk is read row by row."""
@@ -221,7 +221,7 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
-        """Feed the prefix with each of these tokens as one batch, without the state."""
+        """Feed one batch of texts without the state; each text is the prefix and one of these tokens."""
         texts = np.array([[*self._prefix, token] for token in tokens])
         wanted = {"logits_to_keep": 1} if "logits_to_keep" in self._accepts else {}
         output = self.model(input_ids=uploaded(texts, self.model.device), use_cache=False, **wanted)
@@ -236,7 +236,8 @@ class SequentialRunner:
         return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keep the state if all rows are accepted, else restore the old one. A single row is committed already."""
+        """Keep the state if all rows are accepted, else restore the state before the block. A single row is
+        committed already."""
         if self._block is None:
             return
         tokens = self._block.tokens[: len(rows)]

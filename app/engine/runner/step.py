@@ -30,7 +30,7 @@ class FirstToken:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass: the committed tokens, who proposed each, and what the pass cost."""
+    """One forward pass: the committed tokens, the origin of each, and the rows and cost of the pass."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -54,7 +54,7 @@ class Step:
 
 
 class Decoder(Protocol):
-    """Continues `tokens` until the stopper ends it; the last token is not in the runner's prefix yet."""
+    """Continues `tokens` until the stopper ends the reply; the last token is not in the runner's prefix yet."""
 
     def __call__(
         self, runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria

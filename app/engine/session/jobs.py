@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 PAUSE = 3.0
 """Seconds without a job after which the worker begins optional work."""
 LONG = 50_000
-"""The number of characters above which a text is long: tokenising it takes a twentieth of a second or more."""
+"""The number of characters above which a text is long. Tokenising a long text takes a twentieth of a second or
+more."""
 CHARACTERS_OF_MESSAGE = 100
-"""Characters that each message adds to the length of its text, because the template takes time for each."""
+"""Characters by which each message counts as longer than its text, because the template takes time for a
+message."""
 
 OnLoaded = Callable[[bool], None]
 """Called with True if the model was loaded, else False; on the worker's thread unless the engine is closed."""
@@ -40,7 +42,7 @@ Tokenise = Callable[[Request], "RequestTokens"]
 
 @dataclass(frozen=True, slots=True)
 class TokenisedRequest:
-    """A request and its tokens; None if its model was not loaded."""
+    """A request and its tokens, which are None if its model was not loaded."""
 
     request: Request
     tokens: "RequestTokens | None" = None
@@ -74,7 +76,7 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class MarginJob:
-    """The job to find how sure the model is of the token that follows those in `written`."""
+    """The job to find how sure the model is of the token after the tokens in `written`."""
 
     request: Request
     written: tuple[int, ...]
@@ -122,10 +124,10 @@ class JobQueue:
         return self._waiting.get(timeout=timeout)[2]
 
     def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
-        """Remove and return the next job. Until there is a job, call `work` again and again.
+        """Remove and return the next job. If no job comes within `pause` seconds, call `work` until a job comes.
 
-        `work` returns the seconds that it took, and the same time is waited before the next call; 0 ends the
-        calls."""
+        `work` returns the seconds that it took, and the queue waits as long for a job before the next call. If
+        `work` returns 0, it is not called again."""
         while pause:
             try:
                 return self.get(pause)
@@ -147,7 +149,7 @@ class TokenisingThreads:
 
     def tokenise(self, request: Request, tokenise: Tokenise | None) -> Future[TokenisedRequest]:
         """Queue a request for tokenising; without `tokenise`, the answer has no tokens. The answer can be cancelled
-        until the request's turn; its `result()` raises AppError."""
+        until the request's turn; its `result()` raises AppError if the model cannot read the request."""
         prompt = request.prompt
         written = [one.content for one in prompt] if isinstance(prompt, tuple) else []
         written += [prompt] if isinstance(prompt, str) else []

@@ -54,7 +54,8 @@ def prompt_logprobs(
 ) -> Iterator[Prefilling]:
     """Read the prompt anew, and yield the log probabilities of its tokens with the progress.
 
-    The first token, which nothing predicts, has the logarithm 0. Ends early when `is_stopping` returns True."""
+    The first token, which nothing predicts, gets the log probability 0. Ends early when `is_stopping` returns
+    True."""
     logits = (yield from runner.prefill(prompt[:1]))[None]
     yield Prefilling(1, len(prompt), (TokenLogprobs(LikelyToken(spell(prompt[:1])[0], 0.0)),))
     done = 1
@@ -71,7 +72,7 @@ def prompt_logprobs(
 
 
 def token_logprobs(logits: Tensor, token: int, top: int, spell: Spell) -> TokenLogprobs:
-    """Return the log probabilities of a token and of the `top` likeliest tokens by the same logits [vocab]."""
+    """Return the log probabilities of a token and of the `top` likeliest tokens by these logits [vocab]."""
     values = logits.float().log_softmax(dim=-1)
     best = values.topk(top)
     # All values are copied to the host at once as float32, which holds ids below 2**24 exactly.

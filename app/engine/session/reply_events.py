@@ -53,7 +53,8 @@ def reply_events(
 ) -> Iterator[Event]:
     """Read the prompt, then write the reply until it ends, or until `is_stopping` returns True after a step.
 
-    Also sets the runner's buckets of rows to those that this request's settings allow."""
+    If the request wants the same text from every decoder, the runner pads blocks to fixed row counts (buckets) from
+    now on; otherwise it does so only for CUDA graphs."""
     options, prompt, before = request.options, tokens.prompt, tokens.begun
     decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
     buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
@@ -108,7 +109,8 @@ def generate(
     stopper: StoppingCriteria,
     same_text_buckets: Buckets = (),
 ) -> Iterator[Prefilling | FirstToken | Step]:
-    """Yield the prompt's progress, the first token, then the decoder's steps. It may be closed at any time."""
+    """Yield the prompt's progress, the first token, then the decoder's steps. The caller may close this
+    generator at any time."""
     logits = yield from runner.prefill(prompt, same_text_buckets)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
@@ -153,7 +155,7 @@ def _piece(
 def make_reply_sampler(
     loaded: LoadedModel, request: Request, tokens: RequestTokens
 ) -> tuple[Sampler, Constraint]:
-    """Make the sampler of a reply, and the constraint that its grammar puts on drafts.
+    """Make the sampler of a reply, and the constraint that limits its drafts to what the grammar allows.
 
     Raises GrammarRefused for a grammar that cannot be used."""
     sampling, wanted = request.options.sampling, request.logits
@@ -185,8 +187,10 @@ def make_reply_sampler(
 
 
 def _thought_budget(loaded: LoadedModel, tokens: RequestTokens, budget: int, has_grammar: bool) -> Process:
-    """Make the process that closes the thought. If there is a grammar, the grammar decides what comes after the
-    closing."""
+    """Make the process that forces the end of the model's thought after `budget` tokens (`thought_budget.py`).
+
+    With a grammar it forces only the text up to the thought's closing marker. The grammar decides about all text
+    after the marker."""
     tokenizer, prompt, reply = loaded.tokenizer, len(tokens.prompt), loaded.info.chat_format.reply
     if has_grammar:
         end = reply.thought_end.partition(reply.thought_closing)[0] + reply.thought_closing

@@ -53,7 +53,8 @@ log = logging.getLogger(__name__)
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Make the tokenizer of requests to this model, from a copy of the model's own that threads can share.
+    """Make the tokenizer of requests to this model, from a copy of the model's own tokenizer that threads can
+    share.
 
     Must be called by the thread that uses the model."""
     own = deepcopy(loaded.tokenizer)
@@ -131,7 +132,7 @@ class Session:
 
     @property
     def peak(self) -> int:
-        """The peak of bytes that the loaded model has taken on its device; 0 if that is unknown."""
+        """The maximum number of bytes that the loaded model has taken on its device; 0 if unknown."""
         if self._loaded is None:
             return 0
         device = torch.device(self._loaded.info.device)
@@ -146,7 +147,7 @@ class Session:
         self._ranks.close()
 
     def forget(self) -> None:
-        """Drop what the runner, the n-gram pool and the draft models hold of earlier prompts."""
+        """Drop all tokens and states of earlier prompts from the runner, the n-gram pool and the draft models."""
         if self._loaded:
             self._loaded.runner.forget()
             self._loaded.statistics.forget()
@@ -188,8 +189,8 @@ class Session:
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Ask the model for the successors of a few more tokens; return the seconds that took, 0 if no tokens are
-        left."""
+        """Measure which tokens the model expects after a few more tokens (`IdleMeasurement`); return the seconds
+        that this took, 0 if nothing is left to measure."""
         return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(
@@ -241,7 +242,7 @@ class Session:
     def _load_or_retry(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
     ) -> LoadedModel:
-        """Load the model; try once more if memory ran out and some could be freed."""
+        """Load the model; try once more if memory ran out and some memory could be freed."""
         try:
             return self._load(folders, choice, progress)
         except Exception as error:

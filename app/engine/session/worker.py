@@ -1,6 +1,6 @@
 """The one thread that owns the model: it takes jobs from a queue and appends events to the caller's sink.
 
-No error of a request ends the thread: each becomes a `Failed` with a sentence, and the next request is taken. This
+An error of a request becomes a `Failed` event with a sentence, and the thread continues with the next request. The
 thread imports torch when the first job comes, so that the app's window can open at once.
 """
 
@@ -66,7 +66,7 @@ torchao if it is installed), and about weights that are in main memory on purpos
 
 
 def import_session() -> type["Session"]:
-    """Import and return the class that answers requests, and torch with it.
+    """Import torch and the class that answers requests; return the class.
 
     Meanwhile other threads compile the C libraries that are not compiled yet."""
     quiet_imports()
@@ -87,7 +87,8 @@ def quiet_imports() -> None:
 
 
 class Engine:
-    """Owns the worker thread. Thread-safe. Only `check_grammar`, `chat_format` and `close` wait for anything."""
+    """Owns the worker thread. Its methods are thread-safe, and only `check_grammar`, `chat_format` and `close`
+    wait."""
 
     def __init__(
         self,
@@ -130,8 +131,8 @@ class Engine:
         self.tokenise(request).add_done_callback(put)
 
     def tokenise(self, request: Request) -> Future[TokenisedRequest]:
-        """Tokenise a request on another thread if its model is loaded; otherwise that is done in the request's
-        turn.
+        """Tokenise a request on another thread if its model is loaded; otherwise the worker does so in the
+        request's turn.
 
         `result()` raises AppError if the model cannot read it."""
         tokenizer = self._session.tokenizer_for(request.model) if self._session else None
@@ -154,7 +155,7 @@ class Engine:
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Ask how sure the model is of the next token after a reply's first tokens.
 
-        The result holds the two likeliest tokens and how far their logits differ. `result()` raises AppError."""
+        The result has the two likeliest tokens and the difference of their logits. `result()` raises AppError."""
         answer: Future[Margin] = Future()
         answer.set_running_or_notify_cancel()  # a queued job cannot be cancelled
         self._put(MarginJob(request, tuple(written), answer))
@@ -165,8 +166,8 @@ class Engine:
     ) -> Future[Vectors]:
         """Queue the embedding of texts by a sentence-embedding model, after all other jobs.
 
-        The result is float32[texts, width], each row of length one; `result()` raises AppError. It can be
-        cancelled until the work has begun."""
+        The result is float32[texts, width], each row of length one; `result()` raises AppError. The job
+        can be cancelled until its work has begun."""
         job = EmbeddingJob(model, texts, on_tokens)
         self._put(job, may_wait=True)
         return job.answer
@@ -174,7 +175,7 @@ class Engine:
     def check_grammar(self, grammar: Grammar) -> None:
         """Raise GrammarRefused for a grammar that cannot be used.
 
-        The caller waits for the sandbox, a few seconds at most; the engine's thread does not."""
+        The caller waits for the sandbox, a few seconds at most; the worker thread does not wait."""
         self._sandbox.check_grammar(grammar)
 
     def chat_format(self, template: str) -> ChatFormat:
