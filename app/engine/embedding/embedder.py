@@ -34,7 +34,7 @@ log = logging.getLogger(__name__)
 _TRIAL = "A first text."
 
 Pool = Callable[[Tensor, Tensor], Tensor]
-"""(rows[n, tokens, width], which tokens count[n, tokens, 1]) -> vectors[n, width]."""
+"""(rows [n, tokens, width], mask [n, tokens, 1]: 1 for tokens, 0 for padding) -> vectors [n, width]."""
 
 KNOWN = frozenset({"Transformer", "Pooling", "Normalize"})
 """The supported modules of sentence-transformers."""
@@ -91,7 +91,8 @@ class SentenceModel:
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """Raise ModelBroken for a token without weights, because on a GPU it would break chats, too."""
+        """Raise ModelBroken for a token without weights, because on a GPU this token would cause a device error,
+        after which chats fail, too."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
@@ -108,14 +109,15 @@ class SentenceModel:
 
 
 class SentenceModels:
-    """Keeps the sentence-embedding model that was used last; models are loaded when they are needed."""
+    """Keeps the sentence-embedding model that was used last. A model is loaded when it is needed."""
 
     def __init__(
         self,
         sandbox: Sandbox | None = None,
         load: Callable[[ModelFolder, Device], SentenceModel] | None = None,
     ) -> None:
-        """Check tokenizers in the sandbox. Without a sandbox, models are trusted."""
+        """Begin without a model. With a sandbox, `embed` checks each model's tokenizer there before it loads the
+        model; without one, models are trusted."""
         self._sandbox = sandbox
         self._load = load or load_sentence_model
         self._key: tuple[ModelFolder, Device] | None = None

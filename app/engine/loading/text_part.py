@@ -1,7 +1,8 @@
 """Loads the text part of a model that also reads pictures or sound, without the modules for these.
 
-transformers makes the whole model on torch's meta device, where it takes no memory. All but its decoder and its
-head are dropped before any weight is read. So transformers' own tables find the weights of each checkpoint:
+transformers makes the whole model on torch's meta device, where a model takes no memory. Then all modules except
+the decoder and the LM head are dropped, and only then weights are read. The whole model is made because
+transformers' tables of weight names, by which it finds the weights in a checkpoint, are those of whole models:
 
     Mistral3ForConditionalGeneration               MistralForCausalLM
       vision_tower, projector      dropped
@@ -33,7 +34,8 @@ from app.values.model import LARGEST_SIZES
 
 
 def read_config(folder: Path) -> PreTrainedConfig:
-    """Read the config of the model in this folder. transformers refuses floats such as 4096.0 as sizes."""
+    """Read the config of the model in this folder. Sizes such as 4096.0 become integers, because transformers
+    refuses floats."""
     values, _ = PreTrainedConfig.get_config_dict(folder, local_files_only=True)
     whole = with_whole_numbers(values, LARGEST_SIZES)
     config: PreTrainedConfig
@@ -45,9 +47,10 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """Return the config; for a model that also speaks, the config of its text part.
+    """Return this config or, for a model that also speaks, the config of its part that writes text.
 
-    A vision tower that needs the package timm is replaced by a small one, because it is dropped anyway."""
+    If the returned config has a vision tower that needs the package timm, the tower is replaced by a small one
+    without timm, because vision towers are dropped anyway."""
     config = getattr(config, "thinker_config", None) or config
     tower: Any = getattr(config, "vision_config", None)
     needed = _class_of(tower, MODEL_MAPPING)
@@ -61,9 +64,11 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
 
 
 def text_reader(config: PreTrainedConfig) -> Any:
-    """Return the class whose `from_pretrained` and `from_config` make the model that this config describes.
+    """Return the class whose `from_pretrained` makes the model that this config describes.
 
-    It is AutoModelForCausalLM for text models, and if transformers can read the text part alone."""
+    It is AutoModelForCausalLM for text models, and for others whose text part transformers can read alone. For all
+    other models it is the class of the whole model, changed to drop the modules for pictures and sound; it has
+    `_from_config` instead of `from_config`."""
     whole = _class_of(config, MODEL_FOR_MULTIMODAL_LM_MAPPING)
     known = _class_of(config, MODEL_FOR_CAUSAL_LM_MAPPING)
     inside = _class_of(config.get_text_config(decoder=True), MODEL_FOR_CAUSAL_LM_MAPPING)
@@ -82,7 +87,7 @@ def empty_model(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel
 
 
 def text_model(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the text model in a model that was made by a `text_reader`."""
+    """Return the text model in a model whose class `text_reader` has returned."""
     decoder, head = _decoder(model), _head(model)
     if not isinstance(model, _WithoutTowers) or decoder is model.base_model:
         return model
@@ -113,7 +118,7 @@ def _head(model: PreTrainedModel) -> nn.Module | None:
 
 
 def _around(decoder: PreTrainedModel) -> PreTrainedModel:
-    """Make a text model without memory, as a frame for a decoder and a head that replace its own."""
+    """Make a text model without memory; the caller replaces its decoder and its head."""
     known = _class_of(decoder.config, MODEL_FOR_CAUSAL_LM_MAPPING)
     base = next(one for one in type(decoder).__mro__[1:] if issubclass(one, PreTrainedModel))
     with torch.device("meta"):

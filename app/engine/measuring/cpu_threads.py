@@ -1,11 +1,12 @@
 """Chooses how many threads run a step on a CPU: all, or fewer while other programs keep the cores busy.
 
-Threads wait for each other at every product. While another program uses one of their cores, each wait lasts until
-the system gives the core back, and fewer threads are faster. Only a trial shows how many are best, so now and then
-a step is run twice, on another number of threads and on the chosen number.
+Threads wait for each other at every matrix product. While another program uses one of their cores, each wait
+lasts until the system gives the core back, and fewer threads are faster. Only a trial shows how many are best,
+so now and then a step is run twice, on another number of threads and on the chosen number.
 
-The text must not depend on the number of threads. So this is used only for float32 without rounded activations,
-whose last digits depend on the rows of a step anyway, and for models that compute each row independently.
+The text must not depend on the number of threads. So the number is chosen only for float32 without rounded
+activations, whose last digits depend on the rows of a step anyway, and for models that compute each row
+independently.
 """
 
 from collections.abc import Callable
@@ -107,7 +108,8 @@ class ThreadedSteps(EagerSteps):
 
 
 def steps_on_cpu(model: PreTrainedModel, attention: Attention) -> EagerSteps:
-    """Make steps that choose how many threads to use, if there are several and the text does not depend on it."""
+    """Make steps that choose their number of threads if there are several and the text does not depend on the
+    number; otherwise make steps that use all threads."""
     most = torch.get_num_threads()
     if most > 1 and (is_exact(model) or takes_rows_one_by_one(model, attention)):
         return ThreadedSteps(model, attention, ThreadChoice(most))

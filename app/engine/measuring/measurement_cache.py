@@ -1,9 +1,9 @@
 """Caches measurements of a model in JSON files, one for each kind of measurement, model, machine and set of
 libraries.
 
-A file contains its cache key, and is used only if that is equal. So another model, precision, device, number of
-threads or library version is measured again. If the folder cannot be written or a file is invalid, the measurement
-is repeated; no reply fails because of it.
+A file contains the cache key of its measurement, and is used only for an equal key. So the measurement is repeated
+for another model, precision, device, number of threads or library version. It is repeated, too, if the folder
+cannot be written or a file is invalid; no reply fails because of this.
 """
 
 import json

@@ -50,7 +50,9 @@ CONTEXT = 1024
 LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
-"""About how many seconds attention is timed in each mode, in at least ROUNDS[0] and at most ROUNDS[1] rounds."""
+"""About how many seconds steps are timed with each kind of attention, in at least ROUNDS[0] and at most ROUNDS[1]
+rounds. There are two kinds: the usual one, and the batch-invariant one, with which a row's result depends only on
+the tokens before it and the number of rows."""
 LONGEST = 8.0
 """Seconds after which no further measurement begins; half of them are for timing."""
 

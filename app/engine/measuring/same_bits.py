@@ -74,8 +74,8 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
 def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     """Return whether attention and all products are our own CPU kernels, which compute each row independently.
 
-    This is not so for an int4 model, for example, because torch multiplies in its layers, or for a model with
-    sliding windows, which uses torch's attention."""
+    Returns False, for example, for an int4 model, in whose layers torch multiplies, and for a model with sliding
+    windows, which uses torch's attention."""
     ours = (NativeInt8Linear, PackedLinear, QuantisedEmbedding, nn.Embedding)
     others = (module for module in model.modules() if not isinstance(module, ours))
     whole = sum(isinstance(module, NativeLayer) for module in model.modules())
