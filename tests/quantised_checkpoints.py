@@ -1,4 +1,5 @@
-"""Writes checkpoints as GPTQ's, AWQ's and compressed-tensors' programs do, and the same weights dequantised."""
+"""Writes checkpoints as GPTQ's, AWQ's and compressed-tensors' programs do, with 8-bit floats as DeepSeek or with
+experts in MXFP4 as gpt-oss, and the same weights dequantised."""
 
 import json
 import shutil
@@ -33,7 +34,10 @@ CONFIGS: dict[str, dict[str, object]] = {
     "pack-quantized, zeros": compressed("pack-quantized", "int", 4),
     "int-quantized": compressed("int-quantized", "int", 8),
     "float-quantized": compressed("float-quantized", "float", 8),
+    "fp8": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [GROUP, GROUP]},
+    "mxfp4": {"quant_method": "mxfp4"},
 }
+FLOATS = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
 def write_quantised(plain: Path, kind: str, folder: Path, twin: Path) -> None:
@@ -47,7 +51,11 @@ def write_quantised(plain: Path, kind: str, folder: Path, twin: Path) -> None:
     found: dict[str, Tensor] = {}
     dense: dict[str, Tensor] = {}
     for name, weight in load_file(plain / "model.safetensors").items():
-        if not name.endswith("_proj.weight"):
+        if kind == "mxfp4" and name.endswith("_proj"):
+            blocks, exponents, dense[name] = _blocks(weight.transpose(1, 2), source)
+            found |= {f"{name}_blocks": blocks, f"{name}_scales": exponents}
+            continue
+        if kind == "mxfp4" or not name.endswith("_proj.weight"):
             found[name] = dense[name] = weight
             continue
         parts, dense[name] = _quantised(kind, weight.float(), source)
@@ -56,12 +64,26 @@ def write_quantised(plain: Path, kind: str, folder: Path, twin: Path) -> None:
     save_file(dense, twin / "model.safetensors")
 
 
+def _blocks(weight: Tensor, source: torch.Generator) -> tuple[Tensor, Tensor, Tensor]:
+    """Return random blocks and exponents for a weight [experts, out, in], and the weight [experts, in, out] that
+    they stand for."""
+    numbers = torch.randint(0, 16, weight.shape, generator=source, dtype=torch.uint8)
+    groups = (*weight.shape[:2], weight.shape[2] // GROUP)
+    exponents = torch.randint(118, 124, groups, generator=source, dtype=torch.uint8)
+    pairs = numbers.view(*groups, GROUP // 2, 2)
+    scale = (2.0 ** (exponents.float() - 127)).repeat_interleave(GROUP, 2)
+    dense = (FLOATS[numbers.long()] * scale).transpose(1, 2).contiguous()
+    return pairs[..., 0] | pairs[..., 1] << 4, exponents, dense
+
+
 def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict[str, Tensor], Tensor]:
     """Return the tensors that a program writes for a weight, and the weight that they stand for."""
     if kind == "float-quantized":
         scale = (weight.abs().amax(1, keepdim=True) / 448).bfloat16()
         floats = (weight / scale.float()).to(torch.float8_e4m3fn)
         return {"weight": floats, "weight_scale": scale}, floats.float() * scale.float()
+    if kind == "fp8":
+        return _float_blocks(weight)
     bits = 8 if "8 bits" in kind or kind == "int-quantized" else 4
     outs, size = weight.shape
     columns = torch.arange(size) // (size if kind == "int-quantized" else GROUP)
@@ -99,6 +121,14 @@ def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict
     if has_zeros:
         parts["weight_zero_point"] = _words(zero.t(), bits).t()
     return parts, dense
+
+
+def _float_blocks(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    rows, columns = (size // GROUP for size in weight.shape)
+    scale = weight.view(rows, GROUP, columns, GROUP).abs().amax((1, 3)) / 448
+    each = scale.repeat_interleave(GROUP, 0).repeat_interleave(GROUP, 1)
+    floats = (weight / each).to(torch.float8_e4m3fn)
+    return {"weight": floats, "weight_scale_inv": scale}, floats.float() * each
 
 
 def _words(numbers: Tensor, bits: int) -> Tensor:

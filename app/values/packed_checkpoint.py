@@ -1,11 +1,13 @@
-"""How a checkpoint in safetensors is quantised, according to its config.json: GPTQ, AWQ or compressed-tensors."""
+"""How a checkpoint in safetensors is quantised, according to its config.json: GPTQ, AWQ, compressed-tensors or
+MXFP4."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-Method = Literal["gptq", "awq", "compressed-tensors"]
+Method = Literal["gptq", "awq", "compressed-tensors", "mxfp4"]
 COMPRESSED: Final = "compressed-tensors"
+MXFP4: Final = "mxfp4"
 GPTQ_BITS = (2, 4, 8)
 """The sizes in bits of GPTQ's numbers that can be read. Numbers of 3 bits cannot, because they are stored across
 the borders of 32-bit words."""
@@ -16,10 +18,13 @@ SIDES = (
     "output_scale", "input_zero_point", "output_zero_point", "k_scale", "v_scale",
 )  # fmt: skip
 """The last parts of the names of tensors that belong to a quantised weight."""
+BLOCKS, BLOCK_SCALES = "_blocks", "_scales"
+"""The ends of the names of the stacked experts' tensors in MXFP4, which have two numbers in a byte, and of their
+scales."""
 
 
-PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25}
-"""The bits that a packed number takes, with its share of a scale for 128 numbers."""
+PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}
+"""The bits that a packed number takes, with its share of a scale for 128 numbers, in MXFP4 for 32."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
         return CheckpointForm("awq", 4)
     if method == COMPRESSED:
         return _compressed(stated)
-    return None
+    return CheckpointForm(MXFP4, 4) if method == MXFP4 else None
 
 
 def _compressed(stated: Mapping[str, Any]) -> CheckpointForm | None:

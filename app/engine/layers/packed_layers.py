@@ -129,9 +129,9 @@ class PackedExperts(nn.Module):
 
     def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
         super().__init__()
-        self.packed = list(matrices.values())
         self._matrices: list[list[CpuPackedWeight]] = []
         names = list(stacked_shapes(experts))
+        self.packed = [matrices[name] for name in names]
         for name in names:
             packed = matrices[name]
             assert isinstance(packed, CpuPackedWeight), "experts stay packed on a CPU only"

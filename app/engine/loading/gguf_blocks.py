@@ -111,9 +111,20 @@ def _iq4_xs(blocks: Tensor) -> Numbers:
 
 
 def _mxfp4(blocks: Tensor) -> Numbers:
-    exponents = blocks[:, :1].int()
-    bits = torch.where(exponents < 2, 0x200000 << exponents.clamp(max=1), exponents - 1 << 23)
-    return Numbers(4, _fields(blocks[:, 1:], 4, 16), bits.view(torch.float32), table=MXFP4_TABLE)
+    return Numbers(4, _fields(blocks[:, 1:], 4, 16), _power_of_two(blocks[:, :1]), table=MXFP4_TABLE)
+
+
+def _power_of_two(exponents: Tensor) -> Tensor:
+    """Return half of the powers of two with these exponents, which are stored with 127 added, in float32."""
+    whole = exponents.int()
+    return torch.where(whole < 2, 0x200000 << whole.clamp(max=1), whole - 1 << 23).view(torch.float32)
+
+
+def mxfp4_rows(blocks: Tensor, exponents: Tensor) -> Numbers:
+    """Return rows as gpt-oss stores them: blocks [rows, groups, 16] with two neighbours in a byte, and the
+    exponents [rows, groups] of their scales."""
+    values = _fields(blocks.reshape(-1, 16), 4, 1).reshape(len(blocks), -1)
+    return Numbers(4, values, _power_of_two(exponents), table=MXFP4_TABLE)
 
 
 def _tq2_0(blocks: Tensor) -> Numbers:

@@ -1,4 +1,4 @@
-"""Reads checkpoints in safetensors whose weights another program quantised: GPTQ, AWQ and compressed-tensors.
+"""Reads checkpoints in safetensors whose weights another program quantised: GPTQ, AWQ, compressed-tensors, MXFP4.
 
     model.layers.0.mlp.up_proj.qweight, .qzeros, .scales, .g_idx    ---> model.layers.0.mlp.up_proj.weight
     model.layers.0.mlp.up_proj.weight_packed, .weight_scale, …      ---> the same
@@ -21,8 +21,9 @@ from safetensors import safe_open
 from torch import Tensor
 
 from app.engine.layers.packed_weight import GROUP, Numbers
+from app.engine.loading.gguf_blocks import MXFP4_TABLE, mxfp4_rows
 from app.engine.loading.kept_layers import KeptWeight
-from app.values.packed_checkpoint import PACKED_LEAVES, SIDES, CheckpointForm
+from app.values.packed_checkpoint import BLOCK_SCALES, BLOCKS, MXFP4, PACKED_LEAVES, SIDES, CheckpointForm
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 """The columns of the eight numbers in a word, from the lowest bits on."""
@@ -149,6 +150,38 @@ class QuantisedTensor:
         return None if bool((groups == usual).all()) or bool((groups < 0).any()) else groups
 
 
+@dataclass(frozen=True, slots=True)
+class StackedBlocks:
+    """The matrices of a layer's experts in MXFP4 [experts, out, groups, 16]. They are dequantised to
+    [experts, in, out] when they are indexed, as gpt-oss has them, or packed. `name` is the weight's name."""
+
+    name: str
+    read: Read
+    dtype: torch.dtype
+
+    def __getitem__(self, _all: object) -> Tensor:
+        """Read and dequantise the matrices."""
+        table = torch.tensor(MXFP4_TABLE, dtype=torch.float32)
+        return torch.stack(
+            [
+                (table[one.values.long()] * one.scale.repeat_interleave(GROUP, 1)).t().to(self.dtype)
+                for one in self.slices()
+            ]
+        )
+
+    def slices(self, shape: tuple[int, ...] = ()) -> Iterator[Numbers]:
+        """Yield the matrix of each expert. Raises ValueError if blocks and scales do not fit each other, or this
+        shape [experts, out, in]."""
+        blocks, exponents = self.read(self.name + BLOCKS), self.read(self.name + BLOCK_SCALES)
+        found = (*exponents.shape[:-1], exponents.shape[-1] * GROUP)
+        if blocks.shape != (*exponents.shape, GROUP // 2) or found != (shape or found):
+            sizes = " x ".join(map(str, blocks.shape))
+            raise ValueError(
+                f"the blocks {sizes} of {self.name[-60:]} do not fit their scales or the config.json"
+            )
+        yield from map(mxfp4_rows, blocks, exponents)
+
+
 def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
     """Unpack the numbers in words of 32 bits [rows, words] to bytes [rows, numbers]."""
     shifts = torch.arange(0, 32, bits, dtype=torch.int32)
@@ -174,6 +207,10 @@ def checkpoint_weights(
     found: dict[str, Any] = {}
     for name in files:
         stem, _, leaf = name.rpartition(".")
+        if form.method == MXFP4 and name.endswith((BLOCKS, BLOCK_SCALES)):
+            weight = name.removesuffix(BLOCKS).removesuffix(BLOCK_SCALES)
+            found[weight] = _kept_stack(StackedBlocks(weight, read, dtype), kept.get(weight))
+            continue
         weight = f"{stem}.weight"
         if leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
             quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
@@ -184,6 +221,16 @@ def checkpoint_weights(
         elif leaf not in SIDES:
             found[name] = StoredTensor(name, read)
     return found
+
+
+def _kept_stack(stack: StackedBlocks, shape: tuple[int, ...] | None) -> KeptWeight | StackedBlocks:
+    """Return the stack as a KeptWeight if it is to stay packed with this shape [experts, out, in]."""
+    if not shape:
+        return stack
+    experts, outs, size = shape
+    return KeptWeight(
+        (experts, size, outs), (experts * outs, size), stack.dtype, partial(stack.slices, shape)
+    )
 
 
 def _names(folder: Path) -> Iterator[tuple[str, Any]]:

@@ -199,7 +199,7 @@ class Estimator:
     def _tensor_bits(self, tensor: Tensor) -> float:
         """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
         bits = kept_bits(tensor.name, tensor.stored, tensor.shape, self.device == RAM)
-        if not bits and not EXPERTS.search(tensor.name):
+        if not bits and (not EXPERTS.search(tensor.name) or (tensor.stored == "F4" and self.device == RAM)):
             bits = PACKED_BITS.get(tensor.stored, 0.0)
         digits = re.search(r"\d", tensor.stored)
         if not bits or not digits:

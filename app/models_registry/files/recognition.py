@@ -29,7 +29,7 @@ INDEX = "model.safetensors.index.json"
 SAFETENSORS = ".safetensors"
 MODULES = "modules.json"
 """Only sentence-embedding models have this file."""
-READABLE = ("fp8", "mxfp4")
+READABLE = ("fp8",)
 """Quantisation methods whose weights transformers dequantises while it reads them."""
 FORMS = {
     "gptq": "GPTQ", "awq": "AWQ", "modelopt": "NVIDIA ModelOpt", "hqq": "HQQ", "aqlm": "AQLM", "exl2": "ExLlamaV2",

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
-from transformers import AutoConfig, LlamaForCausalLM, PreTrainedModel
+from transformers import AutoConfig, GptOssConfig, GptOssForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
-from app.engine.layers.packed_layers import Pack, PackedLinear
+from app.engine.layers.packed_layers import Pack, PackedExperts, PackedLinear, dense, packed_weights
 from app.engine.layers.packed_weight import pack_for_cpu
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
@@ -21,7 +21,7 @@ from tests.engine.replies import GREEDY, says_plainly, write
 from tests.engine.tiny import tiny_config, with_tokenizer
 from tests.quantised_checkpoints import CONFIGS, write_quantised
 
-NOT_PACKED = ("gptq by activations", "float-quantized")
+NOT_PACKED = ("gptq by activations", "float-quantized", "fp8")
 needs_kernels = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
 
 
@@ -30,13 +30,19 @@ def read(path: Path, pack: Pack | None = None) -> PreTrainedModel:
     return read_weights(ModelFolder(path, "tiny"), config, torch.float32, {}, pack=pack).eval()
 
 
-@pytest.fixture(scope="module")
-def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    config = tiny_config(hidden=64, intermediate=96)
+@pytest.fixture
+def plain(kind: str, tmp_path: Path) -> Path:
     torch.manual_seed(0)
-    folder = tmp_path_factory.mktemp("plain") / "tiny"
-    LlamaForCausalLM(config).save_pretrained(folder)
-    return with_tokenizer(folder).path
+    config = tiny_config(hidden=64, intermediate=96)
+    model: PreTrainedModel = LlamaForCausalLM(config)
+    if kind == "mxfp4":
+        config.intermediate_size = 64
+        experts = {"num_local_experts": 4, "num_experts_per_tok": 2, "head_dim": 16, "sliding_window": 32}
+        names = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+        sizes = {name: getattr(config, name) for name in names}
+        model = GptOssForCausalLM(GptOssConfig(**sizes, **experts, num_key_value_heads=2))
+    model.save_pretrained(tmp_path / "plain")
+    return with_tokenizer(tmp_path / "plain").path
 
 
 @pytest.mark.parametrize("kind", CONFIGS)
@@ -53,13 +59,18 @@ def test_numbers_that_stay_packed_are_those_of_the_file(kind: str, plain: Path, 
     write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
     kept, twin = read(tmp_path / "quantised", pack_for_cpu), read(tmp_path / "twin")
     layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, PackedLinear)}
-    assert bool(layers) == (kind not in NOT_PACKED)
+    assert bool(packed_weights(kept)) == (kind not in NOT_PACKED)
     for path, layer in layers.items():
         assert torch.equal(layer.weight, twin.get_submodule(path).weight)
+    for path, experts in kept.named_modules():
+        if isinstance(experts, PackedExperts):
+            for packed, name in zip(experts.packed, ("gate_up_proj", "down_proj"), strict=True):
+                rows = getattr(twin.get_submodule(path), name).transpose(1, 2)
+                assert torch.equal(dense(packed), rows.reshape(packed.shape))
 
 
 @needs_kernels
-@pytest.mark.parametrize("kind", ["gptq", "awq", "int-quantized", "float-quantized"])
+@pytest.mark.parametrize("kind", ["gptq", "awq", "int-quantized", "float-quantized", "fp8", "mxfp4"])
 def test_a_quantised_folder_writes_the_same_text_with_lookahead(
     kind: str, plain: Path, tmp_path: Path
 ) -> None:
@@ -82,6 +93,7 @@ def test_a_quantised_folder_writes_the_same_text_with_lookahead(
         ("awq", "qzeros", (1, 1), 1, "the zeros .* do not fit"),
         ("awq", "qweight", (3, 3), 1, "do not fit"),
         ("gptq", "scales", (), float("nan"), "the scales of .* are not numbers"),
+        ("mxfp4", "down_proj_scales", (4, 64, 3), 120, "the blocks .* do not fit"),
     ],
 )
 def test_damaged_parts_of_a_weight_are_told_in_a_sentence(
@@ -104,8 +116,9 @@ def test_damaged_parts_of_a_weight_are_told_in_a_sentence(
         load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", "float32", "cpu", quantisation))
 
 
-def test_scales_that_are_missing_are_named(plain: Path, tmp_path: Path) -> None:
-    write_quantised(plain, "gptq", tmp_path / "quantised", tmp_path / "twin")
+@pytest.mark.parametrize("kind", ["gptq"])
+def test_scales_that_are_missing_are_named(kind: str, plain: Path, tmp_path: Path) -> None:
+    write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
     weights = tmp_path / "quantised" / "model.safetensors"
     parts = load_file(weights)
     del parts[next(name for name in parts if name.endswith("scales"))]
