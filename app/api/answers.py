@@ -72,11 +72,11 @@ class Plan(ABC):
     form_param = "response_format"
     """Name of the request's parameter that gives the format of the text."""
     path = "/v1/"
-    """The beginning of the route's path, by which errors get their format."""
+    """The beginning of the route's path, which decides the format of errors."""
     ends_with_done = True
     media_type = "text/event-stream"
     comment = b": waiting\n\n"
-    """What a stream contains while its request waits, which clients skip."""
+    """A comment, which clients skip. A stream sends comments while its request waits."""
 
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
@@ -117,7 +117,7 @@ class Plan(ABC):
         """Answer the client, as a stream or as JSON.
 
         A stream starts with its first event, so that a request that is refused earlier gets an error status.
-        PATIENCE seconds after its checks it starts in any case, because some clients give up without headers."""
+        At the latest it starts PATIENCE seconds after the checks, because some clients give up without headers."""
         requests = await unless_closed(http, self._checked(services))
         choices = list[Choice]()
         events = self._events(services, requests, choices)
@@ -137,7 +137,7 @@ class Plan(ABC):
         )
 
     async def _checked(self, services: ApiServices) -> list[TokenisedRequest]:
-        """Tokenise the requests and check their grammar. Meanwhile other requests are answered."""
+        """Tokenise the requests and check their grammar. Other requests are answered meanwhile."""
         requests = await tokenised(services, self.requests)
         if grammar := self.requests[0].logits.grammar:
             async with self._naming_grammar():

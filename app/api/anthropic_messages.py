@@ -115,7 +115,7 @@ class MessagesPlan(ChatPlan):
         }
 
     def _ended(self, choice: Choice) -> Json:
-        """Return why the message ended; which of several stop sequences ended it is not known."""
+        """Return why the message ended. A stop sequence is named only if the request has a single one."""
         if choice.reply.finished.reason != "stop_string":
             return {"stop_reason": STOP_REASONS[choice.finish_reason], "stop_sequence": None}
         stops = self.requests[0].options.stop
@@ -156,8 +156,7 @@ async def answer(services: Services, asked: MessagesRequest, http: HttpRequest) 
 async def count_tokens(services: Services, asked: MessagesRequest) -> Json:
     """Count the tokens of the prompt.
 
-    If its model is not loaded, the engine loads it and prefills the prompt, and the reply's statistics have the
-    number."""
+    If the model is not loaded, loads it and prefills the prompt, because only the model's tokenizer can count."""
     chat = await asyncio.to_thread(_chat, asked.model_copy(update={"max_tokens": 0}))
     plan = await chat_plan(services, chat, MessagesPlan)
     [request] = await tokenised(services, plan.requests)

@@ -14,7 +14,7 @@ from app.values.chat_format import CLOSING, OPENING, UNKNOWN_FORMAT, CallFormat,
 from app.values.messages import Message, ToolCall
 
 MOST_MESSAGES = 50_000
-"""Largest number of messages in a request: even an empty message takes some tokens of the context."""
+"""Maximum number of messages in a request."""
 
 
 Arguments = Annotated[

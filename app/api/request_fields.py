@@ -1,7 +1,7 @@
 """The bodies of requests: how they are read, and the fields that chat completions, completions and responses share.
 
-A large body is parsed on a thread, so that it holds up no other client. Unknown fields are ignored, and lone
-surrogates are removed from all strings.
+A large body is parsed on a thread, so that other clients need not wait. Unknown fields are ignored, and lone
+surrogates in strings are replaced by U+FFFD.
 """
 
 import asyncio
@@ -44,7 +44,7 @@ STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
 TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
 TOO_DEEP = "The request's body is nested too deeply."
 HIGHEST_LIMIT = 2**31
-"""The highest limit of new tokens that a request may give, far above any context."""
+"""Larger limits of new tokens are reduced to this, which is far above any context."""
 MOST_CHOICES = 16
 MOST_STOPS, LONGEST_STOP = 64, 1_000
 """Limits for stop strings, because each of them is searched for after every token."""
@@ -75,8 +75,8 @@ UNSUPPORTED: Mapping[str, str] = {
     "suffix": "it continues a text only at its end",
     "web_search_options": "it has no search",
 }  # fmt: skip
-"""Fields that a route refuses if it does not have them, with advice, because it could not do what they ask for.
-The first fields are other servers' names for the format of an answer."""
+"""Fields that a route refuses, with this advice, unless its request defines them. Ignoring them would give another
+answer than the client asks for. The first fields are other servers' names for the format of an answer."""
 SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
 """Variables of templates that choose the level of thinking if no field does: a word, true or false."""
 Limit = Annotated[
@@ -141,8 +141,8 @@ class Body(BaseModel):
 
 
 class JsonRoute(APIRoute):
-    """A route that reads its JSON body with `_JsonRequest`: a large one on a thread, without lone surrogates, and
-    with at most MOST_VALUES values. Its Content-Type does not matter: curl and LiteLLM send others."""
+    """A route that reads its JSON body with `_JsonRequest`. Ignores the Content-Type, because curl and LiteLLM send
+    other types."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, which parses the body with `_JsonRequest`."""
@@ -158,7 +158,7 @@ class JsonRoute(APIRoute):
 
 class _JsonRequest(HttpRequest):
     async def json(self) -> Any:
-        """Return the parsed body. Raises HTTPException for too many values, JSONDecodeError for invalid JSON."""
+        """Return the parsed body. Raises HTTPException if it is refused, JSONDecodeError for invalid JSON."""
         if not hasattr(self, "_json"):
             if (encoding := self.headers.get("content-encoding", "identity")) != "identity":
                 raise HTTPException(
@@ -178,7 +178,7 @@ def _read(body: bytes) -> Any:
         if "recursion limit" in str(error):
             raise HTTPException(400, TOO_DEEP) from error
     try:
-        # JSON can contain lone surrogates, which no tokenizer reads, so they are replaced.
+        # JSON can contain lone surrogates, which no tokenizer reads.
         text = json.dumps(json.loads(body), ensure_ascii=False)
         return json.loads(without_surrogates(text))
     except RecursionError as error:

@@ -32,7 +32,7 @@ EMPTY = (
     "completed_at", "error", "incomplete_details", "previous_response_id", "max_tool_calls", "prompt_cache_key",
     "safety_identifier", "user", "usage",
 )  # fmt: skip
-"""Fields of a response that clients expect, and that have no value at its beginning or never."""
+"""Fields of a response that clients expect. They have no value at its beginning, and some never have one."""
 
 
 class TextFields(BaseModel):

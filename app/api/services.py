@@ -91,7 +91,7 @@ class ApiServices:
         return [current, *(one for one in self.installed() if one.id != current.id)]
 
     async def chosen(self, name: str | None) -> ServedModel:
-        """Return the same as `find`, which runs on a thread because it may read the disk."""
+        """Return what `find` returns. Runs it on a thread, because it may read the disk."""
         return await asyncio.to_thread(self.find, name or "")
 
     def find(self, name: str) -> ServedModel:

@@ -101,7 +101,7 @@ def tool_use(
 
 
 def _among(offered: Sequence[FunctionFields], names: Iterable[str]) -> tuple[FunctionFields, ...]:
-    """Return the tools of these names. Raises ApiError if a name is none of the tools."""
+    """Return the tools of these names. Raises ApiError if no tool has one of the names."""
     wanted = set(names)
     if unknown := wanted - {one.name for one in offered}:
         raise ApiError(f"tool_choice names {min(unknown)!r}, which is none of the tools.", "tool_choice")

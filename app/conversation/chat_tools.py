@@ -124,7 +124,7 @@ class ChatTools:
 
         def start() -> None:
             for name in chosen:
-                with suppress(ToolFailed):  # `note` tells it
+                with suppress(ToolFailed):  # `note` reports the failure
                     self.offered([name], starts=True)
 
         threading.Thread(target=start, name="tool servers", daemon=True).start()
@@ -135,7 +135,7 @@ class ChatTools:
         return tuple((name, self.note(name)) for name in self.names())
 
     def note(self, name: str) -> str:
-        """Return how many tools a server has, or why it has none, in a few words."""
+        """Return how many tools a server has, or why it has none, in a few words; "" for the app's own tools."""
         if name in BUNDLED:
             return ""
         if name not in self.names():

@@ -123,7 +123,7 @@ class Conversations:
             self.stop(chat)
 
     def delete_all(self) -> None:
-        """Stops every reply, and deletes every chat and draft so that they cannot be restored."""
+        """Asks every reply to stop, and deletes every chat and draft so that they cannot be restored."""
         self.stop_all()
         self.drafts.clear()
         self.stores.delete_all()

@@ -225,7 +225,7 @@ def _counter(reader: CachedTokenReader, options: Options, tools: ToolUse) -> Cou
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages, more: str = "") -> Messages:
-    """Returns the messages with the chat's system prompt, and `more` of it, before them if there is any."""
+    """Returns the messages after one system prompt of the chat's and `more`; without either, the messages alone."""
     system = "\n\n".join(filter(None, (chat_settings.system.strip(), more)))
     return (Message("system", system), *messages) if system else messages
 
@@ -244,7 +244,7 @@ def _estimated_tokens(messages: Messages) -> int:
 def reply_reserve(max_new_tokens: int, context: int) -> int:
     """Returns the tokens that a prompt leaves to the reply: its limit, but at most a quarter of the context.
 
-    Without a limit it is a usual length; the reply may fill the context."""
+    Without a limit the tokens of a usual reply are left, and the reply may still fill the context."""
     return min(max_new_tokens or USUAL_REPLY, context // 4)
 
 

@@ -28,10 +28,10 @@ from app.values.tools import CalledTool, CallState, Tool
 from app.values.trace import Statistics
 
 MOST_ROUNDS = 10
-"""Rounds with calls in a reply; after these no tools are offered."""
+"""Maximum number of rounds with calls in a reply. After them no tools are offered."""
 SUMMED = ("tokens", "steps", "hits", "covered", "rows", "seconds", "cost")
 LOOK_SECONDS = 0.2
-"""How often a wait looks whether the reply is to stop."""
+"""Seconds between two checks of whether the reply is to stop."""
 STARTING = "Starting the chat's tools"
 REFUSED = "The user refused this call. Do not repeat it."
 ENOUGH = "No further calls are possible in this reply. Answer with what is known."
@@ -160,7 +160,7 @@ class ToolRounds:
         retrieved: RetrievedContext,
         reply: Reply,
     ) -> None:
-        """Write a reply to its end. What goes wrong is the reply's end."""
+        """Write a reply to its end. An error ends the reply, which reports it."""
         problem = BUG
         try:
             tools = self._started(context, prepared, reply)
@@ -176,7 +176,8 @@ class ToolRounds:
                 reply.append(Failed(problem))
 
     def _started(self, context: TurnContext, prepared: PreparedReply, reply: Reply) -> dict[str, Tool]:
-        """Load the model, whose template the prompt depends on, and start the chat's servers."""
+        """Load the model, whose template the prompt depends on, and start the chat's servers. Returns their
+        tools."""
         if not self._engine.status().model and not prepared.settings.model.server:
             loaded = threading.Event()
             self._engine.load(prepared.settings.model, lambda _is_loaded: loaded.set())
@@ -285,7 +286,7 @@ class ToolRounds:
 
 
 def joined(earlier: Statistics, later: Statistics) -> Statistics:
-    """Return the statistics of two rounds as those of one reply. Its prompt is the later one's."""
+    """Return the statistics of two rounds as those of one reply. Those of the prompt are the later round's."""
     sums = {name: getattr(earlier, name) + getattr(later, name) for name in SUMMED}
     first = earlier.time_to_first_token or later.time_to_first_token
     return replace(later, **sums, time_to_first_token=first)

@@ -88,7 +88,7 @@ class NewChat(Turn):
 class NewQuestion(Turn):
     """A question after the last shown message, or after the message `parent` (0: as a first message).
 
-    `queued` is the waiting message that the question was; 0 for none."""
+    `queued` is the id of the waiting message that becomes the question; 0 for none."""
 
     question: str
     parent: int | None = None

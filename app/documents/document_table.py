@@ -51,7 +51,8 @@ class DocumentVersion:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """What identifies the complete text of a document; document 0 means no document."""
+    """A document whose text is complete, with the digest and the length of the text; document 0 means no
+    document."""
 
     document: int
     title: str
@@ -221,7 +222,7 @@ def stored_texts(connection: sqlite3.Connection, collection: int, besides: int =
 
 
 def stored_text(connection: sqlite3.Connection, wanted: int) -> StoredText:
-    """Returns what identifies the text of this document, hidden or not."""
+    """Returns the StoredText of this document, which may be hidden."""
     return StoredText(*connection.execute(f"{SELECT_TEXT} WHERE id = ?", (wanted,)).fetchone())
 
 

@@ -33,7 +33,7 @@ title take no longer."""
 MIN_SHARED = 0.6
 """The smallest share of an older text that a newer version contains. With less, both texts are kept."""
 MOST_REPLACED = 4_000_000
-"""Characters of the longest text that is replaced: moving a longer one takes too long."""
+"""Maximum number of characters of a text that replaces another, because moving a longer text takes too long."""
 WORD = re.compile(r"\w+")
 
 Trigrams = Counter[tuple[str, str, str]]
@@ -41,7 +41,7 @@ Trigrams = Counter[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class AddedText:
-    """A text that is being added: its origin, its beginning and its length."""
+    """A text that is being added. `beginning` has at most its first COMPARED characters."""
 
     collection: int
     title: str

@@ -153,7 +153,8 @@ def delete_some(connection: sqlite3.Connection) -> bool:
 
 
 def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
-    """Deletes hidden documents that have no rows left."""
+    """Deletes these documents, whose passages and texts are deleted, and empty collections that are to be
+    erased."""
     for document in gone:
         document_table.delete(connection, document)
     document_table.delete_empty_collections(connection)

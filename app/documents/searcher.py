@@ -27,7 +27,7 @@ READY = """
 REPEAT_SHARE = 0.5
 """Passages that overlap by more than this share of the shorter passage are repeats."""
 RANK_OFFSET = 20
-"""Is added to a passage's rank: the larger it is, the more slowly scores fall with the rank."""
+"""A number that is added to each rank. With a larger number, scores fall more slowly with the rank."""
 WORDS_WEIGHT = 2.0
 """Weight of the ranking by words for a passage with all words of the question; the ranking by meaning weighs 1."""
 MIN_SHARE_ALONE = 0.24
@@ -141,7 +141,7 @@ def fuse(
 def near_enough(candidates: Sequence[Candidate], has_meaning: bool) -> list[Candidate]:
     """Keeps the candidates that are related to the question, by thresholds that were measured.
 
-    If only words are searched, a passage that is near enough keeps others that have half the share."""
+    If only words are searched, one passage must have MIN_SHARE_ALONE; then all with half of that are kept."""
     if has_meaning:
         return [one for one in candidates if one.share >= MIN_SHARE or one.similarity >= MIN_SIMILARITY]
     if all(one.share < MIN_SHARE_ALONE for one in candidates):

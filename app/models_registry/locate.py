@@ -75,7 +75,7 @@ def find_here(name: str, hub: Hub) -> Path | None:
 
 
 def folder_here(name: str, hub: Hub) -> ModelFolder | None:
-    """Return a model that is on this machine already, ready to be loaded, else None. Sends no request."""
+    """Return the ModelFolder of a model that is on this machine already, else None. Sends no request."""
     path = find_here(name, hub)
     if path is None:
         return None

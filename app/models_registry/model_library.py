@@ -174,7 +174,7 @@ class ModelLibrary:
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
-    """Return the installed models that can draft for this one, heads first, then the smallest."""
+    """Return the installed models that can draft for this one: heads, then smaller models, the smallest first."""
     installed, digest = list(installed), vocabulary_digest(model.path)
     heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
     ready = [one for one in installed if one.state == "ready" and digest]

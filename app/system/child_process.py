@@ -131,7 +131,7 @@ class ChildProcess:
 
 
 def awaited(work: Callable[[], T], beat: Callable[[float], None]) -> T:
-    """Return the result of `work`, which runs on another thread; meanwhile `beat` gets the seconds so far.
+    """Run `work` on another thread and return its result. Meanwhile `beat` is called with the seconds so far.
 
     An error that `beat` raises ends the waiting at once."""
     began, pool = monotonic(), ThreadPoolExecutor(1)
@@ -265,7 +265,7 @@ def importing_environment() -> dict[str, str]:
 
 
 def _messages_alone() -> Say:
-    """Redirect what libraries print from now on to nowhere, and return the function that sends a message."""
+    """Discard what libraries print from now on, and return the function that sends a message."""
     sys.stdout.flush()
     output = os.fdopen(os.dup(1), "wb")
     nowhere = os.open(os.devnull, os.O_WRONLY)

@@ -64,8 +64,9 @@ def serve(
     is_native: bool = False,
     has_key: bool = True,
 ) -> Running:
-    """Serve the page on 127.0.0.1 at `port` or the next free one, to everybody with the key, and the API, which has
-    its own key, at the same address. Raises NoFreePort."""
+    """Serve the page and the API on 127.0.0.1, at `port` or the next free port. Each has a key of its own.
+
+    Raises NoFreePort."""
     listener = listen(port)
     host, port_taken = listener.getsockname()
     endpoint = Endpoint(host, port_taken, is_native, secrets.token_urlsafe(32) if has_key else "")

@@ -161,7 +161,7 @@ class StoredMessage:
 class Thread:
     """The shown path of a chat, or its newest part; `earlier` is the number of messages before that part.
 
-    `forked_from` is the chat of which it began as a copy, if that chat still exists."""
+    `forked_from` is the chat that it was copied from, if that chat still exists."""
 
     version: ChatVersion
     title: str = ""

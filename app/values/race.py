@@ -240,7 +240,7 @@ class LaneSummary:
 
 @dataclass(frozen=True, slots=True)
 class RaceSummary:
-    """An earlier race in the history; `at` in seconds since 1970."""
+    """An earlier race in the history; `at` is in seconds since 1970."""
 
     at: float
     kind: TextKind

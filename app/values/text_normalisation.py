@@ -17,7 +17,7 @@ UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
     "\U00020000-\U0003ffff]"
 )
-"""A character of a script without spaces, which is indexed as a word of its own."""
+"""A character that is indexed as a word of its own: of a script without spaces, or of Korean."""
 WIDE_WEIGHT = 3
 """Weight of a Chinese, Japanese or Korean character. It carries about as much as three letters, and takes
 about as many tokens."""

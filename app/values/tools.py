@@ -11,7 +11,7 @@ from app.values.chat_format import CLOSING, OPENING
 from app.values.validation import require, require_one_of, web_host
 
 CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
-"""The state of a call: the model writes it, it waits for the user, runs, gave a result, failed, or was refused."""
+"""The state of a call: the model writes it, the user is asked, it runs, has a result, failed, or was refused."""
 ServerState = Literal["off", "starting", "ready", "failed"]
 """The state of a tool server's process. A server that is "off" or "failed" is started at its next use."""
 NO_ARGUMENTS = '{"type": "object", "properties": {}}'
@@ -128,7 +128,7 @@ class Round:
 
 
 def rounds_of(text: str, calls: Sequence[CalledTool]) -> Iterator[Round]:
-    """Yield the rounds of a reply; the last one, which may be empty, has no calls unless one is being written."""
+    """Yield the rounds of a reply. The last round has no calls, and may be empty."""
     begin = 0
     for (start, end), together in groupby(calls, lambda call: (call.start, call.end)):
         yield Round(text[begin:start], tuple(together))

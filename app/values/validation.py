@@ -26,7 +26,7 @@ def require(condition: bool, rule: str, value: object) -> None:
 
 
 def require_one_of(choices: Any, name: str, value: object) -> None:
-    """Raise ValueError unless the value is one of the choices, a Literal type."""
+    """Raise ImpossibleValue unless the value is one of the choices, which are a Literal type."""
     require(value in get_args(choices), f"{name} must be one of " + ", ".join(get_args(choices)), value)
 
 

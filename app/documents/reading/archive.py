@@ -98,7 +98,8 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Returns each list of references that had some to missing parts, without these, and how many were removed."""
+    """Removes references to missing parts. Returns the changed lists of references, and the number of those
+    removed."""
     names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
     for one in (one for one in names if one.endswith(".rels")):
         relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent

@@ -28,7 +28,7 @@ LINES = frozenset(("br", "tr", "dt", "dd", "li", "figcaption", "summary", "optio
 CELLS = frozenset(("td", "th"))
 CELL = " | "
 AROUND = PARAGRAPHS | LINES | CELLS
-"""Elements of which one may be the main part."""
+"""Elements that may contain the main part of a page."""
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 MARKED = frozenset((*HEADINGS, "li"))
 UNSEEN = frozenset(("title", "script", "style", "iframe", "noembed", "noframes"))
@@ -50,15 +50,15 @@ NEVER_BESIDE = frozenset(
     ("html", "body", "main", "article", "img", "input", "br", "hr", "meta", "link", "area", "col", "embed",
      "source", "track", "wbr")
 )  # fmt: skip
-"""Elements around the main part, and empty ones."""
+"""Elements that are never in a margin, because they are around the main part or have no content."""
 LEAST_MAIN = 0.1
-"""The smallest share of a page's letters that is its main part; with less, the page is not divided."""
+"""Minimum share of a page's letters in its main part; with less, the page is not divided."""
 LEAST_PARAGRAPHS = 500
-"""Letters of paragraphs that a page must have for its main part to be looked for among its elements."""
+"""Minimum letters of all paragraphs of a page; with fewer, no element is taken for its main part."""
 LONG = 100
-"""Letters of a block that counts as a paragraph when the main part is looked for."""
+"""Minimum letters of a block that counts as a paragraph in the search for the main part."""
 MOST_PARAGRAPHS = 0.7
-"""The smallest share of the letters of all paragraphs that the element of the main part has."""
+"""The main part is the smallest element with this share of the letters of all paragraphs."""
 LARGEST_DIVIDED = 20 * 2**20
 """Bytes of the largest file that is divided; a larger one is written while it is read."""
 
@@ -204,7 +204,7 @@ class Page:
         return "".join(texts + head + beside).lstrip("\n")
 
     def _is_main(self, is_tried: Sequence[bool]) -> list[bool]:
-        """Returns for each block whether it is tried, and in the smallest element with most paragraphs."""
+        """Returns for each block whether it is in the main part, which has only blocks that `is_tried` allows."""
         weights = [0] * len(self._parents)
         for one in compress(self._blocks, is_tried):
             weights[one.element] += one.weight if one.weight >= LONG else 0
@@ -212,7 +212,7 @@ class Page:
             weights[self._parents[element]] += weights[element]
         if weights[0] < LEAST_PARAGRAPHS:
             return list(is_tried)
-        # Elements with most letters are within each other, and the innermost one has the highest number.
+        # All elements with this share contain each other, and the innermost one has the highest number.
         main = max(one for one, weight in enumerate(weights) if weight >= MOST_PARAGRAPHS * weights[0])
         is_inside = [False] * main + [True]
         for parent in self._parents[main + 1 :]:

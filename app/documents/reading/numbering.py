@@ -39,8 +39,9 @@ class _Level:
 
 @dataclass(slots=True)
 class _List:
-    """A list: its levels by index, the index of each style's level, the numbers counted so far, which all lists of
-    a kind share, and the numbers at which levels of this list begin anew."""
+    """A list, with all values by the index of a level, and the index of each style. `counts` has the newest
+    numbers, which all lists of a kind share; `begins` has the first numbers of levels in this list, if it sets
+    them."""
 
     levels: dict[int, _Level]
     styles: dict[str, int]

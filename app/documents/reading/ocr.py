@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 LONGEST_SIDE = 1_700
 """Pixels of the longer side of a picture; an A4 page has 145 for each inch."""
 LEAST_CONFIDENCE = 0.85
-"""Readable lines have a confidence above 0.95, lines in unknown scripts one of 0.6 to 0.8."""
+"""Minimum confidence of a line that is kept. Readable lines have more than 0.95, lines in unknown scripts 0.6 to
+0.8."""
 COLUMN = 0.25
 """The smallest width of a column's lines, as a share of the text's width; a table's cells are narrower."""
 BORDERS = range(35, 66, 3)
-"""Places, in percent of the text's width, at which a border between two columns is looked for."""
+"""Possible positions of the border between two columns, in percent of the text's width."""
 MOST_CROSSING = 0.2
 """Largest share of lines, such as titles, that cross the border between two columns."""
 
@@ -55,7 +56,7 @@ def can_recognise() -> bool:
 
 
 def recognised(picture: NDArray[np.uint8]) -> Recognised:
-    """Recognises the text in a picture; returns "" if most of its lines cannot be read."""
+    """Recognises the text in a picture; returns an empty result if most of its lines cannot be read."""
     found = _model()(picture)
     boxes = () if found.txts is None else zip(found.boxes, found.txts, found.scores, strict=True)
     lines = [Line(min(box[:, 0]), max(box[:, 0]), text, score) for box, text, score in boxes]

@@ -117,7 +117,7 @@ def _opened(path: Path, name: str) -> PdfDocument:
 
 
 def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
-    """Returns the text of a page and what was typed on it, and why its text was left out, if it was."""
+    """Returns the text of a page with what was typed on it, and the reason why its text is left out, or ""."""
     try:
         page = document[number]
         written = page.get_textpage()
@@ -131,7 +131,7 @@ def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
 
 
 def _recognised(page: PdfPage) -> Recognised:
-    """Recognises the text that is drawn on a page; returns "" if there is none that can be read."""
+    """Recognises the text that is drawn on a page; returns an empty result if none can be read."""
     if not raw.FPDFPage_CountObjects(page):
         return Recognised()
     found = recognised(page.render(scale=LONGEST_SIDE / max(page.get_size())).to_numpy())

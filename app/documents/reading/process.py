@@ -21,7 +21,8 @@ from app.values.validation import require
 LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
 """Limits of a reader's processor time in seconds. A megabyte of any format takes less than ten."""
 WAITING = 4
-"""A reader may take this many times its processor time in all, because other programs need the processor, too."""
+"""Maximum time spent waiting for a reader, as a multiple of its processor time, because other programs need the
+processor, too."""
 PIECE = 2**16
 """Maximum number of characters of a message, because the app's other threads wait while a message is parsed."""
 MAX_MEMORY = 2 * 2**30
@@ -65,7 +66,8 @@ Read = Callable[[Path, str], Iterator[ReadMessage]]
 
 
 def reader_of(form: str) -> Read:
-    """Returns the function that reads files of this format. It is imported only now, because that takes a while."""
+    """Returns the function that reads files of this format. Imports its module only now, because that takes a
+    while."""
     read: Read = getattr(import_module(f"app.documents.reading.{form}"), f"read_{form}")
     return read
 
@@ -146,7 +148,7 @@ class ProcessReader:
         self._process: ChildProcess | None = None
 
     def messages(self) -> Iterator[ReadMessage]:
-        """Yields the text; ends when the process is killed."""
+        """Yields the messages until the process ends or is killed. Raises DocumentUnreadable."""
         with ChildProcess("app.documents.reading.process_main", to_line(self.request)) as process:
             self._process = process
             if self._is_killed.is_set():  # killed before `self._process` was set

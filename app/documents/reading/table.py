@@ -15,12 +15,12 @@ from app.documents.reading.files import TextFileReader
 from app.documents.reading.process import ReadMessage, ReadNote, TextPiece
 
 SNIFFED = 20_000
-"""Characters from which the separator is guessed."""
+"""Maximum number of characters from which the separator is guessed."""
 SEPARATORS = ",;\t|"
 ROWS = 500
-"""Rows of a message."""
+"""Maximum number of rows in a message."""
 TRIED = 20
-"""Rows at the beginning of which one may name the columns."""
+"""Number of rows at the beginning among which the row with the names of the columns may be."""
 YEAR = re.compile(r"(?:19|20)\d\d")
 COLUMN = re.compile(r"\s*[^\W\d].*", re.DOTALL)
 """A column's name begins with a letter; a first row with anything else has values, too."""

@@ -128,10 +128,11 @@ def is_conversational(message: str, has_answer: bool) -> bool:
 def self_contained(question: str, earlier: Sequence[str]) -> str:
     """Returns a follow-up question with the words that it refers to added; other questions as they are.
 
-    Uses no model. What is the Caucus-race of the Dodo?
+    What is the Caucus-race of the Dodo?
     Who won it?                             ->  Who won it? (Caucus-race Dodo)
 
-    `earlier` are the questions before it, oldest first. The last of them is made self-contained in the same way."""
+    `earlier` are the questions before this one, oldest first. The last of them is made self-contained in the same
+    way. No model is used."""
     before = list(earlier)[-MAX_EARLIER:]
     if not before or not is_follow_up(question):
         return question

@@ -44,7 +44,7 @@ from app.values.model import Download, DownloadState, FileProgress
 
 SECONDS_TO_END = 10.0
 LONGEST_NAME = 200
-"""Characters of a file's name; file systems take 255 bytes."""
+"""Maximum characters of a file's name; file systems take 255 bytes."""
 NO_THREAD = (
     "The download could not be started: close other programs, then try again. Downloaded bytes are kept."
 )
@@ -127,7 +127,7 @@ class SpeedMeter:
 class DownloadEntry:
     """A download's state, and its process while it runs; `goal` is what the user wants.
 
-    All fields are read and changed only under the lock of `Downloads`."""
+    Its fields are changed only under the lock of `Downloads`."""
 
     wanted: HubId
     page: str

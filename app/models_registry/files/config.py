@@ -40,7 +40,8 @@ MAX_COUNT = 20_000
 MAX_LOOPS = 100
 RECURRENT_KINDS = ("linear_attention", "mamba", "mamba2", "conv", "recurrent")
 WITHOUT_STATE = ("mlp", "moe")
-"""Kinds of layers in a config's list that keep a recurrent state, and kinds that keep nothing. Others attend."""
+"""RECURRENT_KINDS of layers keep a recurrent state, and layers WITHOUT_STATE keep nothing. All other kinds
+attend."""
 OTHER_HEADS = (
     ("sliding", ("swa_num_key_value_heads", "swa_head_dim", "swa_head_dim")),
     ("full", ("num_global_key_value_heads", "global_head_dim", "global_head_dim")),

@@ -87,8 +87,8 @@ class Weights:
         )
 
     def of_text(self, config: ModelConfig) -> "Weights":
-        """Return the weights with their unpacked shapes. If the model has other parts, too, only decoder and
-        head."""
+        """Return the weights with their unpacked shapes. If the model has other parts, returns only
+        the weights of its decoder and its head."""
         if config.form:
             return self._unpacked(config.form).of_text(replace(config, form=None))
         embedding = (config.vocabulary, config.hidden)
@@ -174,8 +174,8 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
 def check_model(folder: Path, name: str) -> None:
     """Raise a ModelError, with advice, if the model in this folder or GGUF file cannot be loaded.
 
-    The config.json is compared with the weights, so that no layer is built that has no weights. Raises OnlyDrafts
-    for a draft head whose files are in order."""
+    The config.json is compared with the weights, so that it cannot claim more layers or larger ones. Raises
+    OnlyDrafts for a draft head whose files are in order."""
     check_gguf(folder, name) if folder.is_file() else check_folder(folder, name)
     refuse_draft_head(ModelFolder(folder, name))
     refuse_embedder(file_names(folder) if folder.is_dir() else (), name)

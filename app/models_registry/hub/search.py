@@ -37,7 +37,7 @@ FIRST_BYTES = 100_000
 MAX_HEADERS = 50_000_000
 """Maximum bytes of all headers of a model. The largest known models have a fifth of this."""
 FIRST_GGUF_BYTES, MAX_GGUF_BYTES = 4_000_000, 64_000_000
-"""Bytes of a GGUF file that are read at first, and at most: a vocabulary alone has millions."""
+"""Bytes of a GGUF file that are read at first, and at most. A vocabulary alone has millions of bytes."""
 AT_ONCE = 8
 MAX_HITS = 50
 LONGEST_ID = 200
@@ -155,7 +155,7 @@ def _read_beginning(url: str, file: Path, name: str) -> None:
             read_gguf_part(file)
             return
         except ValueError as error:
-            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # no valid header in the whole file
+            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # there is no more to read
                 raise ModelBroken(
                     f"{name} is damaged on Hugging Face: {error}. Choose another one."
                 ) from error

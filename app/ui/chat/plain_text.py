@@ -34,7 +34,7 @@ def rendered_part(text: str) -> str:
 
 
 def plain_html(text: str) -> str:
-    """Return the part of a text that is not rendered as HTML, after a note about it."""
+    """Return this end of a very long text as HTML that shows it as it was written, after a note; "" for ""."""
     plain = LivePlain()
     plain.update(text)
     return "".join(plain.blocks)

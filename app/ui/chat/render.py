@@ -148,7 +148,8 @@ class ChatRenderer:
         self._messages = thread_html(thread, options)
 
     def _current_cut(self) -> tuple[int, bool]:
-        """Return the first message that the model still reads (0 for all), and whether the user allowed it."""
+        """Return the first message that the model still reads (0 for all), and whether the user allowed that
+        cut."""
         fit, reply = self._meter.fit, self._state.reply
         if self._is_writing or fit is None:
             return (reply.writing.first_read if reply else 0), True

@@ -69,7 +69,8 @@ def tool_choices(services: Services, chosen: Sequence[str]) -> list[ToolChoice]:
 
 
 def tools_note(services: Services, chosen: Sequence[str]) -> str:
-    """Describe what the chosen tools cost in each prompt, and whether the model knows tools; "" without tools."""
+    """Say what the chosen tools cost in each prompt, and if the template has no place for them; "" without
+    tools."""
     tools, model = services.conversations.tools, services.engine.status().model
     offered = tools.offered(chosen)
     if not offered or model is None:

@@ -68,7 +68,7 @@ def listed_collections(services: Services) -> tuple[Collection, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModelStatus:
-    """The embedding model's name and state; `obstacle` says after the name why it cannot be downloaded."""
+    """The embedding model's name and state. `obstacle` is why it cannot be downloaded, as words after its name."""
 
     name: str
     is_installed: bool = False
@@ -96,7 +96,7 @@ def embedding_model_status(services: Services) -> EmbeddingModelStatus:
 
 
 class DocumentsActions(Actions):
-    """What the buttons and fields of the Documents view do: add, rename, replace and remove documents."""
+    """The event handlers of the Documents view."""
 
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         super().__init__(services, notify)

@@ -78,9 +78,9 @@ class PageBlocks(gr.Blocks):
 
 
 class QueuePace:
-    """Makes Gradio's queue poll for events often while a page is used, and seldom while no page is. It can only
-    poll, by default a thousand times a second, which takes 6% of a core. A page announces a pressed button or key
-    before its event arrives: see page_connections.py."""
+    """Makes Gradio's queue poll for events often while a page is used, and seldom while no page is. By default the
+    queue polls a thousand times a second, which takes 6% of a core. A page announces a pressed button or key before
+    its event arrives: see page_connections.py."""
 
     def __init__(self, blocks: gr.Blocks) -> None:
         self._queue: Any = blocks._queue

@@ -157,7 +157,7 @@ class Services:
         self.change(chosen)
 
     def restore_options(self) -> None:
-        """Restore the default options; the temperature is the model's own again."""
+        """Restore the model's own temperature and the defaults of all other options except thinking."""
 
         def restored(settings: Settings) -> Settings:
             options = Options(thinking=settings.options.thinking)
@@ -179,7 +179,8 @@ class Services:
         self.change(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Load this model, and save the choice if that succeeds. Then call `ended` with whether it did."""
+        """Load this model. When loading has ended, calls `ended` with whether it succeeded, then saves the choice
+        if so."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice, ended))
 

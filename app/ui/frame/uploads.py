@@ -22,7 +22,7 @@ from app.errors import ImportBroken, NotUploaded
 
 Used = TypeVar("Used")
 LARGEST_UPLOAD = 300 * 2**20
-"""Maximum bytes of an upload; more than a document's, so that the app's own message refuses long ones."""
+"""Maximum bytes of an upload, as many as a document may have."""
 FOLDER = "upload-"
 """The beginning of the names of the folders for uploads."""
 UPLOADED = re.compile(rf"[0-9a-f]{{64}}|(tmp|{FOLDER})[a-z0-9_]{{8}}")

@@ -16,7 +16,7 @@ from app.values.messages import DecoderName, ModelInfo, Statistics
 SLOWER = 0.95
 """If the speed-up is below this, the panel reports that the reply took longer with lookahead than without."""
 FEW_TOKENS = 16
-"""With fewer tokens, nothing is said about the time saved, because too little time has passed."""
+"""With fewer tokens, the panel reports no saved time, because too little time has passed."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
 """The statistics of a real reply, shown as an example: see the panel's template."""
 EXAMPLE_COURSE = (
@@ -141,7 +141,7 @@ def _figures(statistics: Statistics) -> Iterator[tuple[str, str, str, str]]:
 
 
 def pace_in_words(statistics: Statistics) -> str:
-    """Return the speed of writing, and when the first token came; "" before that."""
+    """Return the speed of writing, and when the first token came; "" while the speed is unknown."""
     if not statistics.tokens_per_second:
         return ""
     speed = f"{statistics.tokens_per_second:,.0f} tokens per second"

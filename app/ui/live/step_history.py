@@ -19,9 +19,9 @@ from app.values.messages import Event, Origin, Piece, Statistics
 from app.values.trace import TRACED_STEPS, StepTrace
 
 STRIP_STEPS = 56
-"""How many steps the strip of step bars shows."""
+"""Maximum number of steps that the strip of step bars shows."""
 CHART_STEPS = 120
-"""How many points a line of the chart has."""
+"""Maximum number of points of a line of the chart."""
 MEAN_STEPS = 16
 """Each point of the chart is the mean of this many steps, or of all steps so far if these are fewer."""
 LONGEST = 8

@@ -70,7 +70,7 @@ CONTEXTS = (512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_536, 131_072)
 STOP = "stop"
 """The name of the button that stops the current reply and then loads."""
 LONGEST = 10_000_000
-"""Longer than any model's context. The estimate shortens it to the model's own, so this value asks for that."""
+"""A context in tokens that the estimate shortens to the model's own context."""
 PACKED: tuple[Quantisation, ...] = ("int8", "int4")
 
 

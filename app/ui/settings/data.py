@@ -120,7 +120,8 @@ class DataActions(Actions):
         ), problem
 
     def answer_restore(self, event: gr.EventData) -> tuple[str, str]:
-        """Keep or discard the backup. Returns "" in place of the question, and any problem as HTML."""
+        """Keep the uploaded backup for the next start, or discard it. Returns "" in place of the question, and any
+        problem."""
         do, _, path = pressed(event)
 
         def stage(files: list[Path]) -> None:

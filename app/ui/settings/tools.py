@@ -122,7 +122,7 @@ class ToolsActions(Actions):
         def remove() -> None:
             rest = (*before[:at], *before[at + 1 :])
             self._services.change_tools(lambda tools: replace(tools, servers=rest))
-            self._servers.restart(name)  # which ends it
+            self._servers.restart(name)  # ends the server
 
         def restore() -> None:
             self._services.change_tools(lambda tools: with_server(tools, removed, at))
@@ -158,7 +158,7 @@ class ToolsRenderer(CachedRenderer):
 
 
 def build_tools(services: Services, events: PageEvents) -> PageValue[set[str]]:
-    """Build the section inside the current Blocks and connect its events. Returns what each page shows."""
+    """Build the section inside the current Blocks. Returns the names of the servers whose logs a page shows."""
     actions, state = ToolsActions(services), PageValue(set[str])
     with gr.Column(elem_classes="part"):
         own = gr.HTML(elem_id="own-tools", js_on_load=LISTEN)

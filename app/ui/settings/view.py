@@ -38,7 +38,7 @@ TEXT_SIZES: dict[TextSize, str] = {"90": "Small", "100": "Normal", "115": "Large
 
 
 class SettingsActions(Actions):
-    """What the controls of Settings do: show what a decoder costs, apply presets and themes, restore defaults."""
+    """The event handlers of the Settings view."""
 
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         super().__init__(services, notify)
@@ -119,7 +119,8 @@ def build_settings_view(
     events: PageEvents,
 ) -> tuple[DecoderControls, PageValue[set[str]]]:
     """Build the view inside the current Blocks. The button `opening` leads to it; `beside_chat` are the option
-    controls beside the chat. Returns the decoder's controls, and what each page shows of the tools."""
+    controls beside the chat. Returns the decoder's controls, and the names of the tool servers whose logs a page
+    shows."""
     actions = SettingsActions(services)
     about = AboutActions(services, app_context, endpoint)
     with gr.Row(elem_id="settings"):

@@ -225,7 +225,7 @@ class OfferActions(Actions):
         }
 
     def look(self) -> None:
-        """Look up the models unless they are known. Opening a page does not wait for it."""
+        """Look up the models unless they are known."""
         if self._inventory.get() is None:
             self._try(self._inventory.refresh)
 
