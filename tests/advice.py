@@ -98,6 +98,9 @@ KINDS = {
         Shorten it
         needs \.prompt\.
     """,
+    "no person follows it: an instruction to the model": r"""
+        To call a function, write
+    """,
     "no test: a file that a newer or broken app wrote": r"""
         Export them again
         Update Foresight to import it

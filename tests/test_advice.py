@@ -290,7 +290,9 @@ REFUSED = (
     Refused("chats import {}/text", "Choose a file that", "chats import {}/chats.json"),
     Refused("chats import {}/empty.json", "Choose a JSON file that", "chats import {}/chats.json"),
     Refused("chats import {}/none", "Choose another file", "chats import {}/chats.json"),
-    Refused("chats import {}/binary", "Choose a file that", "chats import {}/chats.json"),
+    Refused(
+        "chats import {}/binary", "Save it as UTF-8, or choose another file", "chats import {}/chats.json"
+    ),
     Refused("chats import {}/deep.json", "Choose a file that", "chats import {}/chats.json"),
     Refused("chats export --out {}/none/x", "Choose another file", "chats export --out {}/x"),
     Refused("chats export 999", "Choose another one from the list", "chats export 1"),
