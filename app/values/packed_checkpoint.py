@@ -18,7 +18,7 @@ SIDES = (
     "output_scale", "input_zero_point", "output_zero_point", "k_scale", "v_scale",
 )  # fmt: skip
 """The last parts of the names of tensors that belong to a quantised weight."""
-BLOCKS, BLOCK_SCALES = "_blocks", "_scales"
+STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
 """The ends of the names of the stacked experts' tensors in MXFP4, which have two numbers in a byte, and of their
 scales."""
 

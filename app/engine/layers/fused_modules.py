@@ -167,9 +167,8 @@ class FusedLayer(nn.Module):
     def __init__(self, layer: Any) -> None:
         """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""
         super().__init__()
-        self.following: tuple[
-            FusedNorm, ...
-        ] = ()  # in a tuple, because nn.Module would register it as a submodule
+        # In a tuple, because nn.Module would register a norm as a submodule.
+        self.following: tuple[FusedNorm, ...] = ()
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm
 

@@ -129,20 +129,16 @@ class PackedExperts(nn.Module):
 
     def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
         super().__init__()
-        self._matrices: list[list[CpuPackedWeight]] = []
-        names = list(stacked_shapes(experts))
-        self.packed = [matrices[name] for name in names]
-        for name in names:
-            packed = matrices[name]
+        self._up, self._down = stacked_shapes(experts)
+        self.packed = [matrices[self._up], matrices[self._down]]
+        self._by_expert: dict[str, list[CpuPackedWeight]] = {}
+        for name, packed in zip((self._up, self._down), self.packed, strict=True):
             assert isinstance(packed, CpuPackedWeight), "experts stay packed on a CPU only"
-            self._matrices.append(packed.split(experts.num_experts))
+            self._by_expert[name] = packed.split(experts.num_experts)
             for part, tensor in packed.parts.items():
                 self.register_buffer(f"{name}_{part}", tensor)
-            self.register_buffer(f"{name}_bias", getattr(experts, f"{name}_bias", None))
             delattr(experts, name)
-            if hasattr(experts, f"{name}_bias"):
-                delattr(experts, f"{name}_bias")
-        self._biases = [f"{name}_bias" for name in names]
+            self.register_buffer(f"{name}_bias", vars(experts)["_parameters"].pop(f"{name}_bias", None))
         self.activation = experts
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
@@ -150,14 +146,16 @@ class PackedExperts(nn.Module):
         total = torch.zeros_like(states)
         for expert, pairs in sorted(_by_expert(chosen).items()):
             rows, columns = torch.tensor(pairs).T
-            result = self._multiply(1, expert, self._activate(self._multiply(0, expert, states[rows])))
+            result = self._multiply(
+                self._down, expert, self._activate(self._multiply(self._up, expert, states[rows]))
+            )
             if self.activation.has_post_expert_norm:
                 result = self.activation.post_expert_norm(result)
             total.index_add_(0, rows, result * shares[rows, columns, None])
         return total
 
-    def _multiply(self, matrix: int, expert: int, states: Tensor) -> Tensor:
-        product, bias = self._matrices[matrix][expert].product(states), getattr(self, self._biases[matrix])
+    def _multiply(self, name: str, expert: int, states: Tensor) -> Tensor:
+        product, bias = self._by_expert[name][expert].product(states), getattr(self, f"{name}_bias")
         return product if bias is None else product + bias[expert]
 
     def _activate(self, states: Tensor) -> Tensor:

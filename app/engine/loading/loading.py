@@ -34,6 +34,7 @@ from app.engine.loading.parts import (
     PREPARED,
     QUANTISED,
     READ,
+    Listener,
     counting_passes,
     counting_weights,
     no_progress,
@@ -183,11 +184,7 @@ def load(
         if reads_heads and not choice.draft_model:
             heads = carried_heads(model, whole)
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
-        # Quantise now, before dense weights take memory on the device.
-        quantised = quantise(model, quantisation, device, progress=listen)
-        ready = model.train(False)
-        if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
-            ready.to(device)
+        quantised = _move(model, quantisation, device, listen)
         template_note = _give_template(tokenizer)
         chat_format = _chat_format(tokenizer, sandbox)
         trying = part_of_load(progress, "Trying kernels for this device", QUANTISED, PREPARED)
@@ -198,6 +195,16 @@ def load(
     info = info.with_note("device", chosen.note).with_note("template", template_note)
     info = info.with_note("parts", unread_parts(stated.to_dict())).with_note("quantised", reason)
     return replace(loaded, info=info, draft_models=sources)
+
+
+def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: Listener) -> int:
+    """Quantise the model and move it to the device, for inference; return how many weights were quantised."""
+    # Quantised first, before dense weights take memory on the device.
+    quantised = quantise(model, quantisation, device, progress=listen)
+    ready = model.train(False)
+    if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
+        ready.to(device)
+    return quantised
 
 
 def _settled_weights(

@@ -23,7 +23,14 @@ from torch import Tensor
 from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.loading.gguf_blocks import MXFP4_TABLE, mxfp4_rows
 from app.engine.loading.kept_layers import KeptWeight
-from app.values.packed_checkpoint import BLOCK_SCALES, BLOCKS, MXFP4, PACKED_LEAVES, SIDES, CheckpointForm
+from app.values.packed_checkpoint import (
+    MXFP4,
+    PACKED_LEAVES,
+    SIDES,
+    STACKED_BLOCKS,
+    STACKED_SCALES,
+    CheckpointForm,
+)
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 """The columns of the eight numbers in a word, from the lowest bits on."""
@@ -172,7 +179,7 @@ class StackedBlocks:
     def slices(self, shape: tuple[int, ...] = ()) -> Iterator[Numbers]:
         """Yield the matrix of each expert. Raises ValueError if blocks and scales do not fit each other, or this
         shape [experts, out, in]."""
-        blocks, exponents = self.read(self.name + BLOCKS), self.read(self.name + BLOCK_SCALES)
+        blocks, exponents = self.read(self.name + STACKED_BLOCKS), self.read(self.name + STACKED_SCALES)
         found = (*exponents.shape[:-1], exponents.shape[-1] * GROUP)
         if blocks.shape != (*exponents.shape, GROUP // 2) or found != (shape or found):
             sizes = " x ".join(map(str, blocks.shape))
@@ -207,12 +214,11 @@ def checkpoint_weights(
     found: dict[str, Any] = {}
     for name in files:
         stem, _, leaf = name.rpartition(".")
-        if form.method == MXFP4 and name.endswith((BLOCKS, BLOCK_SCALES)):
-            weight = name.removesuffix(BLOCKS).removesuffix(BLOCK_SCALES)
-            found[weight] = _kept_stack(StackedBlocks(weight, read, dtype), kept.get(weight))
-            continue
         weight = f"{stem}.weight"
-        if leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
+        if form.method == MXFP4 and name.endswith((STACKED_BLOCKS, STACKED_SCALES)):
+            weight = name.removesuffix(STACKED_BLOCKS).removesuffix(STACKED_SCALES)
+            found[weight] = _kept_stack(StackedBlocks(weight, read, dtype), kept.get(weight))
+        elif leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
             quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
             found[weight] = quantised
             if weight in kept and quantised.can_pack(outs := kept[weight][0], size := kept[weight][1]):

@@ -23,12 +23,14 @@ from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
 from app.engine.session.logprobs import LogprobsRecorder, Spell, prompt_logprobs
 from app.engine.text.prompt import RequestTokens
-from app.engine.text.reply_text import ReplyText, StoppingCriteria
+from app.engine.text.reply_text import Decode, ReplyText, StoppingCriteria
 from app.engine.text.thought_text import PLAIN
+from app.values.chat_format import ReplyFormat
 from app.values.messages import (
     Decoding,
     Event,
     Finished,
+    Options,
     Origin,
     Piece,
     Prefilling,
@@ -60,16 +62,7 @@ def reply_events(
     buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
     form = loaded.info.chat_format.reply if request.is_chat else PLAIN
     decode = loaded.decode_with((*form.thought_markers, *request.control))
-    stopper = StoppingCriteria(
-        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
-        max_new_tokens=options.max_new_tokens,
-        room=loaded.info.context - len(prompt),
-        stops=options.stop,
-        decode=decode,
-        before=before,
-        form=form,
-        opens_thought=tokens.opens_thought,
-    )
+    stopper = _stopping_criteria(loaded, options, tokens, decode, form)
     text = ReplyText(decode, options.stop, before, form, tokens.opens_thought)
     meter = StatisticsMeter(len(prompt), partial(loaded.profile.cost, buckets))
     reason: StopReason | None = None
@@ -99,6 +92,21 @@ def reply_events(
     if rest := text.flush():
         yield Piece(rest, (), (), meter.statistics)
     yield Finished(reason or "stopped", meter.statistics, loaded.current_info, decoding.decoder)
+
+
+def _stopping_criteria(
+    loaded: LoadedModel, options: Options, tokens: RequestTokens, decode: Decode, form: ReplyFormat
+) -> StoppingCriteria:
+    return StoppingCriteria(
+        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
+        max_new_tokens=options.max_new_tokens,
+        room=loaded.info.context - len(tokens.prompt),
+        stops=options.stop,
+        decode=decode,
+        before=tokens.begun,
+        form=form,
+        opens_thought=tokens.opens_thought,
+    )
 
 
 def generate(

@@ -17,14 +17,14 @@ from app.values.draft_heads import refuse_draft_head
 from app.values.gguf_header import BLOCKS
 from app.values.messages import ModelFolder
 from app.values.packed_checkpoint import (
-    BLOCK_SCALES,
     MXFP4,
     PACKED_LEAVES,
     SIDES,
+    STACKED_BLOCKS,
+    STACKED_SCALES,
     CheckpointForm,
     checkpoint_form,
 )
-from app.values.packed_checkpoint import BLOCKS as PAIRS
 
 STORED_BYTES = {
     "F64": 8.0, "I64": 8.0, "U64": 8.0, "C64": 8.0, "F32": 4.0, "I32": 4.0, "U32": 4.0,
@@ -106,7 +106,7 @@ class Weights:
             stem, _, leaf = one.name.rpartition(".")
             if leaf in PACKED_LEAVES:
                 found.append(Tensor(f"{stem}.weight", f"I{form.bits}", form.shape(one.shape)))
-            elif leaf not in SIDES and not (form.method == MXFP4 and leaf.endswith(BLOCK_SCALES)):
+            elif leaf not in SIDES and not (form.method == MXFP4 and leaf.endswith(STACKED_SCALES)):
                 found.append(one)
         return replace(self, tensors=tuple(found))
 
@@ -166,7 +166,7 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
         raise ValueError(
             f"a tensor must have the bytes of its shape; it is “{tensor.shape}” in {end - begin:,}"
         )
-    if name.endswith(PAIRS) and tensor.stored == "U8":
+    if name.endswith(STACKED_BLOCKS) and tensor.stored == "U8":
         return Tensor(name, "F4", (*tensor.shape[:-1], 2 * tensor.shape[-1]))
     return tensor
 

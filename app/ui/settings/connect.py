@@ -67,8 +67,6 @@ USUAL_CONTEXT = 2048
 
 
 class ConnectActions(Actions):
-    """The section's event handlers."""
-
     def __init__(
         self, services: Services, api: ApiSwitch, endpoint: Endpoint, notify: Notify = toast
     ) -> None:

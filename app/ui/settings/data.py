@@ -87,7 +87,7 @@ def open_folder(folder: Path) -> str:
 
 
 class DataActions(Actions):
-    """The section's event handlers; `backup` is the backup that will be restored at the next start."""
+    """Handles the section's events; `backup` will be restored at the next start."""
 
     def __init__(
         self, services: Services, data_dir: Path, backup: StagedBackup, notify: Notify = toast

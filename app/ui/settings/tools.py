@@ -44,8 +44,6 @@ def with_server(tools: ToolSettings, server: ToolServer, at: int | None = None) 
 
 
 class ToolsActions(Actions):
-    """The section's event handlers."""
-
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         super().__init__(services, notify)
         self._servers = services.conversations.tools.servers
