@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import closing
-from threading import enumerate as running_threads
+from threading import Thread
 
 import pytest
 
@@ -14,7 +14,7 @@ from app.database.database import MEMORY, Database
 from app.values.chat import ChatVersion
 from app.values.messages import ModelChoice, Options
 from tests.fakes import FakeDocumentSearch, ScriptedEngine, chat_tools
-from tests.support.waiting import until
+from tests.support.waiting import new_threads, until
 
 ASKED = ReplySettings(ModelChoice("demo"), Options(), titles_chats=True)
 
@@ -23,6 +23,12 @@ ASKED = ReplySettings(ModelChoice("demo"), Options(), titles_chats=True)
 def stores() -> Iterator[ChatStores]:
     with closing(Database(MEMORY)) as stored, closing(Database(MEMORY)) as private:
         yield ChatStores(Chats(stored), Chats(private))
+
+
+@pytest.fixture
+def others() -> list[Thread]:
+    """Return the threads that ran before the test."""
+    return new_threads([])
 
 
 @pytest.fixture
@@ -38,11 +44,10 @@ def until_titled(stores: ChatStores, title: str) -> None:
     until(lambda: [line.title for line in stores.summaries()] == [title])
 
 
-def until_idle(conversations: Conversations) -> None:
+def until_idle(others: list[Thread]) -> None:
     """Wait until all replies are recorded, and then until no title is being written."""
-    until(lambda: not conversations.is_busy)
     for name in ("recorder", "title"):
-        until(lambda name=name: all(thread.name != name for thread in running_threads()))
+        until(lambda name=name: all(thread.name != name for thread in new_threads(others)))
 
 
 def test_a_new_chat_is_titled_after_its_first_answer(
@@ -56,19 +61,23 @@ def test_a_new_chat_is_titled_after_its_first_answer(
     ]
 
 
-def test_a_title_that_the_person_gave_stays(conversations: Conversations, stores: ChatStores) -> None:
+def test_a_title_that_the_person_gave_stays(
+    others: list[Thread], conversations: Conversations, stores: ChatStores
+) -> None:
     place = conversations.start(NewChat(ChatVersion(), ASKED, "I want to book something"))
     stores.stored.rename(place.chat, "Mine")
-    until_idle(conversations)
+    until_idle(others)
     assert [line.title for line in stores.summaries()] == ["Mine"]
 
 
-def test_a_later_answer_titles_nothing(conversations: Conversations, stores: ChatStores) -> None:
+def test_a_later_answer_titles_nothing(
+    others: list[Thread], conversations: Conversations, stores: ChatStores
+) -> None:
     plain = ReplySettings(ModelChoice("demo"), Options())
     place = conversations.start(NewChat(ChatVersion(), plain, "First question"))
-    until_idle(conversations)
+    until_idle(others)
     conversations.start(NewQuestion(place, ASKED, "Second question"))
-    until_idle(conversations)
+    until_idle(others)
     assert [line.title for line in stores.summaries()] == ["First question"]
 
 

@@ -3,7 +3,6 @@
 import os
 import shutil
 import sqlite3
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing
@@ -20,7 +19,7 @@ from app.documents import Documents
 from app.errors import StoreBroken, StoreFull, StoreNotUsable
 from tests.database.libraries import damage_table, make_library
 from tests.database.test_database import put
-from tests.support.waiting import until
+from tests.support.waiting import new_threads, until
 
 NOW = 1_800_000_000.0
 
@@ -301,11 +300,12 @@ def test_closing_ends_a_backup_that_is_being_made(tmp_path: Path) -> None:
         chats = Chats(database)
         chats.add(chats.create(), "user", "x" * 8_000_000)
         backups = DailyBackups(database, first_seconds=0)
+        before = new_threads([])
         backups.start()
         until(lambda: list(tmp_path.glob(f"{BACKUPS}/*.new")))
         backups.close()
         backups.close()
-        assert "backups" not in [thread.name for thread in threading.enumerate()]
+        assert new_threads(before) == []
     assert list((tmp_path / BACKUPS).iterdir()) == []
 
 

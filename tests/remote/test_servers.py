@@ -2,7 +2,6 @@
 
 import logging
 import stat
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,7 @@ from app.values.messages import (
 )
 from app.values.server import Limits, Server
 from tests.remote.fake_server import SENTENCES, FakeServer, Misbehaviour, added, host, running, told_of
-from tests.support.waiting import until
+from tests.support.waiting import new_threads, until
 
 KEY = "sk-secret-of-the-server"
 CHAT = (Message("system", "Be brief."), Message("user", "Hi"))
@@ -306,8 +305,9 @@ def test_a_server_that_was_removed_gets_nothing(servers: Servers, server: FakeSe
 
 
 def test_no_thread_is_left(servers: Servers, server: FakeServer) -> None:
+    before = new_threads([])
     ask(servers, server.address)
-    until(lambda: not [one for one in threading.enumerate() if one.name == "remote reply"])
+    until(lambda: not [one for one in new_threads(before) if one.name == "remote reply"])
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ class Served:
 
         def is_received() -> bool:
             return any(
-                (one.client[1], getattr(one, "_received", None)) == (port, len(said))
+                (one.client and one.client[1], getattr(one, "_received", None)) == (port, len(said))
                 for one in self.connections
             )
 

@@ -13,7 +13,7 @@ from app.engine.session.jobs import LONG, JobQueue, Shutdown, TokenisingThreads,
 from app.engine.text.prompt import RequestTokens
 from app.errors import AppError, PromptTooLong
 from app.values.messages import Message, ModelChoice, ModelFolder, Request
-from tests.support.waiting import until
+from tests.support.waiting import new_threads, until
 
 SECONDS = 300.0
 SHORT_TEXT, LONG_TEXT = Request(ModelChoice("m"), "short"), Request(ModelChoice("m"), "long " * LONG)
@@ -96,14 +96,14 @@ def test_whatever_fails_is_a_sentence() -> None:
 
 
 def test_closed_threads_end_behind_their_last_text_and_take_no_more() -> None:
-    before = threading.active_count()
+    before = new_threads([])
     with busy(threads := TokenisingThreads()) as slow:
         last = threads.tokenise(Request(ModelChoice("m"), "last " * LONG), slow.tokens)
         threads.close()
         late = threads.tokenise(LONG_TEXT, slow.tokens)
         assert (late.done(), late.result().tokens) == (True, None)
     assert last.result(SECONDS).tokens is TOKENS
-    until(lambda: threading.active_count() == before)
+    until(lambda: not new_threads(before))
 
 
 def test_without_a_tokenizer_the_request_comes_back_at_once() -> None:
