@@ -11,7 +11,7 @@ alternative to 8:
     3    5      11         0       0     3            1 . . 1
 
 Plain decoding uses a block of one row, prompt lookup a chain, lookahead a tree and a window in one block. Each
-layer writes the keys and values of a block to the slots after the committed ones.
+attention layer writes the keys and values of a block to the slots after the committed rows.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,8 @@ from torch import Tensor
 Visible = NDArray[np.bool_]
 """[T, T]: whether row i sees row j."""
 MAX_DEPTH = 31
-"""Maximum number of guesses on a path of a tree. With its own key a row then has 32 newest keys, which attention
-looks up one by one; Triton's ranges are powers of two."""
+"""Maximum number of guesses on a path of a tree. With the row of the current token a path has 32 rows, because
+Triton's ranges must be powers of two."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Block:
         rows = len(self.tokens)
         if rows == 0 or len(self.positions) != rows or len(self.parents) != rows:
             raise ValueError(
-                f"a block needs as many positions and parents as tokens, not {rows} tokens, "
+                f"a block needs tokens, and as many positions and parents, not {rows} tokens, "
                 f"{len(self.positions)} positions, {len(self.parents)} parents"
             )
         if min(self.parents) < -1 or any(map(ge, self.parents, count())):
@@ -87,15 +87,15 @@ def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> B
 
 
 def siblings_block(tokens: Sequence[int], position: int) -> Block:
-    """Make a block of rows at the same position, which see only the prefix and themselves."""
+    """Make a block of rows at the same position, all wanted. Each sees only the prefix and itself."""
     rows = len(tokens)
     return Block(tuple(tokens), (position,) * rows, (-1,) * rows, tuple(range(rows)))
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """Pad the block to `rows` rows and `wanted` rows whose logits are read. `wanted` is padded with row 0.
+    """Pad the block to `rows` rows, and its `wanted` rows to this number by repeating row 0.
 
-    New rows come last. They see the prefix and themselves, and no other row sees them, so they change no result."""
+    The added rows come last. They see only the prefix and themselves, and no other row sees them."""
     more = rows - len(block)
     return Block(
         tokens=block.tokens + block.tokens[:1] * more,
@@ -127,9 +127,9 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
 
 
 class CacheSlots(NamedTuple):
-    """The slots that a layer writes a block to: in its buffers [1, heads, capacity, size], from `begin` on.
+    """A layer's buffers of keys and values [1, heads, capacity, size], and the slots for a block: from `begin` on.
 
-    A recorded step writes to the slots `indices` [T] instead, which it reads from the device."""
+    A recorded step writes to the slots `indices` [T] instead, a tensor on the device."""
 
     keys: Tensor
     values: Tensor
@@ -145,7 +145,7 @@ class CacheSlots(NamedTuple):
                 buffer.index_copy_(2, self.indices, states)
 
     def up_to(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the committed rows and `rows` rows of the block.
+        """Return keys and values of the committed rows and the first `rows` rows of the block.
 
         A recorded step gets the whole buffers."""
         if self.indices is not None:

@@ -1,4 +1,4 @@
-"""The successors and followers of a context, each packed into 31 bits. 0 is an empty entry.
+"""Packs the successors and followers of a context, each into an int32. 0 is an empty entry.
 
     successor    token + 1 (20 bits) | gap (10)                            a likely next token, by its logit
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   a token that came next in some text
@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from app.values.messages import Origin
 
 SUCCESSORS, FOLLOWERS = 8, 7
-"""How many successors and how many followers a context keeps."""
+"""Maximum number of successors and of followers that are stored for a context."""
 
 Packed = NDArray[np.int32]
-"""Successors [R, 8], best first."""
+"""Packed successors [R, 8], best first."""
 
 SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "history", "prediction")
 """The origins of followers; a packed source is an index of this tuple."""
@@ -27,17 +27,17 @@ _HISTORY = SOURCES.index("history")
 _GIVEN = (SOURCES.index("document"), SOURCES.index("prediction"))
 
 SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where texts have no BOS"
-"""Names the layout of packed successors; stored successors with another layout cannot be used."""
+"""Names the format of packed successors; stored successors with another format name cannot be used."""
 
 GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
-"""Borders in logits between the classes of a token's distance to the likeliest one."""
+"""Borders, in logits, between the gap classes of a token's distance from the likeliest token."""
 GAP_STEP, MOST_GAP = 1 / 32, 2**10 - 1
-"""The unit of a packed gap in logits, and the largest packed gap in such units."""
+"""The unit of packed gaps, in logits, and the largest packed gap, in units."""
 LEADS = len(GAPS) + 1
-"""The first gap class that is a lead of the likeliest token; smaller classes are distances."""
+"""The first of the gap classes for leads of the likeliest token; smaller gap classes are for distances."""
 
 MOST_TOKENS = 2**20 - 1
-"""The largest vocabulary; the largest known one has 262,144 tokens."""
+"""Maximum size of a vocabulary; the largest known vocabulary has 262,144 tokens."""
 SEEN_BITS, SEEN_ONCE = 7 << 5, 1 << 5
 NUM_REPLIES = 32
 """The number of replies after which reply numbers start again at 0. Only the label "history" depends on them."""
@@ -68,9 +68,9 @@ def pack_follower(token: int, origin: Origin, reply: int) -> int:
 
 
 def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
-    """Return (token, index of its source for this reply, whether it was seen only once).
+    """Return (token, index of its source in SOURCES, whether the follower was seen only once).
 
-    Followers of an earlier reply count as history, except those from documents and predictions."""
+    Followers from other replies than `reply` count as history, except those from documents and predictions."""
     source = packed >> 8 & 7
     if packed & 31 != reply % NUM_REPLIES and source not in _GIVEN:
         source = _HISTORY
@@ -78,5 +78,5 @@ def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
 
 
 def count_again(packed: int, before: int) -> int:
-    """Return the new entry of a follower that was seen again, with the count of its old entry `before` plus one."""
+    """Return the new entry `packed` with the count of the follower's old entry `before` plus one, at most 7."""
     return packed & ~SEEN_BITS | min((before & SEEN_BITS) + SEEN_ONCE, SEEN_BITS)

@@ -1,11 +1,11 @@
-"""The times of steps by their number of rows, and the row counts that give bitwise identical results.
+"""Defines the times of steps by their number of rows, and the row counts that give bitwise identical results.
 
 A bucket is a row count that blocks are padded to. In half precision a row may be rounded differently in a block of
 one row than in a block of 32, because another kernel adds in another order. Buckets with bitwise identical results
 form a set. All decoders that use only buckets of one set write the same text. An example with the sets (1,) and
 (16, 24, 32), whose steps take 3.0, 4.0, 4.2 and 4.5 ms:
 
-    plain, any bucket               1 row     3.0 ms
+    plain in the first set          1 row     3.0 ms
     plain in the second set        16 rows    4.0 ms    padded to the smallest bucket of the set
     a tree of 19 rows              24 rows    4.2 ms    five more guesses would take no longer
 
@@ -13,7 +13,7 @@ form a set. All decoders that use only buckets of one set write the same text. A
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import log2
@@ -23,15 +23,12 @@ import numpy as np
 Buckets = tuple[int, ...]
 """Row counts, ascending."""
 
-TokensPerStep = Callable[[int], float]
-"""(rows of a step) -> the number of tokens that it is expected to commit."""
-
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
     """Measured seconds of a step at each bucket; both tuples are empty if nothing was measured.
 
-    `per_token` has the seconds that each token of context adds to a step at each bucket, or is () if unknown."""
+    `per_token` is the number of seconds that each token of context adds to a step at each bucket; () if unknown."""
 
     buckets: Buckets = ()
     seconds: tuple[float, ...] = ()
@@ -53,9 +50,9 @@ class StepTimes:
         return bool(self.buckets)
 
     def seconds_for(self, rows: int) -> float:
-        """Interpolate the seconds of a step of this many rows; 0.0 if nothing is known.
+        """Interpolate the seconds of a step of this many rows; 0.0 if nothing was measured.
 
-        Beyond the largest bucket the line through the last two is continued."""
+        Beyond the buckets the nearest two are extrapolated, but never below the fastest measured step."""
         if len(self.buckets) < 2:
             return self.seconds[0] if self.seconds else 0.0
         right = min(max(bisect_left(self.buckets, rows), 1), len(self.buckets) - 1)
@@ -71,10 +68,10 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class StepProfile:
-    """The step times of a model on this machine: unconstrained (`free`), and with batch-invariant attention.
+    """The step times of a model on this machine, with ordinary (`free`) and with batch-invariant attention.
 
-    Within each of the `bucket_sets` a row's results are bitwise identical. `note` describes what was found. A
-    profile with `is_whole` false was cut short on a busy machine: another measurement may find more."""
+    Within each of the `bucket_sets` a row's results are bitwise identical. `note` describes what was found. If
+    `is_whole` is false, the measurement was cut short on a busy machine, and another measurement may find more."""
 
     free: StepTimes = field(default_factory=StepTimes)
     batch_invariant: StepTimes = field(default_factory=StepTimes)
@@ -93,7 +90,7 @@ class StepProfile:
                 or not set(buckets) <= set(self.batch_invariant.buckets)
             ):
                 raise ValueError(
-                    f"a bucket set holds measured buckets, not {buckets} of {self.batch_invariant.buckets}"
+                    f"a bucket set needs measured buckets of {self.batch_invariant.buckets}, not {buckets}"
                 )
 
     def times(self, buckets: Buckets) -> StepTimes:
@@ -101,7 +98,9 @@ class StepProfile:
         return self.batch_invariant if buckets else self.free
 
     def cost(self, buckets: Buckets, rows: int) -> float:
-        """Return the time of a step of this many rows, padded to `buckets`, in plain steps; 0.0 if unknown."""
+        """Return the time of a step of this many rows, divided by that of a plain step; 0.0 if unknown.
+
+        Both steps are padded to `buckets`. More rows than the largest bucket count as the largest bucket."""
         times = self.times(buckets)
         if not times:
             return 0.0
@@ -116,9 +115,9 @@ def is_ascending(buckets: Sequence[int]) -> bool:
 
 
 def bucket_for(rows: int, buckets: Buckets) -> int:
-    """Return the smallest bucket that holds this many rows; `rows` itself if there are no buckets.
+    """Return the smallest bucket of at least this many rows; `rows` itself if there are no buckets.
 
-    Raises ValueError for more rows than the largest bucket has."""
+    Raises ValueError for more rows than the largest bucket."""
     if not buckets:
         return rows
     if rows > buckets[-1]:
@@ -126,23 +125,24 @@ def bucket_for(rows: int, buckets: Buckets) -> int:
     return buckets[bisect_left(buckets, rows)]
 
 
-def modest(rows: int) -> float:
+def _expected_tokens(rows: int) -> float:
     """Guess how many tokens a step of this many rows commits, before any text has been written."""
     return 1 + 0.25 * log2(rows)
 
 
 EVEN = 1.5
-"""A set with fewer buckets must be faster by this factor, so that noisy times do not change the choice between
-loads."""
+"""A set counts as fast enough if no other set is expected to be faster by more than this factor. It is large, so
+that noisy times do not change the choice between loads."""
 
 
-def choose_buckets(profile: StepProfile, tokens: TokensPerStep = modest) -> Buckets:
-    """Choose the set with the most buckets, unless another set should be far faster; () if there are no sets.
+def choose_buckets(profile: StepProfile) -> Buckets:
+    """Choose the set with the most buckets among those that are fast enough (EVEN); () if there are no sets.
 
     The choice depends on the profile alone and never on the decoder, so that all decoders write the same text."""
 
     def speed(buckets: Buckets) -> float:
-        return max(tokens(bucket) / profile.batch_invariant.seconds_for(bucket) for bucket in buckets)
+        seconds_for = profile.batch_invariant.seconds_for
+        return max(_expected_tokens(bucket) / seconds_for(bucket) for bucket in buckets)
 
     best = max(map(speed, profile.bucket_sets), default=0.0)
     good = [buckets for buckets in profile.bucket_sets if speed(buckets) * EVEN >= best]

@@ -1,8 +1,8 @@
-"""Captures work as CUDA graphs, with all calls of torch.cuda that this needs.
+"""Captures work on a CUDA device as graphs.
 
 A graph repeats every kernel with the addresses and values of its capture. So values that change between steps must
-be read from tensors that keep their addresses and live as long as the graph. Nothing may wait for the device during
-a capture.
+be read from tensors that keep their addresses and live as long as the graph. The host must not wait for the device
+during a capture.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,7 +16,7 @@ from app.engine.machine.memory import clear_workspaces
 
 
 class GraphCapturer:
-    """Captures CUDA graphs. They share one memory pool, because they never run at the same time."""
+    """Captures CUDA graphs. They can share one memory pool, because they never run at the same time."""
 
     def __init__(self, device: torch.device) -> None:
         self._device = device
@@ -26,8 +26,8 @@ class GraphCapturer:
     def capture(self, work: Callable[[], None]) -> torch.cuda.CUDAGraph:
         """Do the work once, then capture it.
 
-        Raises any error of the work, and RuntimeError if the host waits for the device. The run before the capture
-        finds such errors, because an interrupted capture leaves torch in a bad state."""
+        Raises any error of the work, and RuntimeError if the host waits for the device. The work runs once before
+        the capture so that errors occur there, because an interrupted capture leaves torch in a bad state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():
@@ -44,11 +44,11 @@ class GraphCapturer:
         return graph
 
     def release(self) -> None:
-        """Use another memory pool from now on, because no earlier graph is replayed again."""
+        """Use a new memory pool for later captures. The old pool is freed with the last of its graphs."""
         self._pool = torch.cuda.graph_pool_handle()
 
     def _end(self, graph: torch.cuda.CUDAGraph) -> None:
-        """End a capture. If that fails, torch (up to 2.13) leaves the memory pool open, so it is closed here."""
+        """End a capture. If this fails, close the memory pool, because torch (up to 2.13) leaves it open."""
         try:
             graph.capture_end()
         except RuntimeError:
@@ -73,8 +73,8 @@ def own_workspaces(clear: Callable[[], None] = clear_workspaces) -> Iterator[Non
 
 
 def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:
-    """Do the work, then end the capture. Raises an error of the work; the error that `end` then raises, because the
-    capture is broken, is suppressed."""
+    """Do the work, then end the capture. If the work fails, its error is raised and a RuntimeError of `end`
+    suppressed, because a broken capture cannot end properly."""
     try:
         work()
     except BaseException:
@@ -86,7 +86,7 @@ def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:
 
 @contextmanager
 def _waiting_refused() -> Iterator[None]:
-    """Make everything that waits for the device raise RuntimeError, inside the context."""
+    """Make calls that wait for the device raise RuntimeError within the context, as far as torch detects them."""
     before = torch.cuda.get_sync_debug_mode()
     _set_waiting("error")
     try:

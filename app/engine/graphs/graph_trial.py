@@ -1,4 +1,4 @@
-"""Tests whether steps can run as CUDA graphs: graphs of tiny blocks must give the logits of eager steps."""
+"""Tests whether steps can run as CUDA graphs: tiny graphs must give the logits and tokens of eager steps."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -27,7 +27,10 @@ _DRAWN = Sampling(0.8, top_k=20, top_p=0.95)
 
 
 def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, context: int) -> EagerSteps:
-    """Choose graphs on a GPU if attention is our Triton kernel and a trial succeeds, else eager steps."""
+    """Choose how steps run on the model's device.
+
+    On a CUDA GPU steps are graphs if attention is our Triton kernel, the model has no recurrent state, and a trial
+    succeeds. Otherwise steps are eager; on a CPU they may also choose their number of threads."""
     if model.device.type == "cpu":
         return steps_on_cpu(model, attention)
     if model.device.type != "cuda":
@@ -54,10 +57,10 @@ def tried_graphs(
     timer: Timer | None = None,
     choose: Choose | None = None,
 ) -> EagerSteps:
-    """Return graphs if a tiny block has the same logits as in eager steps and takes no longer, else eager steps
-    with a note.
+    """Return graphs if these pass a trial against eager steps, else eager steps with a note on the reason.
 
-    Without a `timer` nothing is timed. Graphs also `choose` tokens, if that can be recorded."""
+    Graphs must give the same logits and tokens and must not be slower; without a `timer` nothing is timed. Graphs
+    also `choose` tokens, unless the trial succeeds only without."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""
@@ -69,7 +72,7 @@ def tried_graphs(
 
 
 def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, timer: Timer | None) -> str:
-    """Try graphs of 8 rows, or of 1 row if memory is too small; return why steps cannot be recorded, or ""."""
+    """Try graphs of 8 rows, or of 1 row if memory runs out; return why graphs are not used, or ""."""
     note = NO_MEMORY
     for rows in (8, 1):
         if not note.startswith(NO_MEMORY):
@@ -88,8 +91,7 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, ti
 
 @torch.inference_mode()
 def _fault_of(steps: GraphSteps, rows: int, timer: Timer | None) -> str:
-    """Run blocks of `rows` rows after a growing prefix; return why graphs are not used, or "" if graphs and eager
-    steps agree each time and graphs take no longer."""
+    """Run blocks of `rows` rows eagerly and as graphs; return why graphs are not used, or ""."""
     model, attention = steps.model, steps.attention
     cache, eager = BlockCache(), EagerSteps(model, attention)
     steps.sampling = _DRAWN
@@ -105,7 +107,7 @@ def _fault_of(steps: GraphSteps, rows: int, timer: Timer | None) -> str:
         best = steps.best_tokens(rows, 1, draws)
         is_best = best is None or torch.equal(best, best_tokens(found, MOST_LIKELY, draws))
         if not is_close(found, expected) or not is_best:
-            return "a graph gave other logits than an eager step"
+            return "a graph gave other logits or tokens than an eager step"
         cache.commit((0,))
     if timer is None:
         return ""

@@ -1,21 +1,22 @@
 """Runs steps as CUDA graphs: the host starts a whole forward pass with one call.
 
-One pass of a Llama of 32 layers launches some 1200 kernels, which the host may need longer to launch one by one
-than the device to run. A graph is recorded once for each bucket (a row count that blocks are padded to), then
+One pass of a Llama of 32 layers launches some 1200 kernels. The host may need longer to launch them one by one than
+the device needs to run them. A graph is recorded once for each bucket (a row count that blocks are padded to), then
 replayed:
 
     block of 11 rows -> padded to 16 -> tokens, positions, slots, wanted rows, paths: one copy to the device
                                      -> replay the graph of 16 rows -> logits [16, vocab], of which some are wanted,
                                                                        the likeliest tokens of each row, and
-                                                                       the token that it draws
+                                                                       each row's drawn token
 
-A graph keeps the addresses and sizes of its recording, so these must stay valid. Its inputs are tensors that are
-kept (`StepInputs`). Keys are written to slots, and attention finds them in the whole buffers by the table of paths
-(`kv_cache.py`, `attention/paths.py`), so a graph does not depend on the prefix's length. When the cache grows, it
-gets new buffers, and all graphs are dropped and recorded anew. A bucket's first steps are eager, so that rare
-buckets are never recorded. Blocks without a prefix and blocks that are too deep or too wide are eager, too.
+A graph keeps the addresses and sizes of its recording, so its inputs are tensors that keep theirs (`StepInputs`).
+Keys are written to slots, and attention finds them in the whole buffers by the table of paths (`kv_cache.py`,
+`attention/paths.py`), so a graph does not depend on the prefix's length. When the cache grows, it gets new buffers,
+and all graphs are dropped and recorded anew. A bucket's first steps are eager, so that rare buckets are never
+recorded. Blocks without a prefix, blocks that are too deep or have too many rows, and blocks of which some logits
+are not read are eager, too.
 
-If recording a step fails, the model runs eagerly from then on, and `note` has the reason. If memory ran out during
+If recording a step fails, the model runs eagerly from then on, and `note` is the reason. If memory ran out during
 the recording, only steps of that row count stay eager. Steps are also eager while the cache cannot grow as far as
 recorded steps need.
 """
@@ -46,7 +47,7 @@ from app.engine.sampling.sampling import MOST_LIKELY, SETTINGS, Draws
 from app.values.messages import MAX_ROWS, Sampling
 
 WIDTH = SLOTS + NEWEST
-"""Columns of the table of paths. A block whose table needs more columns is not recorded."""
+"""Columns of the table of paths. A block whose table needs more columns runs eagerly."""
 LINES = 4
 """Lines of int64 values before the table of paths: tokens, positions, slots, wanted rows."""
 MOVES = MAX_DEPTH + 1
@@ -57,7 +58,7 @@ EAGER_STEPS = 2
 """Steps of a bucket that run eagerly before it is recorded."""
 
 Choose = Callable[[Tensor, Tensor, Tensor, Tensor], None]
-"""`choose_on_gpu` of sampling_triton.py: (logits, keys, settings, target)."""
+"""(logits, keys, settings, target) -> None: the signature of `choose_on_gpu` in sampling_triton.py."""
 
 NO_MEMORY = "memory ran out"
 _NO_ROOM = f"{NO_MEMORY} while the cache was growing for recorded steps"
@@ -67,12 +68,12 @@ class StepInputs:
     """The inputs of a recorded step that change from step to step, in one buffer on the device.
 
         int64 [rows]    tokens | positions | slots | wanted
-        int32           the table of paths [rows, 2 + NEWEST], after them
+        int32           the table of paths [rows, 2 + NEWEST]
         float64 [4]     how tokens are drawn
         int64 [rows]    the keys of their noise
 
-    The slots are the cache rows that the block's keys are written to. One copy fills the buffer, without waiting,
-    because torch does not reuse its source (pinned memory) before the copy is done."""
+    The slots are the cache rows that the block's keys are written to. One copy fills the buffer. The host does not
+    wait for the copy, because torch does not reuse the source in pinned memory before the copy is done."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self._rows = rows
@@ -86,7 +87,8 @@ class StepInputs:
         self.keys = self._buffer[paths_end + SETTINGS :]
 
     def fill(self, block: Block, prefix_length: int, draws: NDArray[np.int64]) -> bool:
-        """Copy a block and the inputs of its draws to the device; return False if its table of paths is too large.
+        """Copy a block and the inputs of its draws to the device; return False, without a copy, if its table of
+        paths has too many columns.
 
         Raises ValueError if the block has another number of rows or wanted rows."""
         if len(block) != self._rows or len(block.wanted) != self._rows:
@@ -129,7 +131,9 @@ class _Bucket:
 
 
 class GraphSteps(EagerSteps):
-    """Replays a step's graph if it is recorded, else runs the step eagerly. Graphs are of one cache at a time."""
+    """Records the steps of a row count that recurs, replays recorded steps, and runs all others eagerly.
+
+    All graphs belong to one cache at a time."""
 
     warm_up = EAGER_STEPS + 1
     reads_all_rows = True
@@ -142,7 +146,7 @@ class GraphSteps(EagerSteps):
         context: int,
         choose: Choose | None = None,
     ) -> None:
-        """Require an attention backend that reads the mask only from the table of paths.
+        """Take an attention backend that reads the mask only from the table of paths.
 
         With `choose`, graphs also find the likeliest tokens of each row and draw its next token."""
         super().__init__(model, attention)
@@ -156,10 +160,10 @@ class GraphSteps(EagerSteps):
         self._moves: CapturedMoves | None = None
         self._can_record_moves = True
         self._cache: BlockCache | None = None
-        self._version = self._capacity = 0  # the cache's version when `_cache` was last checked
+        self._version = self._capacity = 0  # of `_cache` when it was last checked
         self._logits = self._best = torch.empty(0)
         self._choose = choose
-        self._drawn: Draws | None = None  # how the newest graph drew, if it did
+        self._drawn: Draws | None = None  # how the newest step drew, if it was a graph that draws
 
     @property
     def num_graphs(self) -> int:
@@ -175,7 +179,7 @@ class GraphSteps(EagerSteps):
         return self._replayed(cache, block, batch_invariant)
 
     def best_tokens(self, rows: int, count: int, draws: Draws | None = None) -> Tensor | None:
-        """Return the tokens that the graph found with the logits; None after an eager block, or for other draws."""
+        """Return the tokens that the newest step's graph found; None if it found too few, or for other draws."""
         drawn = self._drawn
         if drawn is None or count > MOST_LIKELY:
             return None
@@ -185,7 +189,7 @@ class GraphSteps(EagerSteps):
         return self._best[:rows] if is_drawn else None
 
     def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
-        """Count the block; return whether steps of its size are recorded, or may be recorded now."""
+        """Count the block and reserve room for it; return whether a graph of its row count can be used now."""
         rows = len(block)
         if not self.buckets or rows > self.buckets[-1] or len(block.wanted) != rows:
             return False
@@ -196,7 +200,7 @@ class GraphSteps(EagerSteps):
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block. If rows must be moved, the moves are recorded as a graph, too."""
+        """Keep these rows of the newest block. While steps are recorded, a graph moves rows, too."""
         is_recorded = self._captured and self._is_current(cache)
         if are_in_place(rows) or len(rows) > MOVES or not is_recorded or not self._can_record_moves:
             super().commit(cache, rows)
@@ -236,8 +240,8 @@ class GraphSteps(EagerSteps):
         return self._logits[:rows]
 
     def _draws(self, block: Block) -> Draws:
-        """Return how a graph draws the tokens after this block's wanted rows: greedily if its kernels lack the
-        sampling's settings."""
+        """Return how a graph draws the tokens after this block's wanted rows: greedily if its kernels do not
+        support the settings."""
         draws = Draws(self.sampling, tuple(block.positions[row] + 1 for row in block.wanted))
         return draws if draws.are_recordable(self._vocabulary) else replace(draws, sampling=Sampling())
 
@@ -270,9 +274,10 @@ class GraphSteps(EagerSteps):
         return self._capturer.capture(step)
 
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
-        """Make room after the prefix; return False if memory runs out. An eager step needs less memory.
+        """Reserve room after the prefix for recorded steps, which need more than eager steps; return False without
+        memory.
 
-        Graphs that were recorded over other buffers are dropped before the cache grows."""
+        Graphs are dropped before the cache grows, and if they were recorded with other buffers."""
         needed = cache.length + rows
         if self._is_current(cache) and needed <= self._capacity:
             return True
@@ -292,7 +297,7 @@ class GraphSteps(EagerSteps):
         return True
 
     def _is_current(self, cache: BlockCache) -> bool:
-        """Return whether steps were recorded over the cache's current buffers."""
+        """Return whether recorded steps use this cache and its current buffers."""
         return self._cache is cache and self._version == cache.version
 
     def release(self) -> None:
@@ -303,7 +308,7 @@ class GraphSteps(EagerSteps):
             self._capturer.release()
 
     def _give_up(self, error: Exception) -> None:
-        """Stop recording for good and note why. The step itself still runs eagerly."""
+        """Drop all graphs, record none from then on, and note why."""
         self.release()
         self._logits = self._best = torch.empty(0)
         self._cache = None

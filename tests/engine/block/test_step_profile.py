@@ -36,7 +36,7 @@ def test_a_step_costs_as_many_plain_ones_as_its_padded_rows_take_longer() -> Non
 
 @pytest.mark.parametrize("bucket_sets", [((),), ((4, 1),), ((8,),)])
 def test_a_class_of_widths_that_were_not_measured_is_refused(bucket_sets: tuple[Buckets, ...]) -> None:
-    with pytest.raises(ValueError, match="a bucket set holds measured buckets"):
+    with pytest.raises(ValueError, match="a bucket set needs measured buckets"):
         StepProfile(TIMES, TIMES, bucket_sets)
 
 
@@ -58,9 +58,9 @@ def test_the_class_with_most_widths_is_chosen_however_the_clock_ran() -> None:
 
 
 def test_a_class_that_promises_far_more_is_worth_fewer_widths() -> None:
-    profile = StepProfile(TIMES, TIMES, ((1, 4), (32,)))
-    assert choose_buckets(profile, float) == (32,)
-    assert choose_buckets(profile, lambda _rows: 1.0) == (1, 4)
+    assert choose_buckets(StepProfile(TIMES, TIMES, ((1, 4), (32,)))) == (1, 4)
+    wide_is_fast = StepTimes(TIMES.buckets, (6.0, 6.0, 3.0, 3.0))
+    assert choose_buckets(StepProfile(wide_is_fast, wide_is_fast, ((1, 4), (32,)))) == (32,)
 
 
 def test_between_the_measured_widths_times_lie_on_a_line() -> None:
