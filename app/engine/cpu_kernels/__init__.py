@@ -30,8 +30,7 @@ ARGUMENTS = {
     "attend": (_P, _N, _N, _P, _N, _P, _N, _N, _N, _N, _N, _N, _N, _F, _P, _P, _P, _P, _I),
     "decoder_layers": (_P, _P, _N, _N, _P, _P, _N, _N, _P, _P, _P, _I),
 }
-"""The C functions and the types of their arguments: pointers, sizes, small integers, floats."""
-
+"""The C functions of both libraries, and the types of their arguments: pointers, sizes, small integers, floats."""
 
 Arguments = Mapping[str, tuple[Any, ...]]
 
@@ -48,13 +47,13 @@ def declared(library: CDLL, products: Arguments = INT8) -> CDLL:
 
 @once
 def compiled_kernels() -> Compiled[CDLL]:
-    """Compile `kernels.c` once; return the library, or None and a note why not."""
+    """Compile `kernels.c` at the first call; return the library, or None and a note that says why."""
     library, note = compiled(SOURCE, CDLL, cache_folder())
     return Compiled(library and declared(library), note)
 
 
 def cpu_kernels() -> CDLL | None:
-    """Return the compiled kernels; None if they cannot be compiled."""
+    """Return the compiled kernels, compiled at the first call; None if they cannot be compiled."""
     return compiled_kernels().library
 
 

@@ -6,12 +6,12 @@
    last tiles are gathered for each row. The result is bitwise identical whether a tile is shared or gathered.
 
    A score is summed over the dimensions in their order, LANES keys at a time. That needs transposed keys: a tile is
-   transposed once for all queries, or in registers for the few queries of one row. */
+   transposed once in memory for more than QUERIES queries, otherwise in registers. */
 
 #define TILE 32
 #define SPAN 8
-#define CHUNK 96 /* queries of one job */
-/* How many queries, and how many elements of a value, have their sums in registers. */
+#define CHUNK 96 /* maximum number of queries of a job */
+/* Maximum number of queries, and of elements of a value, whose sums are in registers at the same time. */
 #if LANES == 16
 #define QUERIES 4
 #define WIDE 64
@@ -69,8 +69,8 @@ static void transpose_tile(const float *const *keys, int64_t size, float *transp
         }
 }
 
-/* Compute the scores of some queries with a tile's keys, each summed over the dimensions in their order. `transposed`
-   is NULL if the tile is used only for these queries. */
+/* Compute the scores of `count` queries with a tile's keys, each summed over the dimensions in their order. If
+   `transposed` is NULL, the keys are transposed in registers. */
 static inline __attribute__((always_inline)) void score(
     const Query *queries, const float *const *keys, const float *transposed, int64_t size, float scale,
     float (*scores)[TILE], const int count
@@ -97,7 +97,7 @@ static inline __attribute__((always_inline)) void score(
         for (int j = 0; j < TILE / LANES; j++) store_n(scores[q] + j * LANES, s[q][j] * scale);
 }
 
-/* Replace scores by weights; return the factor by which the earlier sums are scaled down. */
+/* Replace a query's scores by weights and update its sums; return the factor that scales its earlier sum of values. */
 static inline float softmax(Sums *sums, float *scores, int64_t count) {
     vn most = load_n(scores), sum = {0};
     for (int j = LANES; j < TILE; j += LANES) most = (vn)LARGER(load_n(scores + j), most, vni);
@@ -112,7 +112,7 @@ static inline float softmax(Sums *sums, float *scores, int64_t count) {
     return fade;
 }
 
-/* Add a tile's values, weighted, to the sums of some queries, key by key: `vectors` vectors of LANES numbers. */
+/* Add a tile's values, weighted, to the sums of `count` queries, key by key: `vectors` vectors of LANES elements. */
 static inline __attribute__((always_inline)) void add_values(
     const Query *queries, float (*weights)[TILE], const float *fades, const Tile *tile, int64_t from,
     const int count, const int vectors
@@ -181,7 +181,8 @@ typedef struct {
     float *out;     /* [rows, heads, value_size] */
 } Task;
 
-/* Let queries `first` to `last` of a key head, counted row by row, attend to a span's whole tiles of the prefix. */
+/* Let the queries from `first` to before `last` of a key head, numbered row by row, attend to a span's whole tiles of
+   the prefix. */
 static void attend_prefix(const Task *t, int64_t head, int64_t span, int64_t first, int64_t last) {
     int64_t group = t->heads / t->shared, tiles = t->prefix / TILE;
     Query queries[CHUNK];

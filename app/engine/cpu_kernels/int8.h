@@ -1,16 +1,17 @@
 /* Products of 8-bit weights.
 
-   A row of activations is converted to integers of up to 16 bits: its largest value becomes `limit`, which is so small
-   that the sum of a whole row of products fits 32 bits. Such sums are exact, so products may be added in any order, and
-   intermediate sums may overflow.
+   A row of activations is converted to integers of up to 16 bits: its largest absolute value becomes `limit`, which is
+   so small that the sum of a whole row of products fits 32 bits. Such sums are exact, so products may be added in any
+   order, and intermediate sums may overflow.
 
    A weight is stored in the order in which it is read: QUAD numbers of each of GROUP rows, then the next QUAD numbers
-   of each: [outs / GROUP, size / QUAD, GROUP, QUAD], both sizes rounded up. 128 is added to each number, because the
-   processor multiplies unsigned by signed bytes. So each sum is too large by 128 times the sum of the activations. */
+   of each: [outs / GROUP, size / QUAD, GROUP, QUAD], with outs padded to a multiple of GROUP and size to a multiple of
+   BLOCK. 128 is added to each number, because the processor multiplies unsigned by signed bytes. So each sum is too large
+   by 128 times the sum of the activations. */
 
 #define GROUP 16
 #define QUAD 4
-#define BLOCK 64 /* `size` is a multiple of this */
+#define BLOCK 64 /* quantised rows are padded to multiples of this */
 
 /* The scale of a quantised row of activations, and the correction of its sums. */
 typedef struct {
@@ -45,7 +46,7 @@ static __attribute__((noinline)) void scale_last(const Product *p, int64_t r, in
     scale_some(p, r, first, sums, p->outs - first);
 }
 
-/* Scale the sums of a row with a group of the weight's rows, and write them to `out`. */
+/* Correct and scale the sums of a row with a group of the weight's rows, and write them to `out`. */
 static inline void scale_sums(const Product *p, int64_t r, int64_t group, const uint32_t *sums) {
     int64_t first = group * GROUP;
     if (p->outs - first >= GROUP) scale_some(p, r, first, sums, GROUP);
@@ -58,7 +59,8 @@ static inline void scale_sums(const Product *p, int64_t r, int64_t group, const 
 #define MOST_ROWS 8
 #define EACH_COUNT(CASE) CASE(1) CASE(2) CASE(3) CASE(4) CASE(5) CASE(6) CASE(7) CASE(8)
 
-/* A number is 256 times its high byte plus its low byte, both signed. A row has all high bytes, then all low bytes. */
+/* Write a number as 256 times its high byte plus its low byte, both signed. A row has all high bytes, then all low
+   bytes. */
 static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t number) {
     int8_t *high = (int8_t *)row, *low = high + size;
     high[at] = (int8_t)((number + 128) >> 8), low[at] = (int8_t)number;
@@ -70,8 +72,8 @@ static inline __m512i four_bytes(const int8_t *from) {
     return _mm512_set1_epi32(bytes);
 }
 
-/* Multiply `rows` rows, a constant, by a group of the weight's rows, with all sums in registers. The group that is
-   `ahead` bytes further is prefetched, because a step of few rows waits for memory. */
+/* Multiply `rows` rows, a constant, by a group of the weight's rows, with all sums in registers. Prefetches the memory
+   that is `ahead` bytes further: the next group, or for 0 this group. */
 static inline __attribute__((always_inline)) void multiply_group(
     const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
 ) {
@@ -114,8 +116,8 @@ static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t nu
     row[at] = (int16_t)number;
 }
 
-/* Multiply `rows` rows by some of a group's vectors; all counts are constants. Half of the memory from `next` on is
-   prefetched. */
+/* Multiply `rows` rows by some of a group's vectors; all counts are constants. Prefetches the half of a group that
+   begins at `next`. */
 static inline __attribute__((always_inline)) void sum_vectors(
     const Product *p, int64_t r, const int rows, int64_t group, const int from, const int count, const uint8_t *next,
     uint32_t sums[][GROUP]
@@ -154,8 +156,8 @@ static inline __attribute__((always_inline)) void sum_vectors(
         }
 }
 
-/* With a whole group, the sums of more than two rows do not fit the registers. Each half prefetches half of the next
-   group. */
+/* Multiply at most two rows by a whole group, and more rows by half a group at a time, so that the sums fit the
+   registers. Each half prefetches half of the group that is `ahead` bytes further. */
 static inline __attribute__((always_inline)) void multiply_group(
     const Product *p, int64_t r, const int rows, int64_t group, int64_t ahead
 ) {
@@ -194,7 +196,7 @@ static void multiply_group(const Product *p, int64_t r, int rows, int64_t group,
 
 #include "tiles.h"
 
-/* Quantise row `r` of `size` values to integers. */
+/* Quantise row `r` of `size` values to integers from -limit to limit. */
 static void quantise_row(const float *row, int64_t r, int64_t size, int32_t limit, int16_t *numbers, Row *rows) {
     v8 most = all(0);
     int64_t i = 0, whole = whole_blocks(size);
@@ -218,7 +220,7 @@ static void quantise(const float *x, int64_t count, int64_t size, int32_t limit,
     for (int64_t r = 0; r < count; r++) quantise_row(x + r * size, r, size, limit, numbers, rows);
 }
 
-/* One function for each count, because the compiler takes long for a function that holds them all. */
+/* One function for each count of rows, because a function with all of them takes long to compile. */
 #define CASE(count) \
     static __attribute__((noinline)) void multiply_##count(const Product *p, int64_t r, int64_t group, int64_t ahead) { \
         multiply_group(p, r, count, group, ahead); \
@@ -226,7 +228,8 @@ static void quantise(const float *x, int64_t count, int64_t size, int32_t limit,
 EACH_COUNT(CASE)
 #undef CASE
 
-/* Multiply all rows by a group of the weight while it is in the cache. The threads do not wait for each other. */
+/* Multiply all rows by the weight: by one group after the other, because a group stays in the processor's cache. The
+   threads do not wait for each other at the end. */
 static void multiply_rows(const Product *p, int64_t rows) {
     if (is_tiled(rows)) {
         multiply_tiled_rows(p, rows);
@@ -271,8 +274,9 @@ static void linear(const Linear *l, float *room, int64_t rows, float *out) {
     multiply_rows(&product, rows);
 }
 
-/* Multiply x [count, size] by a weight of `outs` rows, scale, and write out [count, outs]. `numbers` [count, size],
-   rounded up to multiples of TILE_ROWS and BLOCK, and `rows` [count] are temporary memory for the quantised rows. */
+/* Multiply x [count, size] by a weight of `outs` rows, and write the scaled products to out [count, outs]. `numbers`
+   [count, size], padded to multiples of TILE_ROWS and BLOCK, and `rows` [count] are temporary memory for the quantised
+   rows. */
 void int8_linear(
     const float *x, int64_t count, int64_t size, const uint8_t *weight, const float *weight_scale, int64_t outs,
     int32_t limit, int16_t *numbers, Row *rows, float *out, int32_t threads

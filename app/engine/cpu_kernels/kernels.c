@@ -1,12 +1,12 @@
-/* The CPU's kernels: products of packed or of 8-bit weights, norms, gates, rotary embeddings, attention over a block, a
+/* Kernels for CPUs: products of packed or of 8-bit weights, norms, gates, rotary embeddings, attention over a block, a
    decoder layer of these, and a step's table of paths.
 
    Every row is computed by itself, in an order that depends only on the text before the row, not on other rows, on
    threads or on the addresses of its keys. So a row's results are bitwise identical in a step of one row and in a step
-   of 128. All floats are float32.
+   of 128. Activations are float32.
 
-   Static functions that contain `omp for`, or call such functions, are called by all threads of a team, other static
-   functions by one thread. */
+   All threads of a team call a static function that contains `omp for`, or that calls such a function. One thread calls
+   any other static function. */
 
 #include "vectors.h"
 #if defined(PACKED)

@@ -2,7 +2,7 @@
    values, rotary embedding, attention, sum and norm, gated MLP, sum. */
 
 typedef struct {
-    const float *weight; /* NULL if there is no such norm */
+    const float *weight; /* NULL if a layer has no norm of queries or of keys */
     float eps;
     int32_t adds_one;
 } Norm;
@@ -33,7 +33,7 @@ static float *take(float *room, int64_t *taken, int64_t count) {
     return here;
 }
 
-/* Lay out the temporary memory of a step of `rows` rows, one part after the other; return its length in floats. */
+/* Divide a layer's temporary memory for `rows` rows into parts; return its length in floats. */
 static int64_t lay_out(const Layer *l, int64_t rows, int64_t prefix, float *room, Room *to) {
     int64_t taken = 0, hidden = l->query.size, wide = l->down.size, spans = spans_of(prefix);
     int64_t most = wide > l->output.size ? wide : l->output.size;
@@ -71,14 +71,14 @@ static void norm(
     rms_norm(x, others, n->weight, rows, size, n->eps, n->adds_one, total, out);
 }
 
-/* A step: its rows, their rotary tables [rows, width], and the rows of the cache before them. */
+/* A step: the number of its rows, their rotary tables [rows, width], and the number of committed rows (`prefix`). */
 typedef struct {
     int64_t rows, width, prefix;
     const float *cos, *sin;
     const uint8_t *visible; /* [rows, rows] */
 } Step;
 
-/* Rotate a row's queries; write its rotated keys and its values to the cache. */
+/* Normalise and rotate a row's queries and keys; write its keys and values to the cache. */
 static void place_row(const Layer *l, const Room *room, const Step *s, int64_t row, const Slots *to) {
     float *query = room->query + row * l->query.outs, *key = room->keys + row * l->keys.outs;
     const float *value = room->values + row * l->values.outs;
@@ -95,7 +95,7 @@ static void place_row(const Layer *l, const Room *room, const Step *s, int64_t r
     }
 }
 
-/* Compute a layer in place. */
+/* Compute a layer, and write its result to `states`. */
 static void decoder_layer(const Layer *l, const Slots *slots, const Step *s, float *states, float *space) {
     Room room;
     int64_t rows = s->rows, hidden = l->query.size, wide = l->down.size;
@@ -136,8 +136,8 @@ static void decoder_layer(const Layer *l, const Slots *slots, const Step *s, flo
     for (int64_t i = 0; i < rows * hidden; i++) states[i] = room.total[i] + room.added[i];
 }
 
-/* Compute layers one after the other, in place: states [rows, hidden]. The rows' keys and values are written to the
-   cache after its `prefix` rows. `space` has `decoder_layers_room` floats. */
+/* Compute layers one after the other on states [rows, hidden], which the results replace. The rows' keys and values are
+   written to the cache after its `prefix` rows. `space` has `decoder_layers_room` floats. */
 void decoder_layers(
     const Layer *layers, const Slots *slots, int64_t count, int64_t rows, const float *cos, const float *sin,
     int64_t width, int64_t prefix, const uint8_t *visible, float *states, float *space, int32_t threads

@@ -54,7 +54,8 @@ static void activate(
     }
 }
 
-/* out = activation(gate) * up; rows of gate and up need not be contiguous. */
+/* Write out = GELU(gate) * up (the tanh approximation) if `is_gelu`, else SiLU(gate) * up. The strides are those of the
+   rows of gate and up. */
 void gated_activation(
     const float *gate, int64_t gate_stride, const float *up, int64_t up_stride, int64_t rows, int64_t size,
     int32_t is_gelu, float *out, int32_t threads
@@ -75,8 +76,8 @@ static void rotate_head(const float *from, const float *cos, const float *sin, i
     for (int64_t i = width; i < size; i++) to[i] = from[i];
 }
 
-/* Rotate heads [heads, rows, size], with the given strides of heads and rows, by cos and sin [rows, width]; write out
-   [rows, heads, size]. */
+/* Rotate heads [heads, rows, size], with these strides of heads and rows, by cos and sin [rows, width]. Write the
+   result to out [rows, heads, size]. */
 void rotate(
     const float *states, int64_t head_stride, int64_t row_stride, const float *cos, const float *sin, int64_t heads,
     int64_t rows, int64_t size, int64_t width, float *out

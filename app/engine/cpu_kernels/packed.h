@@ -2,9 +2,9 @@
 
        weight = (number - zero) * factor * scale + offset_factor * offset
 
-   Every row of activations is converted to bytes, 32 neighbours at a time, each with a scale of its own. Sums of 32
-   products are integers, so they are exact; they are scaled and added in the order of the row. So a row's result
-   does not depend on the rows beside it.
+   With a `table`, table[number] replaces number - zero. Every row of activations is converted to bytes; 32 neighbours
+   share a scale. Sums of 32 products are integers, so they are exact; they are scaled and added in the order of the
+   row. So a row's result does not depend on other rows.
 
    A weight is stored in the order in which it is read: tiles of OUTS rows; in a tile, groups of GROUP columns; in a
    group, QUADS vectors with QUAD numbers of each row. Numbers of fewer than 8 bits are stored in planes: `low` bits of
@@ -25,7 +25,7 @@ typedef struct {
     const int8_t *factors;        /* [tiles, groups, OUTS], if `fine` [tiles, groups, 2, OUTS]; NULL: all are 1 */
     const int8_t *offset_factors; /* of the same shape */
     const void *scale, *offset;   /* [tiles, groups / per, OUTS]; the offset may be NULL */
-    const int8_t *table;          /* 16 numbers that the stored ones stand for, or NULL */
+    const int8_t *table;          /* the 16 values of stored numbers of 4 bits, or NULL */
     const float *bias;            /* or NULL */
     int64_t size, outs, groups;
     int32_t low, high, zero;
@@ -37,7 +37,7 @@ typedef struct {
 
 typedef uint16_t words_n __attribute__((vector_size(QUAD * LANES), aligned(1), may_alias));
 
-/* Return the bits of a quad in a plane of `bits` bits, moved to the bit `to`. All but the pointer are constants. */
+/* Return the bits of a quad in a plane of `bits` bits, shifted to bit `to`. All arguments but the first are constants. */
 INLINE words_n field(const uint8_t *plane, const int bits, const int quad, const int half, const int to) {
     const int shift = bits * (quad / bits) - to;
     words_n all = *(const words_n *)(plane + (quad % bits * HALVES + half) * QUAD * LANES);
@@ -99,7 +99,7 @@ INLINE vn scales_of(const Packed *w, const void *scales, int64_t at) {
 #endif
 }
 
-/* Write the weight's rows with these ids, dequantised, to out [count, size]. */
+/* Dequantise the weight's rows with these ids to out [count, size]. */
 void packed_rows(const Packed *w, const int64_t *ids, int64_t count, float *out) {
     for (int64_t i = 0; i < count; i++, out += w->size)
         for (int64_t k = 0; k < w->size; k++) {

@@ -1,11 +1,11 @@
 /* The table of paths of a step, which attention/paths.py describes. */
 
-/* Fill `table` [rows, 2 + newest] for rows whose positions follow their parents' positions. Return 0, with an
-   unfinished table, if a row's position does not follow, or if a row outside the block's leading chain is `newest` or
-   more positions after the prefix. */
+/* Fill `table` [rows, 2 + newest] for rows whose positions follow their parents' positions. Return 1, or 0 with an
+   unfinished table if a row's position does not follow, or if a row outside the block's leading chain is at position
+   prefix + newest or later. */
 int32_t row_paths(int64_t prefix, int64_t rows, int64_t newest, const int64_t *block, int32_t *table) {
     const int64_t *positions = block, *parents = block + rows, width = 2 + newest;
-    int64_t chain = 0; /* rows from the first on that follow each other */
+    int64_t chain = 0; /* leading rows that form a chain */
     for (int64_t row = 0; row < rows; row++) {
         int64_t position = positions[row], parent = parents[row];
         int64_t before = parent < 0 ? prefix - 1 : positions[parent];

@@ -1,10 +1,10 @@
-/* Products of rows of activations with a packed weight, tile by tile, for one row and for many. */
+/* Products of rows of activations with a packed weight, tile by tile. */
 
-/* Rows of activations. */
+/* Quantised rows of activations. */
 typedef struct {
     int8_t *numbers;     /* [rows, groups * GROUP] */
     float *scale;        /* [rows, groups] */
-    int16_t (*sums)[2];  /* [rows, groups * 2]: for 16 numbers, sums of the first and of the last two of each quad */
+    int16_t (*sums)[2];  /* [rows, groups * 2]: for 16 numbers, the sums of each quad's first two and last two numbers */
 } Bytes;
 
 typedef struct {
@@ -13,15 +13,15 @@ typedef struct {
     float *out; /* [rows, outs] */
 } Product;
 
-#define GROUPS_AT_ONCE 64 /* groups of a tile that are multiplied by all rows before the next ones are read */
-#define MANY 60           /* rows whose sums are kept meanwhile */
+#define GROUPS_AT_ONCE 64 /* groups of a tile that are multiplied by up to MANY rows before further groups are read */
+#define MANY 60           /* maximum number of rows whose sums with a tile are kept in memory */
 
-/* The format of a tile's numbers, and the number of parts in which a group is summed; all are constants. */
+/* The format of a tile's numbers, and the number of parts in which a group is summed; all are known to the compiler. */
 typedef struct {
     int low, high, narrow, has_table, parts;
 } Form;
 
-/* Sum the products of `rows` rows, a constant, with a group of a tile; the group's numbers are at `numbers`. */
+/* Sum the products of `rows` rows, a constant, with the group of a tile whose numbers are at `numbers`. */
 INLINE void sum_group(
     const Product *p, int64_t r, const int rows, int64_t tile, int64_t group, const Form form, const uint8_t *numbers,
     vni found[][HALVES]
@@ -69,7 +69,8 @@ INLINE void sum_group(
     }
 }
 
-/* The sums of a row with a tile: `total` has its scales; `inner` and `shift` still lack the scale and the offset. */
+/* The sums of a row with a tile: `total` is complete up to the latest scale; `inner` is not yet multiplied by the next
+   scale, nor `shift` by the next offset. */
 typedef struct {
     float total[OUTS], inner[OUTS], shift[OUTS];
 } Sum;
@@ -150,13 +151,13 @@ static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, c
 }
 
 /* The formats of weights: a name, low and high bits, whether numbers are narrow, whether they have a table, and the
-   parts of a group. The sum of 32 products of numbers of 4 bits fits 16 bits; with factors for 16 numbers, a group has
-   two parts. */
+   parts of a group. A group of `four` has one part, because the sums of its products fit 16 bits. `four_fine` has
+   factors for 16 numbers and therefore two parts. */
 #define EACH_FORM(FORM) \
     FORM(two, 2, 0, 1, 0, 2) FORM(three, 2, 1, 1, 0, 2) FORM(four, 4, 0, 1, 0, 1) FORM(four_fine, 4, 0, 1, 0, 2) \
     FORM(five, 4, 1, 1, 0, 2) FORM(six, 4, 2, 1, 0, 2) FORM(eight, 8, 0, 0, 0, 2) FORM(table, 4, 0, 0, 1, 2)
 
-/* One function for each form and count, because the compiler takes long for a function that holds them all. */
+/* One function for each form and count of rows, because a function with all of them takes long to compile. */
 #define COUNT(count, name, low, high, narrow, has_table, parts) \
     static __attribute__((noinline)) void name##_##count( \
         const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, Sum *sums \
@@ -169,7 +170,7 @@ EACH_FORM(FORM)
 #undef COUNT
 #undef FORM
 
-/* The functions that multiply by a weight of one format, by the number of rows. */
+/* A format, and its functions for 1, 2, ... MOST_ROWS rows. */
 typedef struct {
     int low, high, has_table, parts;
     void (*multiply[MOST_ROWS])(const Product *, int64_t, int64_t, int64_t, int64_t, Sum *);
@@ -204,7 +205,8 @@ static void multiply_tile(const Product *p, const Functions *f, int64_t r, int64
     write_out(p, r, rows, tile, sums);
 }
 
-/* Multiply all rows by a tile of the weight while it is in the cache. The threads do not wait for each other. */
+/* Multiply all rows by the weight: by one tile after the other, because a tile stays in the processor's cache. The
+   threads do not wait for each other at the end. */
 static void multiply_rows(const Product *p, int64_t rows) {
     const Functions *f = functions_of(p->weight);
     int64_t tiles = (p->weight->outs + OUTS - 1) / OUTS;
@@ -213,7 +215,7 @@ static void multiply_rows(const Product *p, int64_t rows) {
         for (int64_t r = 0; r < rows; r += MANY) multiply_tile(p, f, r, rows - r < MANY ? rows - r : MANY, tile);
 }
 
-/* Convert GROUP activations to bytes. */
+/* Convert GROUP activations to bytes, and write their scale and sums. */
 static void quantise_group(const float *from, int8_t *numbers, float *scale, int16_t (*sums)[2]) {
     v8 most = all(0);
     for (int i = 0; i < GROUP; i += 8) most = at_least((v8)((v8i)load(from + i) & 0x7fffffff), most);
@@ -256,7 +258,7 @@ static void quantise_row(const float *row, int64_t r, int64_t size, const Bytes 
 
 static int64_t rows_room(int64_t rows, int64_t size) { return rows * ((size + GROUP - 1) / GROUP) * (GROUP / 4 + 3); }
 
-/* Lay quantised rows out in memory of `rows_room` floats. */
+/* Divide `rows_room` floats of memory into the arrays of quantised rows. */
 static Bytes bytes_at(float *room, int64_t rows, int64_t size) {
     int64_t groups = rows * ((size + GROUP - 1) / GROUP);
     return (Bytes){(int8_t *)(room + 3 * groups), room, (int16_t(*)[2])(room + groups)};
@@ -276,7 +278,7 @@ static void linear(const Linear *l, float *room, int64_t rows, float *out) {
     multiply_rows(&product, rows);
 }
 
-/* Multiply x [rows, size] by a weight, and write out [rows, outs]. `room` has `rows_room` floats. */
+/* Multiply x [rows, size] by a weight, and write the products to out [rows, outs]. `room` has `rows_room` floats. */
 void packed_linear(const Packed *weight, const float *x, int64_t rows, float *room, float *out, int32_t threads) {
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {

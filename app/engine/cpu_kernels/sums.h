@@ -1,7 +1,8 @@
-/* Sums of products of four numbers of each row of a packed weight with four of x, for each kind of processor.
+/* Sums of products of a packed weight's numbers with activations x, for each kind of processor. A call of `added` adds
+   the products of four numbers of each row of the weight with four of x.
 
-   `narrow` numbers are 0 to 63, and a sum begins with minus their zero times the sum of x. Other numbers are -128 to
-   127. */
+   `narrow` numbers are 0 to 63; their zero is subtracted at the beginning of a sum, as zero times the sum of x. Other
+   numbers are -128 to 127. */
 
 /* Return the sum of x over a part of a group: over 16 numbers, or over all 32 if there is one part. */
 INLINE int sum_of_x(const int16_t *sums, const int parts) {
@@ -69,7 +70,7 @@ INLINE Whole factor(vni factors) {
     const __m128i twice = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
     return OP(shuffle_epi8)((Whole)factors, EVERY_16_BYTES(twice));
 }
-/* After the zero (32 for 6 bits) is subtracted, sums of narrow numbers fit 16 bits: they are at most 8 * 127 * 32, or
+/* With the zero subtracted (32 for 6 bits), sums of narrow numbers fit 16 bits: they are at most 8 * 127 * 32, or
    16 * 127 * 15 for numbers of 4 bits in one part. */
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
     int32_t first, second = 0;

@@ -29,7 +29,7 @@ static void configure_tiles(void) {
         uint8_t rows[16];
     } config = {.palette = 1};
     for (int i = 0; i < 8; i++) config.width[i] = BLOCK, config.rows[i] = TILE_ROWS;
-    __asm__ volatile("" : : "r"(&config) : "memory"); /* memory that tiles read must be written before */
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* `config` must be in memory before it is loaded */
     _tile_loadconfig(&config);
 }
 

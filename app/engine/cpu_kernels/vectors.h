@@ -1,4 +1,4 @@
-/* Vectors of eight floats, or of as many as the processor handles at once (`vn`), and their exp. */
+/* Vectors of 8 floats (`v8`), vectors of 16 floats with AVX-512 and else of 8 (`vn`), and their exp. */
 
 #include <math.h>
 #include <stdint.h>
@@ -37,7 +37,8 @@ static float largest_of(v8 x) {
     return most;
 }
 
-/* exp as 2^n times a polynomial of the rest (Cephes' coefficients); off by at most two units in the last place. */
+/* exp as 2^n times a polynomial of the rest (Cephes' coefficients); off by at most two units in the last place. Numbers
+   below -87 and above 88 are replaced by these bounds. */
 #define EXP_OF(name, vector, ints, times_plus) \
     static inline vector name(vector x) { \
         vector none = {0}, high = none - 88.0f, low = none - 87.0f; \
@@ -93,7 +94,7 @@ static inline vn load_n(const float *from) { return *(const vn *)from; }
 static inline void store_n(float *to, vn values) { *(vn *)to = values; }
 
 #if defined(__AVX2__)
-/* Four floats, from `at` on, of every fourth row, one after the other. */
+/* Load four floats, from index `at` on, of the rows 0, 4, ... of LANES rows. */
 static inline quads quads_of(const float *const *rows, int64_t at) {
 #if LANES == 16
     __m512 x = _mm512_castps128_ps512(_mm_loadu_ps(rows[0] + at));
