@@ -5,8 +5,8 @@
     <tool_call>NAME\\n<arg_key>KEY</arg_key>\\n<arg_value>VALUE</arg_value>…          a tag for each argument
     <|tool_call>call:NAME{KEY:<|"|>VALUE<|"|>}<tool_call|>                          pairs of a key and a value
 
-One call and two calls are rendered. What is the same before both names belongs to each call; the rest, before the
-first name and after the last arguments, belongs to all of them together.
+One call and two calls are rendered. The text that both names have before them belongs to each call. The rest of the
+text before the first name and after the last arguments belongs to all calls together.
 """
 
 import json
@@ -51,11 +51,11 @@ NAMED = (
     ("functools[", replace(_ARRAY, begin="functools[")),
     ("<tool_call>", HERMES),
 )
-"""The formats of calls for templates that show no earlier call, by words that a prompt with tools contains."""
+"""The formats of calls for templates that show no earlier call, after words that a prompt with tools contains."""
 
 
 def find_reply(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
-    """Return how the model writes replies: its thoughts, answers and calls."""
+    """Return the format of replies: of thoughts, answers and calls."""
     found = find_thought(render, controls)
     return replace(found, calls=find_calls(render, found.thought_closing))
 
@@ -89,8 +89,8 @@ def _shown(
 ) -> CallFormat | None:
     """Return the format in which the template shows calls with these arguments; None if it shows none.
 
-    `content` is the text of the messages with calls. With None, which no message of a chat has, the template omits
-    calls."""
+    `content` is the text of the messages with calls. A format that is found only with None has `omits_calls`,
+    because no message of a chat has None."""
     calls = _calls(arguments)
 
     def reply(message: Mapping[str, Any]) -> str:
@@ -163,7 +163,7 @@ def _arguments(text: str, start: int) -> tuple[CallFormat, int] | None:
 
 
 def _joint(first: str, second: str) -> str:
-    """Return what two texts have in common at both ends, with ANY in place of the differing words between."""
+    """Return the beginning and the end that two texts have in common, with ANY between them if the texts differ."""
     if first == second:
         return first
     start = re.sub(r"\w+$", "", common(first, second))
@@ -172,7 +172,7 @@ def _joint(first: str, second: str) -> str:
 
 
 def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
-    """Return the format, with kind "object" and its keys if a whole call is a JSON object."""
+    """Return the format, with the kind "object" and the object's keys if a whole call is a JSON object."""
     if form.kind != "json":
         return form
     for brace in (found.start() for found in re.finditer(r"\{", text[:name])):
@@ -188,8 +188,9 @@ def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
 
 
 def _divided(form: CallFormat, first: str, second: str, after: str) -> CallFormat:
-    """Return the format, with the texts before the first name, before the second name and after the last arguments
-    divided between each call and all calls together."""
+    """Return the format with the texts around calls: those of each call, and those of all calls together.
+
+    The texts come before the first name, before the second name, and after the last arguments."""
     # some templates write the name twice
     varying = re.compile("|".join((*NAMES, r"(?<!\w)\d+(?!\w)")))
     first, second = (varying.sub(ANY, text) for text in (first, second))
@@ -210,7 +211,7 @@ def _divided(form: CallFormat, first: str, second: str, after: str) -> CallForma
 
 
 def _json_at(text: str, start: int) -> tuple[Any, int]:
-    """Parse the JSON that begins here, and return it with its end; (None, 0) if there is none."""
+    """Parse the JSON that begins at `start`; return its value and its end, or (None, 0) if there is none."""
     try:
         return json.JSONDecoder(strict=False).raw_decode(text, start)
     except (ValueError, RecursionError):

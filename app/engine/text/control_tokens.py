@@ -2,14 +2,14 @@
 
 A tokenizer reads a filled template as one string, so a document that contains "<end>" would end its turn and
 begin another. Such spellings are replaced in the contents before the template is filled, so that all control
-tokens in the result are the template's own. Those are then respelled with a mark: a copy of the tokenizer knows
-control tokens only by these new spellings and reads the usual ones as ordinary text. With * for an
-unpredictable mark:
+tokens in the result are the template's own. The template's control tokens then get new spellings with a mark: a
+copy of the tokenizer reads only the new spellings as control tokens, and the usual spellings as ordinary text. With
+* for an unpredictable mark:
 
     content "So<end>"    hidden "So*1*"    filled "<user>So*1*<end>"    spelled anew "*<user>So<end>*<end>"
     ids     <user> So < end > <end>
 
-Most contents spell no control token, and such prompts are tokenised as if this module did not exist.
+Most contents spell no control token, and such prompts are tokenised unchanged.
 """
 
 import re
@@ -34,7 +34,7 @@ class ControlTokens:
             for number, token in tokenizer.added_tokens_decoder.items()
             if token.special or token.content in named
         }
-        # The token for unknown words stands for every such word, and controls nothing.
+        # The token for unknown words controls nothing, because every unknown word becomes this token.
         self._numbers = {number for number, _ in self._tokens.values()} - {tokenizer.unk_token_id}
         self._mark = _new_mark()
         self._names = list(self._tokens)
@@ -51,7 +51,7 @@ class ControlTokens:
         return other
 
     def hidden(self, content: str) -> str:
-        """Replace each control token that a content spells by a marked number, for a template."""
+        """Replace each control token that a content spells by a marked number, before the template is filled."""
         return self._spelled.sub(
             lambda found: f"{self._mark}{self._places[found.group()]}{self._mark}", content
         )
@@ -75,13 +75,13 @@ class ControlTokens:
         return [known for number in self._respelled.ids(text) for known in self._known(number)]
 
     def written(self, content: str) -> list[int]:
-        """Return the token ids of a content by itself, all of which is read as ordinary text."""
+        """Return the token ids of a content without a template. Its control tokens are read as ordinary text."""
         return self.ids(self.hidden(content))
 
     def _known(self, number: int) -> list[int]:
         """Translate an id of the copy to ids of the tokenizer.
 
-        Some tokenizers also find a control token as a word in texts; such a word is read in two parts."""
+        Some tokenizers also find a control token as a word in ordinary text; such a word is read in two parts."""
         if number in self._respelled.controls:
             return [self._respelled.controls[number]]
         if number not in self._numbers:
@@ -96,9 +96,9 @@ class ControlTokens:
 
 
 class _Respelled:
-    """A copy of the tokenizer with each control token once more, under a new spelling.
+    """A copy of the tokenizer that also has each control token under a new spelling. Thread-safe.
 
-    It is made when it is first needed, and kept, because copying SmolLM2's stops all threads for half a second."""
+    The copy is made once, at the first call, because copying SmolLM2's tokenizer takes half a second."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase, tokens: dict[str, tuple[int, AddedToken]]) -> None:
         self.mark = _new_mark()  # no template sees it
@@ -132,7 +132,7 @@ class _Respelled:
         )
         known = made.get_vocab()
         self.controls = {known[self.mark + name]: number for name, (number, _) in self._tokens.items()}
-        _plain_ids(made, "")  # from now on no call changes it, so that threads may share it
+        _plain_ids(made, "")  # later calls do not change the copy, so that threads can share it
         return made
 
 

@@ -1,4 +1,4 @@
-"""Chat templates for models without one, chosen by the control tokens in their vocabulary.
+"""Chooses a chat template for models without one, by the control tokens in their vocabulary.
 
     <|im_start|> and <|im_end|>    ->    <|im_start|>user ⏎ Hi<|im_end|> ⏎ <|im_start|>assistant ⏎
 
@@ -12,7 +12,7 @@ from app.settings import assets_dir
 from app.values.dataclass_json import json_text
 
 STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
-"""Tokens that begin a chat if the vocabulary has them, unless the entry has another `start`."""
+"""The first of these tokens that is in the vocabulary begins a chat, unless the entry has another `start`."""
 
 
 def default_template(tokens: Collection[str]) -> str:

@@ -1,8 +1,8 @@
 """Makes transformers' config of a model from the header of its GGUF file.
 
-A config with default values shows which names the architecture knows; each value of the file gets the first of its
-possible names that is known. Layers that differ, rotary embeddings, and values that only tensors show have rules of
-their own.
+A config with default values shows which names the architecture knows. Each value of the file gets the first of its
+possible names that is known. Separate rules derive the kinds of layers, rotary embeddings, and values that only
+tensors show.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -90,11 +90,11 @@ FLAGS: Mapping[str, Sequence[str]] = {
 SCORES = {1: "softmax", 2: "sigmoid"}
 """The functions that score experts, by their numbers in llama.cpp."""
 MIXTURES = {"llama": "mixtral"}
-"""Architectures that have another name in transformers if they have experts."""
+"""The names of transformers for architectures that are called differently if they have experts."""
 
 
 def config_of(header: GgufHeader) -> PreTrainedConfig:
-    """Return the config of the model that a file holds. Raises what transformers raises for impossible values."""
+    """Return the config of the model in a file. Raises errors of any type for missing or impossible values."""
     known = ARCHITECTURES[header.architecture]
     kind = CONFIG_MAPPING[_model_type(header, known.model_type)]
     usual = kind()
@@ -117,7 +117,7 @@ def _numbers(header: GgufHeader, name: str) -> "np.ndarray[Any, np.dtype[np.floa
     return np.fromfile(tensor.file, "<f4", tensor.numbers, offset=tensor.begin)
 
 
-def names_of(config: PreTrainedConfig) -> set[str]:
+def _names_of(config: PreTrainedConfig) -> set[str]:
     return {*vars(config), *config.attribute_map}
 
 
@@ -139,7 +139,7 @@ def _model_type(header: GgufHeader, usual: str) -> str:
 
 
 def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    """Return the values that are only renamed; if a value differs by layer, the largest one."""
+    """Return the values that are only renamed. The largest value is taken if it differs by layer."""
     values: dict[str, Any] = {}
     for key, names in KEYS.items():
         found = header.value(key)
@@ -147,7 +147,7 @@ def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
             found = max(found)
         if key == "attention.sliding_window" and not found:
             continue
-        if found is not None and (name := next((one for one in names if one in names_of(usual)), "")):
+        if found is not None and (name := next((one for one in names if one in _names_of(usual)), "")):
             values[name] = shortest(found)
     return values
 
@@ -156,7 +156,7 @@ def _flags(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, bool]:
     return {
         name: any(header.shape(tensor) for tensor in tensors)
         for name, tensors in FLAGS.items()
-        if name in names_of(usual)
+        if name in _names_of(usual)
     }
 
 
@@ -164,7 +164,7 @@ def _experts(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
     score = SCORES.get(header.value("expert_gating_func") or 0)
     method = "group_limited_greedy" if (header.value("expert_group_count") or 1) > 1 else "greedy"
     found = {"scoring_func": score, "topk_method": method}
-    return {name: value for name, value in found.items() if value and name in names_of(usual)}
+    return {name: value for name, value in found.items() if value and name in _names_of(usual)}
 
 
 def _tokens(header: GgufHeader) -> dict[str, int | None]:
@@ -173,10 +173,10 @@ def _tokens(header: GgufHeader) -> dict[str, int | None]:
 
 
 def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sizes of attention heads, also of heads that share a compressed key and value (MLA)."""
+    """Return the sizes of attention heads, also if their keys and values are compressed (MLA)."""
     size = header.value("attention.key_length_swa") or header.value("attention.key_length")
     if not header.value("attention.kv_lora_rank"):
-        if size is None and "head_dim" in names_of(usual) and values.get("num_attention_heads"):
+        if size is None and "head_dim" in _names_of(usual) and values.get("num_attention_heads"):
             size = values["hidden_size"] // values["num_attention_heads"]
         return {} if size is None else {"head_dim": size}
     rotated = header.value("rope.dimension_count")
@@ -204,17 +204,17 @@ def _recurrent(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str,
         "linear_value_head_dim": inner // heads,
     }
     more = {"mamba": {"intermediate_size": inner}, "mamba2": {"head_dim": inner // heads}}
-    known = {name: value for name, value in sizes.items() if name in names_of(usual)}
+    known = {name: value for name, value in sizes.items() if name in _names_of(usual)}
     return known | more.get(usual.model_type.removeprefix("falcon_"), {})
 
 
 def _layer_count(header: GgufHeader) -> int:
-    """Return the number of layers, without those that only draft."""
+    """Return the number of layers, without the layers that only draft."""
     return int(header.value("block_count")) - int(header.value("nextn_predict_layers") or 0)
 
 
 def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
-    """Return the number of layers, without those that only draft, and the kind of each layer if they differ."""
+    """Return `num_hidden_layers`, and `layer_types` if the layers are of several kinds."""
     count = _layer_count(header)
     kind, pattern = "sliding_attention", header.value("attention.sliding_window_pattern")
     if pattern is None:
@@ -233,7 +233,7 @@ def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
 
 
 def _exaone4(header: GgufHeader) -> dict[str, Any]:
-    """Return values by which all layers attend to the whole text; {} if the file has a window."""
+    """Return values that let all layers attend to the whole text; {} if the file has a sliding window."""
     all_full = {"sliding_window": None, "layer_types": ["full_attention"] * _layer_count(header)}
     return {} if header.value("attention.sliding_window") else all_full
 
@@ -250,8 +250,10 @@ def _falcon(header: GgufHeader) -> dict[str, Any]:
 
 
 def _gemma(header: GgufHeader) -> dict[str, Any]:
-    """Return the number whose inverse square root scales attention: the size of a head, or, in models of 27
-    billion parameters, the model's width per head. llama.cpp recognises these by their number of layers, too."""
+    """Return the number whose inverse square root scales attention.
+
+    The number is the size of a head or, in models of 27 billion parameters, the model's width divided by its heads.
+    llama.cpp recognises such models by their number of layers, too."""
     heads = header.value("attention.head_count")
     large = header.value("block_count") in (46, 62)
     size = header.value("embedding_length") // heads if large else header.value("attention.key_length")
@@ -291,7 +293,7 @@ def _gemma4(header: GgufHeader) -> dict[str, Any]:
 
 
 def _jamba(header: GgufHeader) -> dict[str, Any]:
-    """Return which layers have attention, and which have experts: the first one, and the distance to the next."""
+    """Return which layers have attention and which have experts, by the first one and the distance to the next."""
     attention = [place for place, heads in enumerate(header.value("attention.head_count_kv")) if heads]
     count = range(header.value("block_count"))
     experts = [place for place in count if header.shape(f"blk.{place}.ffn_gate_inp.weight")]
@@ -316,7 +318,7 @@ def _nemotron_h(header: GgufHeader) -> dict[str, Any]:
 
 
 def _granite_hybrid(header: GgufHeader) -> dict[str, Any]:
-    # with false, llama.cpp marks a model without rotation
+    # llama.cpp's converter writes false for a model without rotary embeddings
     rotates = header.value("rope.scaling.finetuned") is not False
     return {
         "position_embedding_type": "rope" if rotates else None,
@@ -330,7 +332,7 @@ def _bamba(header: GgufHeader) -> dict[str, Any]:
 
 
 def _lfm2(header: GgufHeader) -> dict[str, Any]:
-    """Raise ValueError if attention has a window, which transformers' model lacks; otherwise return nothing."""
+    """Raise ValueError if attention has a sliding window, which transformers' model lacks; otherwise return {}."""
     if header.value("attention.sliding_window"):
         raise ValueError(
             "its attention has a sliding window, which transformers does not support for its architecture"

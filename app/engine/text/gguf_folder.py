@@ -16,7 +16,6 @@ from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
 
 import torch
 import transformers
@@ -27,20 +26,19 @@ from app.settings import assets_dir
 from app.system.child_process import ChildProcess, awaited, understanding
 from app.system.files import sync_file
 from app.system.machine import ram
-from app.values.gguf_header import read_gguf_header
+from app.values.gguf_header import GgufHeader, read_gguf_header
 from app.values.gguf_words import check_vocabulary
 from app.values.messages import ModelFolder, Progress
 from app.values.model import gigabytes
 
 SECONDS = 300.0
-"""The time limit of the child process: enough to import libraries and read a large vocabulary on a slow machine.
-It usually takes a few seconds."""
+"""The time limit of the child process, for slow machines. Usually the process takes a few seconds."""
 KEPT = 20
-"""Number of folders that the cache keeps; the oldest are removed first."""
+"""Maximum number of folders in the cache; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """The name of a folder in the cache."""
 FORM = "5"
-"""The version of what the child process writes; it is part of a folder's name."""
+"""The version of the files that the child process writes. The names of folders depend on it."""
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 
 
@@ -48,7 +46,9 @@ ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 def unpacked(
     folder: ModelFolder, cache: Path | None, progress: Progress = lambda *_: None
 ) -> Iterator[ModelFolder]:
-    """Yield the model as a folder. For a GGUF file, a folder is written first, into the cache if there is one."""
+    """Yield the model as a folder. Raises ModelBroken for a GGUF file that cannot be read.
+
+    A GGUF file is unpacked into the cache unless that was done before; without a cache, into a temporary folder."""
     if not folder.path.is_file():
         yield folder
     elif cache:
@@ -68,7 +68,7 @@ def check_memory(
 ) -> None:
     """Raise ModelTooLarge for a GGUF file whose weights do not fit the free memory.
 
-    `keeps`: whether its matrices stay packed."""
+    `keeps` says whether its matrices stay packed. If the free memory is unknown, nothing is raised."""
     if not folder.path.is_file():
         return
     needed = _header(folder).bytes_in_memory(dtype.itemsize, keeps, is_on_cpu)
@@ -119,7 +119,7 @@ def _unreadable(folder: ModelFolder, reason: str) -> ModelBroken:
     )
 
 
-def _header(folder: ModelFolder) -> Any:
+def _header(folder: ModelFolder) -> GgufHeader:
     try:
         return read_gguf_header(folder.path)
     except (ValueError, OSError) as error:

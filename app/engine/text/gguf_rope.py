@@ -1,4 +1,4 @@
-"""Rotary embeddings of a model in a GGUF file, as transformers' configs describe them."""
+"""Describes the rotary embeddings of a model in a GGUF file as transformers' configs do."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,20 +13,24 @@ Numbers = Callable[[str], "np.ndarray[Any, np.dtype[np.float32]]"]
 """(name) -> the numbers of the tensor of this name in the file."""
 FACTORS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 UNROTATED = 1e20
-"""Larger factors stop a frequency. With them llama.cpp marks the part of a head that is not rotated."""
+"""llama.cpp's files have factors from this number on for the part of a head that is not rotated."""
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 """Llama 3.1's parameters in transformers' configs. Files have only the factors that result from them."""
 
 
 def shortest(value: float) -> float:
-    """Return the shortest decimal number that is stored as this number of 32 bits: 1e-05, not 9.99999974e-06."""
+    """Return the shortest decimal number with the same float32, such as 1e-05 for 9.99999974e-06.
+
+    A value that is not a float is returned unchanged."""
     return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
 def rotary(
     header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], read: Numbers
 ) -> dict[str, Any]:
-    """Return the config's values about rotary embeddings; `values` are its other values, `usual` its defaults."""
+    """Return the config's values about rotary embeddings; {} if the architecture has none.
+
+    `values` are the config's other values, and `usual` is a config with default values."""
     known = getattr(usual, "rope_parameters", None)
     if known is None:
         return {}
@@ -58,8 +62,8 @@ def _base(header: GgufHeader, key: str, usual: Mapping[str, Any]) -> float:
 def _rotated(
     header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return `rotary_dim`, if this config has it, and as "rope" the rotated share of a head, if only a part is
-    rotated or the config states the share."""
+    """Return the size of the rotated part of a head: as `rotary_dim` if the config has that name, and as a share
+    below "rope" if the part is not the whole head or the config states a share."""
     size = header.value("rope.dimension_count")
     if not size or "qk_rope_head_dim" in values or known.get("rope_type") == "proportional":
         return {}
@@ -71,7 +75,7 @@ def _rotated(
 
 
 def _scaling(header: GgufHeader) -> dict[str, Any]:
-    """Return how frequencies are scaled: evenly, or by YaRN."""
+    """Return how frequencies are scaled, linearly or by YaRN; {} if they are not."""
     kind = header.value("rope.scaling.type")
     factor = header.value("rope.scaling.factor") or header.value("rope.scale_linear")
     if kind not in ("linear", "yarn") or not factor:
@@ -107,10 +111,9 @@ def _long(header: GgufHeader, read: Numbers) -> dict[str, Any]:
 
 
 def _with_factors(rope: dict[str, Any], stored: "np.ndarray[Any, np.dtype[np.float32]]") -> dict[str, Any]:
-    """Return Llama 3's parameters if the factors result from them, because then the config is exact; else the
-    factors themselves.
+    """Add factors to rotary parameters: as Llama 3's parameters if the factors result from these, else as LongRoPE.
 
-    For "proportional" embeddings, only the share of rotated frequencies is returned."""
+    For "proportional" embeddings only the share of rotated frequencies is added."""
     if rope["rope_type"] == "proportional":
         return {**rope, "partial_rotary_factor": float(np.mean(stored < UNROTATED))}
     count = len(stored)

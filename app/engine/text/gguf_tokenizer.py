@@ -5,8 +5,8 @@ its own memory, and the app limits its time.
 
     model, pre, tokens, scores, types, merges    ->    tokenizer.json, tokenizer_config.json, chat_template.jinja
 
-Ids are those of the model's own tokenizer. What the file does not say about it is looked up by name
-(`gguf_words.py`), or is what llama.cpp assumes.
+Ids are those of the model's own tokenizer. Values that the file lacks are looked up by the name of the
+pre-tokenizer (`gguf_words.py`), or are those that llama.cpp assumes.
 """
 
 import json
@@ -28,10 +28,11 @@ from app.values.gguf_words import WordRule, rule_name, word_rules
 MEMORY = 4 * 2**30
 """Bytes of address space that reading may take, in addition to the libraries and the mapped file."""
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
-"""The types of tokens."""
+"""llama.cpp's numbers for the types of tokens."""
 SPACE = "▁"
 NO_BYTES = frozenset("ÀÁõö÷øùúûüýþÿ")
-"""Letters for bytes that no UTF-8 text contains. In DeepSeek's vocabularies such a token means the letter."""
+"""The letters that byte-level vocabularies use for bytes that no UTF-8 text contains. In DeepSeek's vocabularies a
+user-defined token of such a letter means the letter itself."""
 DEFAULT_IDS: Mapping[str, Mapping[str, int]] = {
     "llama": {"bos": 1, "eos": 2, "unknown": 0},
     "t5": {"eos": 1, "unknown": 2, "padding": 0},
@@ -49,11 +50,11 @@ NOT_ENDS = (
     ("</s>", ("<|tool_response>",)),
     ("</s>", ("<|plamo:eos|>",)),
 )
-"""Tokens that do not end a turn, if the vocabulary has all of the tokens listed with them."""
+"""Each token of ENDS does not end a turn if the vocabulary has all of the tokens listed with it."""
 
 
 class Vocabulary:
-    """The vocabulary in the values of a GGUF header. Raises ValueError if they contradict each other."""
+    """The vocabulary in the values of a GGUF header. Raises ValueError if it is incomplete or has a token twice."""
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
@@ -75,12 +76,12 @@ class Vocabulary:
         return self._values.get(f"tokenizer.ggml.{key}", default)
 
     def special(self, name: str) -> int | None:
-        """Return the id of the special token with this role: "bos", "eos", "unknown" …"""
+        """Return the id of the special token with this role ("bos", "eos", "unknown" …); None if there is none."""
         number = self.value(f"{name}_token_id", DEFAULT_IDS.get(self.model, {}).get(name))
         return number if isinstance(number, int) and 0 <= number < len(self.tokens) else None
 
     def word_rule(self) -> WordRule:
-        """Return the rule by which texts are cut into words. Its name has passed `check_vocabulary`."""
+        """Return the rule that cuts texts into words. Raises KeyError if its name is unknown."""
         return word_rules(assets_dir())[rule_name(self._values)]
 
     def of_kinds(self, *kinds: int) -> Iterator[tuple[int, str]]:
@@ -105,7 +106,7 @@ class Vocabulary:
         return self.model == "gemma4" or bool(self.value("add_bos_token", default))
 
     def strips_after(self, token: str) -> bool:
-        """Return whether the white space after a control token is removed. No file says this."""
+        """Return whether the white space after a token is removed, which files do not say."""
         is_phi = self.model == "llama" and self._values.get("general.architecture") == "phi3"
         return is_phi and token not in ("<unk>", "<s>", "<|endoftext|>")
 
@@ -125,14 +126,14 @@ def write_tokenizer(vocabulary: Vocabulary, target: Path) -> None:
 
 
 def end_tokens(vocabulary: Vocabulary) -> list[int]:
-    """Return the ids of the tokens that end a turn: those that the file names, then those known by name."""
+    """Return the ids of the tokens that end a turn: first those with a role in the file, then those in ENDS."""
     named = [vocabulary.special(role) for role in ("eos", "eot", "eom")]
     known = [number for number, token in enumerate(vocabulary.tokens) if token in vocabulary.ends]
     return list(dict.fromkeys(number for number in (*named, *known) if number is not None))
 
 
 def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """Build the tokenizer of a vocabulary that has passed `check_vocabulary`."""
+    """Build the tokenizer of a vocabulary. Raises ValueError for an unknown kind, or if merges are missing."""
     match vocabulary.model:
         case "gpt2" | "gemma4":
             tokenizer = _of_words(vocabulary, vocabulary.word_rule())
@@ -149,7 +150,7 @@ def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
 
 
 def _of_words(vocabulary: Vocabulary, rule: WordRule) -> Tokenizer:
-    """Build a tokenizer that cuts texts into words and merges the bytes or characters of each."""
+    """Build a tokenizer that cuts texts into words and merges the bytes or characters of each word."""
     known, merges = vocabulary.ids, list[tuple[str, str]]()
     for merge in vocabulary.value("merges", []):
         at = merge.find(" ", 1)
@@ -177,7 +178,7 @@ def _of_words(vocabulary: Vocabulary, rule: WordRule) -> Tokenizer:
 
 
 def _of_scored_merges(vocabulary: Vocabulary) -> Tokenizer:
-    """Build a tokenizer like SentencePiece's BPE, which merges what has the highest score."""
+    """Build a tokenizer like SentencePiece's BPE, which first merges the pair whose token has the highest score."""
     pieces = dict(vocabulary.of_kinds(NORMAL, USER_DEFINED, UNUSED))
     known = set(pieces.values())
     best_first = sorted(pieces, key=lambda number: -vocabulary.scores[number])
@@ -240,7 +241,7 @@ def _added(vocabulary: Vocabulary, *kinds: int) -> Iterator[AddedToken]:
 
 
 def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
-    """Return the processor that adds BOS before a text and EOS after it, if the vocabulary has them there."""
+    """Return the processor that adds BOS before a text and EOS after it, as far as the vocabulary asks for them."""
     has_end = bool(vocabulary.value("add_eos_token", vocabulary.model == "t5"))
     before = [number for number in [vocabulary.special("bos")] * vocabulary.begins if number is not None]
     after = [number for number in [vocabulary.special("eos")] * has_end if number is not None]

@@ -33,22 +33,21 @@ from app.values.dataclass_json import json_text, parse_json
 from app.values.messages import Message, Prompt, Request, TokenIds, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
-"""Far more characters than a token has on average. A text with more than this many for each token of the context is
-truncated before it is tokenised."""
+"""Far more characters than a token has on average. A text to draft from is truncated to this many characters for
+each token of the context before it is tokenised."""
 NO_ANSWER = "…"
 """The text in place of a missing answer, because some templates refuse an empty one."""
 REMEMBERED = 4
-"""Number of prompts whose ids are cached, because the lanes of a race and the questions about a reply share their
-prompt."""
+"""Number of prompts whose ids are cached, because the replies of a race have the same prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]
 """(template, chat, special tokens, whether contents are lists of parts) -> the filled template. Raises
 SandboxRefusal."""
 
 
 class EncodedPrompt(NamedTuple):
-    """A prompt's token ids; the last of them are `begun`, the beginning of a reply to continue.
+    """A prompt's token ids; they end with `begun`, the beginning of a reply to continue.
 
-    With `opens_thought` the text before that reply ends inside a thought."""
+    With `opens_thought` the text before the reply ends inside a thought."""
 
     ids: list[int]
     begun: list[int]
@@ -56,8 +55,8 @@ class EncodedPrompt(NamedTuple):
 
 
 class TemplateValues(NamedTuple):
-    """What a request gives the chat template besides its messages: JSON of tools, the choice of thinking, and other
-    variables as a JSON object."""
+    """A request's values for the chat template besides its messages: JSON of tools, the choice of thinking, and
+    other variables as a JSON object."""
 
     tools: str = ""
     thinking: Thinking = DEFAULT_THINKING
@@ -69,7 +68,7 @@ NO_VALUES = TemplateValues()
 
 @dataclass(frozen=True, slots=True)
 class RequestTokens:
-    """A request's tokens: the prompt with the `begun` reply, and the texts to draft from."""
+    """A request's tokens: the prompt, which ends with the `begun` reply, and the texts to draft from."""
 
     made_by: "RequestTokenizer"
     prompt: list[int]
@@ -79,7 +78,7 @@ class RequestTokens:
     prediction: tuple[int, ...] = ()
 
     def followed_by(self, written: Sequence[int]) -> list[int]:
-        """Return the prompt and tokens of a reply. Raises BadOption for a token without weights in the model."""
+        """Return the prompt and then tokens of a reply. Raises BadOption for a token without weights."""
         self.made_by.check_vocabulary(written)
         return [*self.prompt, *written]
 
@@ -92,7 +91,7 @@ def encode(
 
 
 class RequestTokenizer:
-    """Turns requests into tokens, on any thread if nothing else changes the tokenizer's settings."""
+    """Turns requests into tokens. Thread-safe if nothing else changes the tokenizer's settings."""
 
     def __init__(
         self,
@@ -120,19 +119,19 @@ class RequestTokenizer:
         return RequestTokens(self, *prompt, tuple(documents), prediction)
 
     def encoded(self, prompt: Prompt, values: TemplateValues = NO_VALUES) -> EncodedPrompt:
-        """Encode a chat (with the model's template) or raw text (with the special tokens that the tokenizer adds to
-        it).
+        """Encode a chat with the model's template, raw text with the special tokens that the tokenizer adds, or
+        ids.
 
-        The last message is continued if it is the assistant's. A prompt that is certain to have too many tokens is
-        refused before it is tokenised.
+        The last message of a chat is continued if it is the assistant's and has no calls. A prompt that is certain
+        to have too many tokens is refused before it is tokenised.
 
-        Raises PromptTooLong if the context has no room for a token of a reply, BadOption if there are no
-        tokens."""
+        Raises PromptTooLong if the context has no room for a token of a reply. Raises BadOption for a prompt
+        without tokens, a chat that the template refuses, and ids that the model does not know."""
         return self._encoded(prompt, values)
 
     def check_vocabulary(self, ids: Sequence[int]) -> None:
-        """Raise BadOption unless each id has an embedding, because an id without one makes a GPU unusable for the
-        process."""
+        """Raise BadOption unless each id has an embedding. On a GPU an id without embedding would make all later
+        calls of the process fail."""
         if (largest := max(ids, default=0)) >= self._vocabulary:
             raise BadOption(
                 f"The tokenizer and the weights of {self._name} do not fit each other (token {largest:,} of "
@@ -140,7 +139,7 @@ class RequestTokenizer:
             )
 
     def reader(self) -> CachedTokenReader:
-        """Make a reader that counts chats: exactly, unless they are certain to exceed FAR times the context."""
+        """Make a reader, which counts chats exactly unless they are certain to exceed FAR times the context."""
         controls, context = self._controls.anew(), self._context
         count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
 
@@ -200,7 +199,8 @@ class RequestTokenizer:
     def _texts(
         self, controls: ControlTokens, chat: Sequence[Message], values: TemplateValues
     ) -> tuple[str, str]:
-        """Return the filled template that asks for a reply, and the begun reply, with control tokens hidden."""
+        """Return the filled template that asks for a reply, and the begun reply; spelled control tokens are
+        hidden."""
         hidden = tuple(_hidden_message(controls, message) for message in chat)
         is_begun = hidden[-1].role == "assistant" and not hidden[-1].calls
         asked = self._asked_text(controls, hidden[:-1] if is_begun else hidden, values)
@@ -229,7 +229,7 @@ class RequestTokenizer:
             ) from error
 
     def _variables(self, controls: ControlTokens, values: TemplateValues) -> dict[str, Any]:
-        """Return the variables for the template: those of the level of thinking, then the request's own."""
+        """Return the variables for the template. The request's own replace those of the level of thinking."""
         mode = self._format.mode(values.thinking.level)
         variables = dict(parse_json(mode.values))
         if values.thinking.budget and mode.level != "off":
@@ -243,8 +243,8 @@ class RequestTokenizer:
 def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     """Return the messages in an order and in roles that the template accepts.
 
-    System messages are joined into one at the beginning. If there is no other message, it becomes the user's for a
-    template that does not take it alone. For Gemma 2, which takes none:
+    System messages are joined into one at the beginning. A chat of system messages alone becomes a message of the
+    user if the template refuses such a chat. An example for Gemma 2, which takes no system message:
 
         system: Be brief.  user: Hi  user: Who are you?    ->    user: Be brief.\\n\\nHi\\n\\nWho are you?
     """
@@ -264,7 +264,7 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
 
 
 def _with_calls(message: Message, form: CallFormat) -> Message:
-    """Return a message with its calls in its text if the template omits them."""
+    """Return a message with its calls written into its text if the template omits calls."""
     if not form.omits_calls or not message.calls:
         return message
     calls = form.written((call.name, call.arguments) for call in message.calls)
@@ -274,7 +274,7 @@ def _with_calls(message: Message, form: CallFormat) -> Message:
 def _alternating(messages: Sequence[Message]) -> list[Message]:
     """Join adjacent messages of the user, and adjacent messages of the assistant without tool calls.
 
-    Between a tool's result and a question, the answer NO_ANSWER is inserted; an empty answer becomes it, too."""
+    NO_ANSWER replaces an empty answer, and is inserted as an answer between a tool's result and a question."""
     found = list[Message]()
     for (role, has_calls), group in groupby(messages, lambda one: (one.role, bool(one.calls))):
         together = list(group)

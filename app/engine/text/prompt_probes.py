@@ -1,8 +1,8 @@
 """Finds what a chat template accepts and what can be switched in it, by rendering probe messages.
 
-A probe's texts are words that no template contains. A template that omits one of them, or raises an
-exception, does not take the probe's message. A variable is known to the template if its values change the
-prompt; the value that changes nothing is the template's default:
+A probe's texts are words that no template contains. A template that omits one of these words, or raises an
+exception, does not accept the probe's messages. A template knows a variable if the variable's values change the
+prompt. The value that changes nothing is the template's default:
 
     {"enable_thinking": true}     ...<assistant>                        the default, level "on"
     {"enable_thinking": false}    ...<assistant><think></think>         level "off"
@@ -31,26 +31,27 @@ SWITCHES: tuple[tuple[str, Any, Any], ...] = (
     ("thinking_option", "on", "off"),
     ("thinking_budget", -1, 0),
 )
-"""The variables that switch thinking, with the values for on and off: the first that works is used."""
+"""The variables that may switch thinking, with the values for on and off. The first that works is used."""
 EFFORTS = ("reasoning_effort", "thinking_effort", "reasoning_strength")
 WORDS: Mapping[str, ThinkingLevel] = {
     "none": "off", "no_think": "off", "minimal": "minimal", "low": "low", "medium": "medium", "high": "high",
     "max": "max",
 }  # fmt: skip
-"""The levels by the words that templates have for efforts."""
+"""The levels of thinking, by the words that templates use for efforts."""
 PASTED = ("low", "medium", "high")
-"""The efforts that are offered if a template writes any value into the prompt, because models learn these three."""
+"""The efforts that are offered if a template writes any value into the prompt: models learn these three."""
 SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (
     ("/think", "on"), ("/no_think", "off"), ("detailed thinking on", "on"), ("detailed thinking off", "off"),
 )  # fmt: skip
-"""Words in the system prompt by which some models switch thinking."""
+"""Words in the system prompt that switch thinking in some models."""
 
 
 def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatFormat:
     """Return the format of a chat template: what it accepts, what ends its turns, its levels of thinking, and how
     replies are written.
 
-    `render` may raise any exception for refused messages. `controls` are the control tokens of the model."""
+    `render` may raise any exception for refused messages; only MemoryError is raised again. `controls` are the
+    control tokens of the model."""
 
     def tried(messages: Sequence[Mapping[str, Any]], values: Mapping[str, Any]) -> str:
         try:
@@ -96,7 +97,7 @@ def _takes_system_alone(shown: Shown, shows_tools: bool) -> bool:
 
 
 def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Return messages whose contents are lists of parts, as templates of vision models want them."""
+    """Return messages whose contents are lists of parts, as templates of vision models require."""
     return [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
 
 
@@ -112,8 +113,8 @@ def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
     """Return the control token that ends a turn, then all control tokens between an answer and the next question.
 
     A turn ends with the last control token before the beginning of the next turn; if there is none, with the first
-    one of that beginning. A token that also occurs inside a turn does not end one: gpt-oss writes the same token
-    after a thought and after an answer."""
+    control token of that beginning. Returns () if this token also occurs inside a turn: gpt-oss writes the same
+    token after a thought and after an answer."""
     names = re.compile(f"({'|'.join(map(re.escape, sorted(controls, key=len, reverse=True))) or '(?!)'})")
     text = shown(_user(USER), _message("assistant", ANSWER), _user(NEXT))
     before, _, rest = text.partition(USER)
@@ -126,7 +127,7 @@ def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
 
 
 def _inside(shown: Shown) -> str:
-    """Return what a template writes inside turns in which the assistant thinks, answers and calls a tool."""
+    """Return the template's own texts in turns in which the assistant thinks, answers and calls a tool."""
     call = called("123456789", "f", {"a": 1})
     said = dict.fromkeys(FIELDS, THOUGHT)
     begin = _end(shown(_user(USER)))
@@ -139,7 +140,7 @@ def _inside(shown: Shown) -> str:
 
 
 def _modes(shown: Shown, reply: ReplyFormat) -> tuple[ThinkingMode, ...]:
-    """Return the levels that the template has, its default first."""
+    """Return the template's levels of thinking, its default first; () for a template without thinking."""
     default = shown(_user(USER))
     found = {default: ThinkingMode("default")}
     switched = _switched(shown)
@@ -168,7 +169,7 @@ def _switched(shown: Shown) -> list[tuple[ThinkingLevel, dict[str, Any]]]:
 
 
 def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, dict[str, Any]]]:
-    """Return the efforts that the template knows, with the values for them; `on` switches thinking on."""
+    """Return the efforts that the template knows, with their values; the values `on` switch thinking on."""
     found = list[tuple[ThinkingLevel, dict[str, Any]]]()
     for name in EFFORTS:
         unknown = shown(_user(USER), **{**on, name: UNKNOWN})
@@ -179,10 +180,10 @@ def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, d
 
 
 def _spoken(shown: Shown) -> dict[str, ThinkingMode]:
-    """Return the thinking levels that words in the system prompt choose, each by the prompt that is rendered with
-    its word.
+    """Return the levels of thinking that words in the system prompt choose, by the prompts with these words.
 
-    They count if the words change the end of the prompt, or if the template's own system prompt has them."""
+    A word counts if it changes the end of the prompt. "detailed thinking on" and "off" also count if the default
+    system prompt mentions detailed thinking."""
     end, usual = _end(shown(_message("system", SYSTEM), _user(USER))), shown(_user(USER))
     texts = ((level, word, shown(_message("system", word), _user(USER))) for word, level in SYSTEM_WORDS)
     return {

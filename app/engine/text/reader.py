@@ -1,11 +1,12 @@
 """Counts the tokens of a chat and decodes single tokens, on any thread, while the worker decodes.
 
-A fast tokenizer must not be used while another thread changes its settings, so a reader has its own. A reader is a
-snapshot of the model that was loaded when it was made. Without a model it returns 0 and "".
+A fast tokenizer must not be used while another thread changes its settings, so readers use a copy of the model's
+tokenizer. A reader belongs to the model that was loaded when the reader was made. Without a model it returns 0 and
+"".
 
-Each part of a chat is counted once. A very long text is not tokenised to be counted, because its length limits its
-count: no token stands for more bytes than the longest one of the vocabulary, nor for more letters and digits than
-the one with the most. SmolLM2's tokens have at most 81 bytes (a line end and 80 spaces) and 25 letters:
+The counts of a chat's parts are cached. A very long text is not tokenised, because its length bounds its count from
+below: no token has more bytes, or more letters and digits, than the vocabulary's maximum. SmolLM2's tokens have at
+most 81 bytes (a line end and 80 spaces) and 25 letters:
 
     1,200,000 bytes, of them 1,000,000 letters    ->    at least 40,000 tokens
 """
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 Chat = tuple[Message, ...]
 
 FAR = 2
-"""A chat that surely has more than this many times the context's tokens is estimated, not tokenised."""
+"""If a chat is certain to have more than this many times the context's tokens, only a lower bound is computed."""
 REMEMBERED = 256
 """Number of chats whose counts are cached, because a page asks for the same chats again and again."""
 
@@ -42,25 +43,22 @@ class CachedTokenReader:
         count: Callable[[Chat, Thinking, str], int] = lambda _chat, _thinking, _tools: 0,
         spell: Callable[[int], bytes] = lambda _token: b"",
     ) -> None:
-        """Wrap the functions `count` and `spell`, which are called by one thread at a time."""
+        """Cache the results of `count` and `spell`, which are called by one thread at a time."""
         self.context = context
         self._lock = threading.Lock()
         self._count = lru_cache(REMEMBERED)(count)
         self._spell = lru_cache(None)(spell)  # never more than the vocabulary
 
     def count(self, chat: Chat, thinking: Thinking = DEFAULT_THINKING, tools: str = "") -> int:
-        """Count the tokens of this chat as it is sent, up to where the reply begins; 0 for no messages.
+        """Count the tokens of this chat's prompt; 0 without messages.
 
-        `tools` is JSON of tools for the chat template.
-
-        For a chat with more than FAR times the context's tokens, return the fewest that it can have.
-
-        Raises BadOption when the model's template refuses the chat."""
+        `tools` is JSON of tools for the chat template. If the chat is certain to have more than FAR times the
+        context's tokens, a lower bound is returned. Raises BadOption if the model's template refuses the chat."""
         with self._lock:
             return self._count(chat, thinking, tools) if chat else 0
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each token by itself: a special token's name, U+FFFD for a half character."""
+        """Return the text of each token by itself: a special token's name, U+FFFD for a part of a character."""
         return tuple(one.decode(errors="replace") for one in self.spelled(ids))
 
     def spelled(self, ids: Sequence[int]) -> tuple[bytes, ...]:
@@ -70,7 +68,7 @@ class CachedTokenReader:
 
 
 def spelled_token(name: str, text: str) -> bytes:
-    """Return the bytes of a token that has this name in its vocabulary, and this text if it is decoded alone."""
+    """Return the bytes of a token with this `name` in the vocabulary, whose decoded text is `text`."""
     if "\N{REPLACEMENT CHARACTER}" in text:
         if byte := re.fullmatch("<0x([0-9A-F]{2})>", name):
             return bytes.fromhex(byte[1])
@@ -84,13 +82,15 @@ Count = Callable[[str], int]
 """(text) -> how many tokens it has."""
 
 PARTS = 8192
-"""Number of parts whose counts are cached; a long chat has two or three parts for each of its messages."""
+"""Number of parts whose counts are cached. A chat has two or three parts for each message."""
 TRIED = 8
-"""Number of special tokens tried from each end of the list, because many models have hundreds of the same kind."""
+"""Number of special tokens that are tried from each end of the list. Many models have hundreds of the same kind."""
 
 
 def in_parts(whole: Count, borders: Sequence[str]) -> Count:
-    """Return a function that counts part by part between special tokens; `whole` itself if the results differ."""
+    """Return a function that counts the parts between special tokens separately and caches their counts.
+
+    Returns `whole` itself if the counts of sample texts differ."""
     if not borders:
         return whole
     longest_first = sorted(borders, key=len, reverse=True)
@@ -104,7 +104,7 @@ def in_parts(whole: Count, borders: Sequence[str]) -> Count:
 
 
 def _trials(borders: Sequence[str]) -> list[str]:
-    """Make texts whose counts show whether a part is tokenised differently on its own."""
+    """Make texts whose counts show whether parts are tokenised differently by themselves."""
     return [
         separator.join((first, second, "a", first, " a", second, "\n\na ", first))
         for first, second in zip(borders[:TRIED], borders[-TRIED:], strict=True)
@@ -122,10 +122,9 @@ SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split
 
 
 class FewestTokens:
-    """Bounds from below how many tokens a text has. The vocabulary is read when the first long text comes.
+    """Computes a lower bound of a text's number of tokens. The vocabulary is read for the first long text.
 
-    The bound needs a tokenizer that makes every byte part of a token if the byte has one. For a tokenizer that
-    removes characters, or makes one token of any unknown text, it is 0."""
+    The bound is 0 for tokenizers that remove characters, or that make one token of any unknown text."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self._tokenizer = tokenizer
@@ -147,10 +146,10 @@ class FewestTokens:
 
 @dataclass(frozen=True, slots=True)
 class _Largest:
-    """The most bytes and letters that one token stands for; 0 if unknown. Bytes in `left_out` have no token.
+    """Maximum numbers of bytes and of ASCII letters and digits of a token; 0 if unknown. Bytes in `left_out` have
+    no token.
 
-    If the tokenizer composes characters, letters are counted only in ASCII texts, which composing never
-    changes."""
+    With `composes` letters are counted only in ASCII texts, because composing characters never changes these."""
 
     most_bytes: int = 0
     most_letters: int = 0
@@ -190,7 +189,7 @@ def _letters(name: str) -> int:
 
 
 def _parts(component: Any) -> list[dict[str, Any]]:
-    """Return the description of a normalizer or pre-tokenizer as in tokenizer.json; a sequence gives its parts."""
+    """Describe a normalizer or pre-tokenizer, or each part of a sequence, as in tokenizer.json."""
     return _flat([json.loads(component.__getstate__())]) if component is not None else []
 
 

@@ -18,8 +18,7 @@ from app.values.messages import StopReason
 
 _HALF = "\N{REPLACEMENT CHARACTER}"
 _LONGEST_CHARACTER = 8
-"""Number of tokens after which an incomplete character is returned, because their bytes are not a character at
-all."""
+"""Number of tokens after which an incomplete character is returned, because no character has as many tokens."""
 
 
 Decode = Callable[[list[int]], str]
@@ -30,14 +29,14 @@ class Detokenizer:
     """Turns one reply's token ids into text, piece by piece. The pieces joined are the decoded reply."""
 
     def __init__(self, decode: Decode, before: Sequence[int] = ()) -> None:
-        """Continue a text with the ids `before`, which are not returned again."""
+        """Continue a text with the ids `before`, whose text is not returned again."""
         self._decode = decode
         self._ids = list(before[-_LONGEST_CHARACTER:])
         self._given = len(self._ids)  # ids whose text was given out
         self._context = 0  # ids before them that are decoded as well, for tokenizers that look back
 
     def push(self, token_id: int) -> str:
-        """Return the text that this token completes; "" while a character is only half there."""
+        """Return the text that this token completes; "" while a character is incomplete."""
         self._ids.append(token_id)
         text = self._pending()
         if text.endswith(_HALF) and len(self._ids) - self._given < _LONGEST_CHARACTER:
@@ -45,7 +44,7 @@ class Detokenizer:
         return self._give(text)
 
     def flush(self) -> str:
-        """Return the text that is left when no more tokens come, half characters included."""
+        """Return the rest of the text when no more tokens come, with incomplete characters."""
         return self._give(self._pending())
 
     def _pending(self) -> str:
@@ -78,7 +77,7 @@ class StopFilter:
         return pending[:shown]
 
     def flush(self) -> str:
-        """Return the text that is still held back at the end of the reply, because it was not a stop string."""
+        """Return the text that is held back at the end of the reply; "" after a stop string was found."""
         return "" if self.is_stopped else self._held
 
 
@@ -104,7 +103,7 @@ class ReplyText:
         self._filter = StopFilter(stops)
 
     def push(self, token_ids: Sequence[int]) -> list[str]:
-        """Return the text that each token of a step adds: "" for a token that completes no character yet."""
+        """Return the text that each token of a step adds; "" if its text is incomplete or held back."""
         return [self._filter.push(self._thoughts.push(self._detokenizer.push(token))) for token in token_ids]
 
     def flush(self) -> str:
@@ -120,14 +119,14 @@ class ReplyText:
 
 @dataclass(frozen=True, slots=True)
 class StopCut:
-    """How many of a step's tokens are kept, and why the reply ends with them; None if it continues."""
+    """The number of a step's tokens that are kept, and the reason if the reply ends with them."""
 
     kept: int
     reason: StopReason | None = None
 
 
 class StoppingCriteria:
-    """The end rules of one reply: end-of-text ids, stop strings, the token limit and the context's end."""
+    """Ends one reply at an end-of-text id, a stop string, the maximum number of tokens or the context's end."""
 
     def __init__(
         self,
@@ -140,10 +139,9 @@ class StoppingCriteria:
         form: ReplyFormat = PLAIN,
         opens_thought: bool = False,
     ) -> None:
-        """Make the rules; `stops` and the parameters after it are those of ReplyText. Stop strings in `before` do
-        not end the reply.
+        """Take the number of tokens that the context has left (`room`), the only limit if `max_new_tokens` is 0.
 
-        `room` is what the context has left; with `max_new_tokens` 0 it is the only limit."""
+        The parameters from `stops` on are those of ReplyText. Stop strings in `before` do not end the reply."""
         self._eos_ids = eos_ids
         self._limit = min(max_new_tokens or room, room)
         self._limit_reason: StopReason = "max_tokens" if 0 < max_new_tokens <= room else "context"
@@ -153,12 +151,11 @@ class StoppingCriteria:
 
     @property
     def left(self) -> int:
-        """How many more tokens the reply may have."""
+        """Maximum number of further tokens of the reply."""
         return self._limit - self._count
 
     def cut(self, tokens: Sequence[int]) -> StopCut:
-        """Count a step's tokens through the first that ends the reply; return how many are kept, and why it
-        ends."""
+        """Count a step's tokens up to the first that ends the reply; return how many are kept, and the reason."""
         for place, token in enumerate(tokens, start=1):
             self._count += 1
             if reason := self._reason(token):

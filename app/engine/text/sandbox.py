@@ -30,9 +30,9 @@ seconds, a chat is filled in hundredths of a second, and 20,000 rules of a gramm
 LONGEST_GRAMMAR = 500_000
 """Maximum bytes of a grammar's source. llguidance has the same limit for a grammar's nodes."""
 KEPT_VERDICTS = 1_000
-"""Number of grammars whose verdicts are cached."""
+"""Maximum number of grammars whose verdicts are cached."""
 IMPORTING = 60.0
-"""Seconds that the imports of the process may take."""
+"""Maximum seconds for the imports of a kind of job."""
 ENVIRONMENT = {"OPENBLAS_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
 CRASHES = dict.fromkeys(SECONDS, "it crashes, or takes more than 2 GB of memory") | {
     "grammar": "it is nested or chained too deeply, or takes more than 2 GB of memory"
@@ -42,15 +42,15 @@ TOKENIZER_FILES = ("tokenizer.json", "tokenizer_config.json", "added_tokens.json
 
 
 class SandboxRefusal(Exception):
-    """The sandbox could not do a job. The message is a reason, to be part of a sentence."""
+    """The sandbox could not do a job. The message is the reason, as a part of a sentence."""
 
 
 class SandboxTimeout(SandboxRefusal):
-    """A job took more time or memory than it may."""
+    """A job exceeded its limits of time, memory or stack, or crashed its process."""
 
 
 class Sandbox:
-    """The processes for tokenizers and templates, and for grammars. All methods may be called from any thread."""
+    """The process for tokenizers and templates, and the process for grammars. Thread-safe."""
 
     def __init__(self, seconds: Mapping[str, float] = SECONDS) -> None:
         self._models = SandboxProcess(seconds)
@@ -81,8 +81,7 @@ class Sandbox:
         self._passed.add(digest)
 
     def check_template(self, name: str, template: str, tokens: Mapping[str, Any]) -> None:
-        """Raise ModelBroken for a chat template that exceeds the limits; one that only refuses the chat of
-        the trial passes."""
+        """Raise ModelBroken for a chat template that exceeds the limits. A template may refuse the trial's chat."""
         digest = sha256(template.encode("utf-8", "replace")).hexdigest()
         if digest in self._passed:
             return
@@ -118,7 +117,9 @@ class Sandbox:
     def fill(
         self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
     ) -> str:
-        """Return the template filled with a chat; with `parts` contents are lists. Raises SandboxRefusal."""
+        """Return the template filled with a chat. Raises SandboxRefusal.
+
+        With `parts` each content becomes a list with a part of text."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
             raise SandboxTimeout(self._models.no_end("template"))
         try:
@@ -146,7 +147,7 @@ class Sandbox:
     def _try_grammar(self, grammar: Grammar) -> str:
         """Return why llguidance refuses a grammar; "" for a good one.
 
-        Raises GrammarRefused if it took too much; that is not cached, because the machine may have been busy."""
+        Raises GrammarRefused if it exceeded a limit. This is not cached, because the machine may have been busy."""
         try:
             self._grammars.do("grammar", kind=grammar.kind, source=grammar.source)
         except SandboxTimeout as timeout:
@@ -157,7 +158,7 @@ class Sandbox:
 
 
 class SandboxProcess:
-    """One process, which does one job at a time. All methods may be called from any thread."""
+    """A child process, which does one job at a time. Thread-safe."""
 
     def __init__(self, seconds: Mapping[str, float]) -> None:
         self._seconds = seconds
@@ -173,7 +174,7 @@ class SandboxProcess:
                 self._ready(what)
 
     def do(self, what: str, **values: Any) -> str:
-        """Do a job and return its text. Raises SandboxRefusal, or EngineClosed once the app is closing."""
+        """Do a job and return its text. Raises SandboxRefusal, or EngineClosed after `close`."""
         with self._lock:
             is_ready = bool(self._ready(what))
             started = monotonic()
@@ -198,7 +199,7 @@ class SandboxProcess:
         self._is_closed = True
         if process := self._process:
             process.kill()
-        with self._lock:  # held by a call that waits for an answer, until the killed process ends it
+        with self._lock:  # a call that waits for an answer releases it when its process is killed
             self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:
@@ -208,7 +209,7 @@ class SandboxProcess:
         if self._process is None:
             self._process = ChildProcess("app.engine.text.sandbox_main", environment=ENVIRONMENT)
             self._imported = set()
-        if self._is_closed:  # `close` came in the meantime and could not kill this new process
+        if self._is_closed:  # `close` was called in the meantime and could not kill this new process
             return {}
         if what in self._imported:
             return {"text": ""}
@@ -227,10 +228,10 @@ class SandboxProcess:
 
 
 def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
-    """Return the error of a grammar that cannot be used, with llguidance's reason in one line."""
+    """Return the error of a grammar that cannot be used, with the problem in one line."""
     what = {"json_schema": "JSON schema", "regex": "regular expression", "lark": "grammar"}[kind]
     _, is_of_schema, of_schema = problem.partition("failed to compile JSON schema: ")
-    if is_of_schema:  # a grammar may hold a schema; lines of the grammar follow
+    if is_of_schema:  # of a schema within a grammar; lines of the grammar follow
         what, problem = "JSON schema", of_schema.partition("\n")[0]
     if keywords := re.search(r"Unimplemented keys: \[(.*?)\]", problem):
         problem = f"{keywords[1]} cannot be enforced while an answer is written"
@@ -239,7 +240,7 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
 
 
 def _answer_in(line: bytes) -> dict[str, Any]:
-    """Return the answer that a line holds; {} if it holds none."""
+    """Parse the process's answer; return {} if it is incomplete."""
     try:
         answer = parse_json(line or b"{}")
     except ValueError:
@@ -251,7 +252,7 @@ def _answer_in(line: bytes) -> dict[str, Any]:
 def fill_here(
     template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
 ) -> str:
-    """Fill the template of a trusted model in this process. Raises SandboxRefusal."""
+    """Fill a trusted model's template in this process. Raises SandboxRefusal if it refuses the chat."""
     from jinja2 import TemplateError
 
     from app.engine.text.sandbox_main import fill
@@ -282,10 +283,10 @@ def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, A
 
 
 def _thought(message: Message) -> dict[str, str]:
-    """Return the thought of a message under the names that templates have for it.
+    """Return a message's thought under each of the names that templates use.
 
-    A message with a call and an answer gets only the first name, because gpt-oss's template refuses it with the
-    others."""
+    A message with a call and an answer gets only the first name, because gpt-oss's template refuses such a message
+    with the other names."""
     names = FIELDS if not (message.calls and message.content) else FIELDS[:1]
     return dict.fromkeys(names, message.thought) if message.thought else {}
 
@@ -300,8 +301,8 @@ def _call(call: ToolCall) -> dict[str, Any]:
 
 @contextmanager
 def panics_as_errors() -> Iterator[None]:
-    """Raise a Rust library's panic as RuntimeError, because a PanicException is a BaseException and would end a
-    thread."""
+    """Raise a Rust library's panic as RuntimeError, because a PanicException is a BaseException that `except
+    Exception` does not catch."""
     try:
         yield
     except Exception:

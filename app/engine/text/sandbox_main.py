@@ -1,8 +1,7 @@
 """The sandbox's process: reads one job per line from standard input and writes its result to standard output.
 
-It imports neither torch nor a model. Tokenizers are read by the tokenizers library, in Rust; chat templates are
-filled by the function of transformers that a tokenizer calls; grammars are compiled by llguidance as in the
-engine.
+The process does not import torch. Tokenizers are read by the tokenizers library, in Rust. Chat templates are
+compiled almost as transformers does, and grammars by llguidance as in the engine.
 """
 
 import json
@@ -42,16 +41,15 @@ IMPORTED = {
 SMALL_STACK = 2**19
 """Bytes of stack for compiling a grammar: a sixteenth of an app thread's, so that what fits here fits there."""
 TRIED_STEPS = 32
-"""Bytes that a trial writes under a grammar."""
+"""Maximum bytes that a trial writes under a grammar."""
 WHITESPACE = "[ \\n]?"
-"""The white space allowed between the parts of a JSON text, because a small model might write spaces without
-end."""
+"""The only white space between the parts of a JSON text, because a small model might write spaces without end."""
 SAMPLES = (
     "Hello, world!  It is the 3rd of May 2024: don't worry\n\n\tx = f(y) # 1,234.5",
     "\u4f60\u597d \u043c\u0438\u0440 \U0001f600 e\u0301 <|im_start|> </s> [INST]",
     *(one * 64 + end for one in ("a", "ab", " ", "1", ".", "\n", "\u00e9") for end in ("", "b", "!")),
 )
-"""The texts of a trial: many kinds of characters, and long runs that make a bad pattern take exponential time."""
+"""The texts of a trial: many kinds of characters, and long runs for which a bad pattern takes exponential time."""
 
 
 def main() -> None:
@@ -76,20 +74,23 @@ def _answer(line: bytes) -> bytes:
 
 
 def _end_after(seconds: float) -> None:
-    """Let the system end this process after these seconds (0: never), even inside C code, or if the app has
-    ended."""
+    """Let the system end this process after these seconds (0: never), even inside C code or if the app has ended.
+
+    Does nothing on Windows, where the app alone ends the process."""
     if hasattr(signal, "setitimer"):
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _import(what: str) -> str:
-    """Import the library of this kind of job, so that its time limit does not include the import."""
+    """Import the library of this kind of job, which the job's time limit does not include; return ""."""
     import_module(IMPORTED[what])
     return ""
 
 
 def _try_tokenizer(folder: str) -> str:
-    """Read the tokenizer in a folder and tokenise the sample texts with it; return ""."""
+    """Read the tokenizer in a folder and tokenise the sample texts with it; return "".
+
+    Raises ValueError for too many added tokens, and errors of the library."""
     from tokenizers import Tokenizer
 
     _require_few(Path(folder))
@@ -117,8 +118,8 @@ def _require_few(folder: Path) -> None:
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
     """Return the template filled with a chat.
 
-    `tokens` are the special tokens and other variables of the template, such as `tools`, a list. Some templates
-    fail without tools, or without variables that only they have; these are filled again with default values."""
+    `tokens` are the special tokens and other variables of the template, such as the list `tools`. A template that
+    fails without a variable is filled again with default values. Raises MemoryError for a very long text."""
     from jinja2 import UndefinedError
 
     try:

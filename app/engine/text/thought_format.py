@@ -2,9 +2,9 @@
 
     <|im_start|>assistant\\n<think>\\nTHOUGHT\\n</think>\\n\\nANSWER<|im_end|>   ->   "<think>", "</think>"
 
-Some templates show no earlier thought, but name the markers to the model, or write them where a reply begins. For
-these, the prompt is searched for the markers in FORMS. If a template does neither, the model's control tokens may
-be the markers.
+Some templates show no earlier thought, but name the markers to the model, write them where a reply begins, or
+remove thoughts between them from earlier answers. For such templates, the markers in FORMS are tried. If none of
+them is found, the model's control tokens may be the markers.
 """
 
 import re
@@ -40,7 +40,7 @@ STRAY = {
     ),
     "<|channel>thought": ("<|channel>",),
 }  # fmt: skip
-"""Markers of JSON, calls and text before a call, which no template shows, by the opening of thoughts."""
+"""Markers of JSON, calls and text before a call, which templates do not show, by the opening of thoughts."""
 ANSWERS = ("<response>", "</response>", "<answer>", "</answer>")
 """Markers around answers that a prompt may mention."""
 FORMS = (
@@ -65,7 +65,7 @@ def find_thought(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
 
 
 def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text that opens an answer, and all markers around an answer, which users do not see."""
+    """Return the text that opens an answer, and all markers around an answer that replies are shown without."""
     asked = render([ASKED], {}).rpartition(QUESTION)[2]
     user_end = render([ASKED], NO_PROMPT).rpartition(QUESTION)[2]
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).rpartition(QUESTION)[2]
@@ -74,7 +74,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     written, begin = begin, begin.removeprefix(opening).strip()
     header = between.strip().removesuffix(begin)
     turn_end = common_end(user_end, after)
-    # the two tags are control tokens, but the word between them would be shown
+    # the word between the two control tokens would be shown otherwise
     words = re.match(rf"{TAG}\w+{TAG}", turn_end)
     end = after.removesuffix(turn_end) if begin else ""
     if begin and not end.strip():
@@ -126,15 +126,16 @@ def _opening(before: str, plain: str) -> str:
 
 
 def _last_line(render: Render) -> str:
-    """Return the words with which a template begins a thought; "" if a tag comes before the reply."""
+    """Return the prompt's last line, with which a template may begin a thought; "" if the line contains a tag."""
     line = render([ASKED], {}).rstrip().rpartition("\n")[2]
     return "" if re.search(TAG, line) else line
 
 
 def _named(render: Render, controls: Collection[str]) -> tuple[str, str]:
-    """Return the first markers in FORMS of which a prompt mentions one; else the first with which the template
-    removes thoughts from earlier answers; else the first that consist of control tokens; ("", "") if there are
-    none."""
+    """Return the first known opening and closing of thoughts that fit the template; ("", "") if none fit.
+
+    First FORMS are searched for markers that a prompt mentions, then for markers between which the template removes
+    thoughts from earlier answers. Then CHANNELS and FORMS are searched for markers that are control tokens."""
 
     def answered(content: str) -> str:
         return render([ASKED, {"role": "assistant", "content": content}, ASKED], {})
@@ -154,12 +155,12 @@ def _named(render: Render, controls: Collection[str]) -> tuple[str, str]:
 
 
 def _prompts(render: Render) -> list[str]:
-    """Return the prompts of a question, with thinking as the template has it, on and off."""
+    """Return the prompts of a question: with the template's default for thinking, with thinking on, and off."""
     return [render([ASKED], values) for values in SWITCHES]
 
 
 def called(identity: str, name: str, arguments: object) -> dict[str, Any]:
-    """Return a call of a tool, as a message of the assistant has it."""
+    """Return a call of a tool, in the format of a message of the assistant."""
     return {"id": identity, "type": "function", "function": {"name": name, "arguments": arguments}}
 
 

@@ -3,8 +3,8 @@
     <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.
     <think>Hm.</think>Yes.
 
-So pages, stored chats and clients read one format. Marks around an answer are left out. A thought whose own markers
-are these tags stays as it is.
+So pages, stored chats and clients read one format. Markers around an answer are left out. Thoughts that a model
+writes between <think> tags stay as they are.
 """
 
 import re
@@ -42,7 +42,7 @@ class ThoughtText:
         self._has_answer = False
 
     def push(self, text: str) -> str:
-        """Return the text that is complete; the beginning of a marker is held back until more text comes."""
+        """Add text and return what can be rewritten so far; the beginning of a marker is held back."""
         self._held += text
         if self._dropped.startswith(self._held) and self._held != self._dropped:
             return ""
@@ -70,7 +70,7 @@ class ThoughtText:
         return opened + text
 
     def _mark(self, marker: str) -> str:
-        """Return what is written for a marker; from now on, look for the markers that may follow it."""
+        """Return what replaces a marker, and switch to the markers that may follow it."""
         shown, is_outside = self._markers[marker], self._markers is self._outside
         self._markers = self._after.get(marker, self._outside) if is_outside else self._outside
         if shown == OPENING != marker and self._has_answer:
@@ -83,8 +83,8 @@ class ThoughtText:
         return shown
 
     def flush(self) -> str:
-        """Return what is still held back at the end of the reply, unless it begins with a control token, because
-        it is then an incomplete marker and not text."""
+        """Return the text that is held back at the end of the reply; "" if it is an incomplete marker that begins
+        with a control token."""
         held, self._held = self._held, ""
         return "" if _TOKEN.match(held) else held
 
@@ -92,7 +92,7 @@ class ThoughtText:
 def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:
     """Turn <think> tags back into the model's own markers, in the text of a reply that is to be continued.
 
-    `hidden` keeps control tokens that are spelled out in the text from being read as control tokens."""
+    `hidden` replaces control tokens that the text spells, so that they are not read as control tokens."""
     if not form.thought_opening or not written.startswith(OPENING):
         has_lone_end = CLOSING in written  # an old reply, or the prompt's thought
         begin = form.thought_end if is_opened and written and not has_lone_end else form.answer_opening
