@@ -1,4 +1,4 @@
-"""Tries a device: a small model must give the same results on it as on the CPU."""
+"""Tries a device: a small model must give about the same results there as on the CPU."""
 
 from collections.abc import Callable
 
@@ -30,7 +30,7 @@ def run_small(model: PreTrainedModel) -> list[Tensor]:
 
 
 def device_fault(device: torch.device, run: Callable[[PreTrainedModel], list[Tensor]] = run_small) -> str:
-    """Return why this device cannot be used; "" if a small model gives the same results as on the CPU."""
+    """Return why this device cannot be used; "" if a small model gives about the same results as on the CPU."""
     try:
         model = _small_model()
         expected = run(model)

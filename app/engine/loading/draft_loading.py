@@ -2,9 +2,9 @@
 Gemma 4.
 
 A model or head that cannot draft is refused with a sentence that says why. When both are loaded, a small model and
-its target read the same text, to measure how often the target continues as the draft model expects. How far a
-confident draft model can be trusted is learned only from replies, because that text starts without a context for
-n-grams.
+its target read the same text, to measure how often the target continues as the draft model expects. Only replies
+show how far a confident draft model can be trusted, because in this text n-grams have no earlier text to guess
+from.
 
 The files of a head are not trusted: config.json is compared with the headers of the weights before any
 memory is taken, and only safetensors reads the weights.
@@ -59,14 +59,14 @@ TEXT = (
 ROWS, CHUNKS = 16, 4
 """One token of the text is read alone, then up to CHUNKS chunks of ROWS rows."""
 FIRST = 4
-"""The first predictions, which are not compared because they have too little context."""
+"""Number of the first predictions, which are not compared because they have too little context."""
 USUAL = 0.4
 """The share of tokens that n-grams usually guess without a draft model."""
 
 EMBEDDING = "embed_tokens.weight"
 TO_TARGET, IN_DRAFT = "d2t", "t2d"
 NUMBERS, WHOLE_NUMBERS = ("F32", "BF16", "F16"), ("I64", "I32")
-"""The types that a head's weights may be stored in, and those of the token ids of its vocabulary."""
+"""The stored types that are allowed for a head's weights, and for the token ids of its vocabulary."""
 
 
 class _Misfit(ValueError):
@@ -87,9 +87,9 @@ def with_draft_model(
     cache: Path | None = None,
     progress: Progress = no_progress,
 ) -> LoadedModel:
-    """Load a draft model with the target's options, or a draft head; return the target with it.
+    """Load a draft model with the target's options, or a draft head; return the target with this source of drafts.
 
-    Raises a ModelError or BadOption."""
+    Raises ModelError, and BadOption if the draft model cannot draft for the target."""
     if not target.can_draft:
         raise BadOption(f"{target.info.name} decodes plainly, so it cannot use a draft model: choose none.")
     try:
@@ -109,8 +109,7 @@ def with_draft_model(
 
 
 def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
-    """Make a source from a small model, after timing it and comparing it with the target. Raises _Misfit,
-    BadOption."""
+    """Time a small model, compare it with the target, and make a source from it. Raises _Misfit, BadOption."""
     runner = draft.runner
     if not isinstance(runner, BlockRunner) or not runner.is_rewindable:
         raise BadOption(
@@ -130,9 +129,10 @@ def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
 def first_draft_statistics(
     target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int
 ) -> DraftModelStatistics:
-    """Compare both models' next tokens along the text; return default statistics if the text is too short.
+    """Compare both models' next tokens along the text.
 
-    Tokens from `vocabulary` on are left out, because one of the models may not have them."""
+    Returns default statistics if the text or a context is too short. Tokens from `vocabulary` on are left out,
+    because one of the models may not have them."""
     text = [token for token in text if token < vocabulary]
     chunks = min((min(len(text), target.context, draft.context) - 1) // ROWS, CHUNKS)
     if chunks < 1:
@@ -145,7 +145,7 @@ def first_draft_statistics(
 
 
 def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
-    """Compute logits [len(text), vocab] after each token, a few rows at a time. The runner's text is forgotten."""
+    """Compute the logits [len(text), vocab] after each token. Drops the runner's prefix before and afterwards."""
     runner.forget()
     found = [prefilled(runner, text[:1])[None].float().cpu()]
     for start in range(1, len(text), ROWS):
@@ -158,7 +158,7 @@ def logits_along(runner: ModelRunner, text: Sequence[int]) -> Tensor:
 
 
 def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
-    """Make a source from a draft head, after trying it. Raises _Misfit, a ModelError or BadOption."""
+    """Read and try a draft head, and make a source from it. Raises _Misfit, ModelError, BadOption."""
     runner = target.runner
     if not isinstance(runner, BlockRunner) or not runner.has_fixed_rotary:
         raise BadOption(
@@ -205,9 +205,9 @@ def _read_assistant(
 
 
 def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str, int]:
-    """Return for each kind of layer in an assistant the model's last layer with such keys and values.
+    """Return the number of the model's last layer of each kind that has keys and values of its own.
 
-    Raises _Misfit if the model has none of this kind, or their heads differ in number or size."""
+    Raises _Misfit if the model lacks one of the assistant's kinds, or if their heads differ in number or size."""
     own, config = assistant.config.get_text_config(), model.config.get_text_config(decoder=True)
     kinds = (getattr(config, "layer_types", None) or [])[: cached_layers(model)]
     layers = {kind: number for number, kind in enumerate(kinds)}
@@ -251,7 +251,7 @@ def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreT
 
 
 def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:
-    """Return the head's own embedding; the model's if the head has none, or an equal one."""
+    """Return the head's own embedding; the model's if the head has no embedding or an equal one."""
     models: nn.Module = model.get_input_embeddings()
     if EMBEDDING not in files:
         is_plain = type(models) is nn.Embedding or (

@@ -1,7 +1,7 @@
 """Reads the blocks of a GGUF file's quantised tensors as integers and scales, without loss.
 
-A row of a tensor is a row of blocks. Each function takes blocks [n, bytes] and returns the numbers of each, with
-its scale and its factors, in the order of the row.
+Each row of a tensor consists of blocks. Each reader takes blocks [n, bytes] and returns the numbers of each block
+in the order of the row, with the block's scale and factors.
 """
 
 from collections.abc import Callable, Mapping
@@ -25,7 +25,8 @@ def _half(blocks: Tensor) -> Tensor:
 
 
 def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
-    """Unpack numbers of `bits` bits: first the lowest bits of each of `run` bytes, then the bits above them."""
+    """Unpack numbers of `bits` bits from runs of `run` bytes: first each byte's lowest bits, then the bits
+    above."""
     shifts = torch.arange(0, 8, bits, dtype=torch.uint8)[:, None]
     spread = packed.reshape(len(packed), -1, 1, run) >> shifts
     return (spread & (1 << bits) - 1).flatten(1)
@@ -85,7 +86,7 @@ def _q5_k(blocks: Tensor) -> Numbers:
 
 
 def _with_factors(bits: int, values: Tensor, scale: Tensor, offset: Tensor, packed: Tensor) -> Numbers:
-    """Unpack eight factors of scales and eight of offsets, of 6 bits each, from 12 bytes."""
+    """Unpack eight factors of scales and eight factors of offsets, of 6 bits each, from 12 bytes."""
     first, second, rest = torch.split(packed, 4, 1)
     factors = torch.cat((first & 63, rest & 15 | first >> 2 & 48), 1)
     offset_factors = torch.cat((second & 63, rest >> 4 | second >> 2 & 48), 1)
@@ -115,14 +116,14 @@ def _mxfp4(blocks: Tensor) -> Numbers:
 
 
 def _power_of_two(exponents: Tensor) -> Tensor:
-    """Return half of the powers of two with these exponents, which are stored with 127 added, in float32."""
+    """Return half of 2 ** exponent in float32; 127 is added to the stored exponents."""
     whole = exponents.int()
     return torch.where(whole < 2, 0x200000 << whole.clamp(max=1), whole - 1 << 23).view(torch.float32)
 
 
 def mxfp4_rows(blocks: Tensor, exponents: Tensor) -> Numbers:
-    """Return rows as gpt-oss stores them: blocks [rows, groups, 16] with two neighbours in a byte, and the
-    exponents [rows, groups] of their scales."""
+    """Return the numbers of rows in gpt-oss's format: blocks [rows, groups, 16] with two neighbours in a byte, and
+    the exponents [rows, groups] of their scales."""
     values = _fields(blocks.reshape(-1, 16), 4, 1).reshape(len(blocks), -1)
     return Numbers(4, values, _power_of_two(exponents), table=MXFP4_TABLE)
 
@@ -144,14 +145,13 @@ READERS: Mapping[str, Read] = {
     "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k, "IQ4_NL": _iq4_nl, "IQ4_XS": _iq4_xs, "MXFP4": _mxfp4,
     "TQ1_0": _tq1_0, "TQ2_0": _tq2_0,
 }  # fmt: skip
-"""A reader for each type of KEPT_BITS."""
-
+"""The readers by the types of blocks that can stay packed."""
 
 BYTES = {name: size for name, _numbers, size in BLOCKS.values()}
 
 
 def read_blocks(stored: str, rows: Tensor) -> Numbers:
-    """Read rows [n, bytes] of blocks of this type; numbers, scales and factors have n rows, too."""
+    """Read rows [n, bytes] of blocks of this type. The numbers, scales and factors have n rows, too."""
     found = READERS[stored](rows.reshape(-1, BYTES[stored]))
     names = ("values", "scale", "factors", "offset", "offset_factors")
     by_row = {name: part.reshape(len(rows), -1) for name in names if (part := getattr(found, name)).numel()}

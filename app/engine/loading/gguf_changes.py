@@ -83,18 +83,18 @@ UNDO: Mapping[Change, Undo] = {
 
 
 ROW_CHANGES: Set[Change] = {"pairs", "grouped", "tiled values", "mixed"}
-"""Changes of the order of rows alone, which apply to packed rows, too."""
+"""Changes that only move rows, which can be undone in packed rows, too."""
 STACK_CHANGES: Set[Change] = {"alternating", "transposed"}
-"""Changes of stacked matrices whose rows stay packed; they are not transposed then."""
+"""Changes that are allowed for stacked matrices that stay packed. Transpositions are not undone in them."""
 
 
 def undo_in_stack(rows: Tensor, changes: tuple[Change, ...]) -> Tensor:
-    """Return packed rows [experts, rows, bytes] in transformers' order."""
+    """Return packed rows [experts, rows, bytes] with gates and values in transformers' order."""
     return _in_turn(rows) if "alternating" in changes else rows
 
 
 def undo(weight: Tensor, changes: tuple[Change, ...], config: PreTrainedConfig) -> Tensor:
-    """Return the weight as transformers has it."""
+    """Return the weight without the converter's changes."""
     for change in changes:
         weight = UNDO[change](weight, config)
     return weight

@@ -1,11 +1,11 @@
-"""The weights of a GGUF file as transformers names and shapes them, each read when transformers asks for it.
+"""Reads the weights of a GGUF file with transformers' names and shapes, each when transformers asks for it.
 
     model.layers.0.self_attn.q_proj.weight    the model's name
     blk.0.attn_q.weight                       the file's name, found in gguf-py's table
     Tensor                                    its values, with the converter's change undone
 
-llama.cpp's converter changes some tensors (`gguf_changes.py`). transformers asks for one tensor after the other, so
-that no second copy of the model is in memory.
+llama.cpp's converter changes some tensors (`gguf_changes.py`). transformers asks for the tensors one by one, so no
+second copy of the model is in memory.
 """
 
 import re
@@ -33,10 +33,10 @@ AT_ONCE = 2**24
 """Maximum number of elements that are dequantised at a time. It is limited because intermediate results take
 several times as much memory."""
 PACKED_AT_ONCE = 2**19
-"""Numbers that are unpacked at a time, few enough for the processor's cache."""
+"""About how many numbers are unpacked at a time, few enough for the processor's cache."""
 SMALL = 2**20
-"""Tensors of at most this many elements are read as float32, so that they lose nothing; larger ones are converted
-to the model's dtype while they are read."""
+"""Tensors of at most this many elements are read as float32, without loss. Larger tensors are converted to the
+model's dtype while they are read."""
 SUFFIX = re.compile(r"[._](weight|bias)$")
 NUMBERED = re.compile(r"(?:\.norms)?\.(\d+)(\.weight)$")
 """Matches the end of a weight's name if one tensor of the file holds several weights, such as those of experts."""
@@ -70,12 +70,12 @@ JOINED: Mapping[str, Sequence[str]] = {
     "attn_qkvz": ("attn_qkv", "attn_gate"),
     "attn_kv_b": ("attn_k_b", "attn_v_b"),
 }
-"""Weights that are one tensor in transformers, and may be several tensors in a file."""
+"""Weights of transformers that may be several tensors in a file, which are joined."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredWeight:
-    """A weight of the model that is read when it is indexed, as slices of safetensors files are."""
+    """A weight of the model that is read when it is indexed, like a slice of a safetensors file."""
 
     parts: tuple[GgufTensor, ...]
     item: int
@@ -85,8 +85,8 @@ class StoredWeight:
     dtype: torch.dtype
 
     def __getitem__(self, _all: object) -> Tensor:
-        """Read the weight. Several tensors are joined by their rows; if a tensor holds several weights, the one
-        with index `item` is returned."""
+        """Read the weight. Several tensors are joined by their rows. If the tensor contains several weights, the
+        weight with index `item` is returned."""
         read = [read_tensor(part, self.dtype) for part in self.parts]
         if ".attn_k_b." in self.parts[0].name and len(read) > 1:
             read[0] = read[0].transpose(1, 2)
@@ -99,9 +99,11 @@ class StoredWeight:
 def stored_weights(
     header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, kept: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
-    """Return a lazy weight for each weight that the file holds. `model` gives the shapes and may be on the meta
-    device. Biases that the file leaves out are zero. Weights in `kept`, by their names and shapes, are returned as
-    KeptWeights if they can stay packed."""
+    """Return a lazy weight for each weight of `model` that the file contains, and zeros for biases that it leaves
+    out.
+
+    The model may be on the meta device. `kept` has the names and shapes of weights that are to stay packed; they
+    become KeptWeights if possible. Raises ValueError for a tensor of another size, or that no weight uses."""
     finder, used = _Finder(header), set[str]()
     found, packed = _activations(header), dict[str, KeptWeight]()
     for name, wanted in model.state_dict().items():
@@ -134,11 +136,11 @@ def _require_size(weight: StoredWeight) -> None:
 
 
 def _require_used(header: GgufHeader, used: Collection[str], config: PreTrainedConfig) -> None:
-    """Raise ValueError if the file holds a tensor that no weight of the model uses, because without it the model
-    would write a different text.
+    """Raise ValueError if the file has a tensor that no weight of the model uses, because without this tensor the
+    model would write a different text.
 
-    Three kinds are exempt: layers after the model's last one (used only for drafting), RoPE frequencies (they are
-    in the config), and keys and values of layers that reuse an earlier layer's (Gemma 3n and 4)."""
+    Three kinds are exempt: layers after the model's last layer (used only for drafting), RoPE frequencies (they are
+    in the config), and keys and values of layers that reuse those of an earlier layer (Gemma 3n and 4)."""
     layers = config.num_hidden_layers
     shared = layers - (getattr(config, "num_kv_shared_layers", 0) or 0)
     for name in (tensor.name for tensor in header.tensors if tensor.name not in used):
@@ -158,7 +160,7 @@ def _activations(header: GgufHeader) -> dict[str, Any]:
 
 
 def read_tensor(tensor: GgufTensor, dtype: torch.dtype) -> Tensor:
-    """Read and dequantise a tensor, piece by piece. A large tensor gets the type `dtype`, a small one float32."""
+    """Read and dequantise a tensor, piece by piece, to `dtype` or, if it is SMALL, to float32."""
     result = torch.empty(prod(tensor.shape), dtype=dtype if tensor.numbers > SMALL else torch.float32)
     kind = gguf.GGMLQuantizationType[tensor.stored]
     numbers, size = gguf.GGML_QUANT_SIZES[kind]
@@ -182,8 +184,9 @@ def packed_slices(
     config: PreTrainedConfig,
     shape: tuple[int, int],
 ) -> Iterator[Numbers]:
-    """Yield slices of the rows of a matrix or of a stack of matrices, without the converter's changes. Several
-    tensors are joined by their rows."""
+    """Yield slices of the rows of a matrix or of a stack of matrices, without the converter's changes.
+
+    Several tensors are joined by their rows. Raises ValueError for another number of rows than `shape` has."""
     mapped = [_mapped(part) for part in parts]
     rows = torch.cat(mapped, mapped[0].dim() - 2) if len(mapped) > 1 else mapped[0]
     rows = undo_in_stack(rows, changes).flatten(0, 1) if rows.dim() > 2 else undo(rows, changes, config)
@@ -199,13 +202,13 @@ def packed_slices(
 def _mapped(part: GgufTensor) -> Tensor:
     """Map the bytes of a tensor's rows: [..., rows, bytes]."""
     rows = part.shape[:-1]
-    # Copied on writing, because torch warns of memory that cannot be written.
+    # Mode "c" copies pages that are written, because torch warns of memory that cannot be written.
     return torch.from_numpy(np.memmap(part.file, np.uint8, "c", part.begin, (*rows, part.size // prod(rows))))
 
 
 def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:
-    """Return whether these tensors can stay packed: all have the same packable type, and only whole rows are
-    moved."""
+    """Return whether these tensors can stay packed: whether all have the same packable type, and the converter has
+    only moved whole rows or transposed experts."""
     first = parts[0]
     one_type = len({(part.stored, part.shape[-1], len(part.shape)) for part in parts}) == 1
     allowed = ROW_CHANGES if len(first.shape) == 2 else STACK_CHANGES
@@ -252,7 +255,7 @@ class _Finder:
 
 
 def _rows(joined: GgufTensor, leaf: str, count: int) -> tuple[GgufTensor, ...]:
-    """Return the queries, the keys or the values of a tensor that has all three; () if their sizes do not fit."""
+    """Return the queries, the keys or the values of a tensor that has all three; () if it has too few rows."""
     rows = joined.shape[0]
     first = {"attn_q": 0, "attn_k": rows - 2 * count, "attn_v": rows - count}[leaf]
     if not 0 <= first <= rows - count:
@@ -266,7 +269,7 @@ def _table(header: GgufHeader) -> Callable[[str], Sequence[str]]:
     """Return a function that looks a name up in gguf-py's table."""
     layers = header.value("block_count")
     arch = next((arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == header.architecture), None)
-    # gguf-py writes ARCTIC's entries into a dict that all tables share
+    # ARCTIC is left out, because gguf-py writes its entries into a dict that all tables share
     others = [one for one in gguf.MODEL_ARCH if one != gguf.MODEL_ARCH.ARCTIC]
     tables = [gguf.get_tensor_name_map(one, layers) for one in ([arch] if arch else others)]
     return lambda name: [found for table in tables if (found := table.get_name(name))]

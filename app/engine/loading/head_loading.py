@@ -1,7 +1,8 @@
 """Finds, loads, tries and times the heads for multi-token prediction that a checkpoint contains.
 
 Each head, also an EAGLE-3 head or an assistant, is tried before it drafts: its logits must agree with those of one
-plain pass without our attention. A model whose own head fails is used without it, and a note explains why.
+plain pass without our attention. If a model's own head fails, the model is used without the head, and a note
+explains why.
 """
 
 import logging
@@ -34,22 +35,22 @@ log = logging.getLogger(__name__)
 
 NAME = "multi-token prediction"
 MOST_HEADS = 16
-"""Maximum number of heads that a config may declare; with more, the config is not trusted."""
+"""Maximum number of heads. If a config declares more, no heads are read."""
 _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
 """Matches the names of weights of heads, for example mtp.fc.weight and model.layers.61.eh_proj.weight."""
 _ONE_LAYER = re.compile(r"^mtp\.layers\.0\.self_attn\.")
 _FURTHER_LAYER = re.compile(r"^mtp\.(layers\.[1-9]|embed_tokens\.)")
-"""Tells the one head of Qwen3-Next and Qwen3.5 from heads of several layers or with an embedding of their own."""
-_CARRIES = f"This checkpoint carries heads for {NAME}"
-_NOT_LOADED = f"{_CARRIES} that transformers does not load."
-_NO_BLOCKS = f"{_CARRIES}, which draft here only for models that take draft trees."
-_FAILED = f"{_CARRIES}, whose trial failed ({{}})."
+"""Matches heads of several layers or with an embedding of their own, which Qwen3-Next and Qwen3.5 do not have."""
+_CONTAINS = f"This checkpoint contains heads for {NAME}"
+_NOT_LOADED = f"{_CONTAINS} that transformers does not load."
+_NO_BLOCKS = f"{_CONTAINS}, which draft here only for models that take draft trees."
+_FAILED = f"{_CONTAINS}, whose trial failed ({{}})."
 USED = f"Its own head for {NAME} drafts, too, if that is worth its time."
 
 
 @dataclass(frozen=True, slots=True)
 class CarriedHeads:
-    """The heads of a checkpoint, or a note why they are not read; neither if the checkpoint has none."""
+    """The heads of a checkpoint, or a note that says why they are not read; neither if it has no heads."""
 
     heads: MtpModel | None = None
     note: str = ""
@@ -70,7 +71,7 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
         heads = read_heads(model)
     except Exception as error:  # a broken file, torch and a driver all raise errors of different types
         return CarriedHeads(note=_failure(error))
-    # Reset, because the model's own embedding and head may be quantised next and should then be freed.
+    # Reset, so that the model's own embedding and head can be freed when they are quantised.
     heads.embed_tokens = heads.shared_head = nn.Identity()
     return CarriedHeads(heads)
 
@@ -82,8 +83,9 @@ def _is_qwen_head(names: Collection[str]) -> bool:
 def drafting_heads(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
-    """Try the heads with their model; return the model's info with a note, and the sources of drafts: one, or
-    none if the heads are not used."""
+    """Try the heads with their model; return the model's info with a note, and a source of drafts.
+
+    There is no source unless the heads pass their trial."""
     sources: tuple[DraftModelSource, ...] = ()
     note = carried.note
     if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_rotary):
@@ -107,11 +109,11 @@ def _failure(error: Exception) -> str:
 
 
 def read_heads(model: PreTrainedModel) -> MtpModel:
-    """Read all heads of the model's checkpoint. Raises what transformers raises."""
+    """Read all heads of the model's checkpoint. Raises errors of any type."""
     config = model.config.get_text_config(decoder=True)
     extra = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
-    # transformers reads for the heads only weights that match `_keys_to_ignore_on_load_unexpected`, whose patterns
-    # have the layer numbers of the published checkpoints only.
+    # For the heads, transformers reads only weights that match `_keys_to_ignore_on_load_unexpected`. Its patterns
+    # have only the layer numbers of published checkpoints.
     left_out = {rf"^model\.layers\.{number}\." for number in extra}
     model._keys_to_ignore_on_load_unexpected = left_out.union(model._keys_to_ignore_on_load_unexpected or ())
     heads = MtpModel.from_pretrained(model, device_map={"": model.device})
@@ -124,8 +126,8 @@ def source_of(
 ) -> DraftModelSource:
     """Try and time a head, and make a source of drafts for this runner from it.
 
-    The runner's model writes the states that the head reads; after an error, writing them is ended. Raises
-    ArithmeticError if the head's logits differ, and any error of the trial."""
+    The runner's model writes the states that the head reads, until an error occurs. Raises ArithmeticError if the
+    head's logits differ, and any error of the trial."""
     try:
         seconds = _tried(head, runner, written)
     except Exception:
@@ -143,8 +145,9 @@ def reader_of(head: Head | Assistant, runner: BlockRunner, target: HiddenStates)
 
 
 def _tried(head: Head | Assistant, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
-    """Compare the head's logits with those of a plain pass; return the seconds of a pass over one token, and of
-    each further token in a pass."""
+    """Compare the head's logits with those of a plain pass. Raises ArithmeticError if they differ.
+
+    Returns the seconds of a pass over one token, and of each further token in a pass."""
     model, cache = runner.model, block_cache(runner.model.config)
     target = written.of(cache)
     reader = reader_of(head, runner, target)

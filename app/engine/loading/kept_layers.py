@@ -1,7 +1,7 @@
 """Layers whose weights stay packed as in their files.
 
-While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards its Linears,
-its embedding and its experts are replaced by layers that hold the file's own numbers and scales.
+While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards the model's
+Linears, embedding and experts are replaced by layers with the file's own numbers and scales.
 """
 
 from collections import defaultdict
@@ -31,7 +31,8 @@ from app.engine.layers.recurrent_layers import calls_its_linears
 class KeptWeight:
     """A weight that stays packed; `slices` reads its rows, one slice after the other.
 
-    `shape` is the shape that transformers expects; the matrices of a stack follow each other in the rows."""
+    `shape` is the shape that transformers expects, and `rows` the shape of the packed matrix, in which the matrices
+    of a stack follow each other."""
 
     shape: tuple[int, ...]
     rows: tuple[int, int]
@@ -45,7 +46,9 @@ class KeptWeight:
 
 def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ...]]:
     """Return the shapes of the weights that can stay packed, by their names: [out, in] of Linears and of the
-    embedding, on a CPU also [experts, out, in] of stacked experts."""
+    embedding, on a CPU also [experts, out, in] of stacked experts.
+
+    Returns {} if some layer does not call its Linears."""
     if not calls_its_linears(model):
         return {}
     embedding = model.get_input_embeddings()
@@ -61,7 +64,7 @@ def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ..
 
 @torch.inference_mode()
 def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) -> None:
-    """Replace the layers whose weights stay packed. A head tied to the embedding shares its packed weight."""
+    """Replace the layers whose weights stay packed. A tied head gets the embedding's packed weight."""
     kept = {name: weight for name, weight in weights.items() if isinstance(weight, KeptWeight)}
     embedding: Any = model.get_input_embeddings()
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -101,7 +104,7 @@ def _linear(packed: PackedWeight, bias: Tensor | None) -> PackedLinear:
 
 
 def _keep_embedding(model: PreTrainedModel, embedding: Any, packed: PackedWeight) -> bool:
-    """Replace the embedding by a packed one if both give the same rows; return whether it was replaced."""
+    """Replace the embedding by a packed one if both give the same sample rows; return whether it was replaced."""
     placeholder = embedding.weight
     table = PackedEmbedding(packed, placeholder.dtype, getattr(embedding, "embed_scale", 1.0))
     first = packed.rows(torch.arange(max(TRIED) + 1, device=table.factor.device))

@@ -1,9 +1,9 @@
-"""Chooses the kernels that run a model: the fastest attention, layers and steps that pass a trial, or torch's.
+"""Chooses the kernels that run a model: fast attention, layers and steps that pass a trial, or torch's.
 
 First, a trial with torch's attention finds out whether the model can decode blocks at all (`model_trial.py`). Then
-faster kernels are tried: another attention, fused layers, recorded steps. Blocks of few and of many rows must give
-the same logits with and without these kernels. If a trial fails or raises an error at load, the model runs without
-any of them, and notes explain why.
+another attention and fused layers are tried together: blocks of few and of many rows must give the same logits with
+and without them. If this trial fails or raises an error, the model runs with torch's kernels, and notes explain
+why. CUDA graphs have a trial of their own (`graph_trial.py`).
 """
 
 import logging
@@ -52,8 +52,8 @@ log = logging.getLogger(__name__)
 class KernelChoice:
     """A model's runner and the kernels that it uses.
 
-    `lookahead_note` explains why the model decodes plainly, `chains_note` why it takes chains but no draft
-    trees. If either is set, `attention` is not used."""
+    `lookahead_note` explains why the model decodes plainly, `chains_note` why it accepts chains but no draft trees.
+    If either is set, `attention` is not used."""
 
     runner: ModelRunner
     attention: Attention
@@ -64,17 +64,17 @@ class KernelChoice:
 
     @property
     def attends(self) -> bool:
-        """Whether our attention is used: not by a model that decodes plainly or drafts chains."""
+        """Whether `attention` is used. A model that decodes plainly or drafts chains uses transformers' own."""
         return not (self.lookahead_note or self.chains_note)
 
 
 def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) -> KernelChoice:
-    """Choose kernels for a model that is on one device as a whole, and pack its weights if that helps.
+    """Choose kernels for a model that is on one device as a whole. On a CPU, pack its weights if that helps.
 
-    Raises AttentionUnavailable."""
+    Raises AttentionUnavailable, and ModelBroken if the model cannot be run."""
     config = model.config.get_text_config(decoder=True)
     machine = capabilities_of(model.device)
-    # In float32 our CPU kernels are not the default yet.
+    # Without layers that round activations, our CPU kernels are used only if their attention is chosen.
     if machine.device.type == "cpu" and (choice.attention == "native" or rounding_of(model)):
         machine = replace(machine, cpu_kernels=cpu_kernels())
     attention = choose_attention(choice.attention, machine, heads_of(config, model.dtype))
@@ -87,10 +87,9 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
 
 
 def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelChoice:
-    """Return a runner of chains, or of one row at a time, with transformers' attention and cache. `reason` explains
-    why it cannot check trees.
+    """Return a runner of chains, or of one row at a time, with transformers' attention and cache.
 
-    Raises ModelBroken if the model cannot be run row by row."""
+    `reason` explains why the model cannot check trees. Raises ModelBroken if it cannot be run row by row."""
     runner = SequentialRunner(model, context)
     check_sequential(runner, model)
     if runner.longest_chain > 1:
@@ -109,8 +108,9 @@ def run_in_blocks(
     context: int,
     choice: AttentionChoice = "auto",
 ) -> KernelChoice:
-    """Return a runner of blocks with this attention, or with torch's kernels if a trial fails. Raises
-    AttentionUnavailable if `choice` names an attention whose trial fails."""
+    """Return a runner of blocks with this attention, or with torch's kernels if the trial fails.
+
+    Raises AttentionUnavailable if the trial fails and `choice` names another attention than torch's."""
     try:
         fused = fuse(model, machine, attention.attend)
         if attention.attend is not SDPA.attend or fused.model is not model:

@@ -74,7 +74,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 ChooseKernels = Callable[[PreTrainedModel, ModelChoice, int], KernelChoice]
-"""(model, the options it was chosen with, its context) -> the kernels that run it."""
+"""(model, the options it was chosen with, its context in tokens) -> the kernels that run the model."""
 
 NO_TEMPLATE = (
     "its files have no chat template, so messages are sent as a dialogue (User: … Assistant: …). A model made for "
@@ -98,7 +98,7 @@ def _lazy_grammars() -> Callable[[], "Grammars"]:
 
 @dataclass(frozen=True, slots=True)
 class LoadedModel:
-    """A model that is ready to decode, with its tokenizer and what was measured about it."""
+    """A model that is ready to decode, with its tokenizer and its measurements."""
 
     info: ModelInfo
     tokenizer: PreTrainedTokenizerBase
@@ -109,7 +109,7 @@ class LoadedModel:
     cache_key: CacheKey = field(default_factory=dict)  # key of its measurements, once they are cached
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
     grammars: Callable[[], "Grammars"] = field(default_factory=_lazy_grammars)
-    draft_models: tuple[DraftModelSource, ...] = ()  # one at most
+    draft_models: tuple[DraftModelSource, ...] = ()  # at most one
 
     @property
     def current_info(self) -> ModelInfo:
@@ -121,7 +121,7 @@ class LoadedModel:
 
     @property
     def can_draft(self) -> bool:
-        """Whether steps of more than one row work with this model, so that lookahead can be used."""
+        """Whether lookahead can be used, because steps of several rows work with this model."""
         return not self.info.note("lookahead")
 
     def decode(self, ids: list[int]) -> str:
@@ -129,7 +129,7 @@ class LoadedModel:
         return str(self.tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False))
 
     def decode_with(self, shown: Collection[str]) -> Decode:
-        """Return a function like `decode` that keeps the special tokens that occur in the texts `shown`."""
+        """Return a function like `decode` that keeps the special tokens whose names occur in the texts `shown`."""
         if not any(shown):
             return self.decode
         known = self.tokenizer.added_tokens_decoder.items()
@@ -156,8 +156,10 @@ def load(
     """Read a model from its folder or GGUF file, quantise it if chosen, and choose its kernels.
 
     The tokenizer and the chat template are tried in the sandbox first; without a sandbox they are trusted. `cache`
-    keeps the folders of GGUF files. If a draft model is chosen, the checkpoint's own heads are not read. Raises
-    ModelError with a sentence about what is wrong, BadOption for a choice that is not possible here."""
+    is a folder for unpacked GGUF files. If a draft model is chosen, the checkpoint's own heads are not read.
+
+    Raises ModelError for files that cannot be used, BadOption for a choice that is not possible here, and errors of
+    memory and of the device."""
     chosen = choose_device(choice.device, fault_of=device_fault)
     with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache, progress) as whole:
         stated = read_config(whole.path)
@@ -198,8 +200,8 @@ def load(
 
 
 def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: Listener) -> int:
-    """Quantise the model and move it to the device, for inference; return how many weights were quantised."""
-    # Quantised first, before dense weights take memory on the device.
+    """Quantise the model, then move it to the device, for inference; return how many weights were quantised."""
+    # In this order, so that dense weights take no memory on the device.
     quantised = quantise(model, quantisation, device, progress=listen)
     ready = model.train(False)
     if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
@@ -212,8 +214,8 @@ def _settled_weights(
 ) -> tuple[Quantisation, bool, str]:
     """Return the quantisation, whether a file's quantised matrices stay packed, and a note.
 
-    They stay packed if they are most of the model, the device has kernels for them, no quantisation is chosen, and
-    on a CPU no half precision. The model may be on the meta device."""
+    The matrices stay packed if they are most of the model, the device has kernels for them, and no quantisation, no
+    offloading and, on a CPU, no half precision is chosen. The model may be on the meta device."""
     form = form_of(model.config)
     is_quantised = is_packed(folder) or (form is not None and not form.is_float)
     if is_quantised and _keeps_packed(model, choice, device):
@@ -248,7 +250,7 @@ def _read_tokenizer(
 ) -> PreTrainedTokenizerBase:
     if sandbox:
         sandbox.check_tokenizer(folder)
-    # AutoTokenizer builds some architectures' tokenizers anew from their words and merges.
+    # For GGUF files AutoTokenizer is not used, because it builds some tokenizers anew from their words and merges.
     kind: Any = PreTrainedTokenizerFast if folder.gguf else AutoTokenizer
     known = {} if folder.gguf else {"config": config}
     tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(folder.path, **known, **HERE)
@@ -258,7 +260,7 @@ def _read_tokenizer(
 
 
 def _give_template(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Give a tokenizer without a chat template one that fits its tokens, if any does; return the note about it."""
+    """Give a tokenizer without a chat template the default template that fits its tokens, if any; return a note."""
     if tokenizer.chat_template:
         return ""
     tokenizer.chat_template = default_template(tokenizer.get_added_vocab())
@@ -286,7 +288,7 @@ def prepare(
     register()
     config = model.config.get_text_config(decoder=True)
     kept = 0 if quantised else sum(prod(weight.shape) for weight in packed_weights(model))
-    parameters = model.num_parameters() + quantised + kept  # counted before oneDNN packs any
+    parameters = model.num_parameters() + quantised + kept  # counted before `choose` lets oneDNN pack weights
     context = min(context_of(config), choice.context or sys.maxsize)
     kernels = choose(model, choice, context)
     info = ModelInfo(
@@ -321,7 +323,6 @@ def prepare(
 def compiler_note(
     choice: ModelChoice, model: PreTrainedModel, find: Callable[[], Compiled[CDLL]] = compiled_kernels
 ) -> str:
-    """Return why our kernels for quantised weights could not be compiled for the CPU; "" if they were or are
-    not used."""
+    """Return why our CPU kernels for quantised weights could not be compiled; "" if they were, or are not used."""
     is_wanted = choice.quantisation in BITS and model.dtype == torch.float32 and model.device.type == "cpu"
     return find().note if is_wanted else ""

@@ -1,9 +1,9 @@
-"""Measures a model when it is loaded: the cost of its steps, and the likeliest successors of each single token.
+"""Measures a model when it is loaded: the times of its steps, and the likeliest successors of each single token.
 
-Both are cached for this model on this machine, so that only the first load takes this time. A load spends 1.5
-seconds on successors; SmolLM2's vocabulary of 49,152 tokens takes one to four minutes on a CPU. The rest is
-measured block by block while the model is idle, for at most a minute after each load. A new request waits for
-one block at most.
+Both are cached for this model on this machine. Steps are timed at the first load. Each load measures successors for
+about 1.5 seconds, until those of all tokens are known; SmolLM2's vocabulary of 49,152 tokens takes one to four
+minutes on a CPU. While the model is idle, further successors are measured block by block, for at most a minute
+after each load. A new request waits for one block at most.
 """
 
 import logging
@@ -50,9 +50,9 @@ NO_SHAPES: dict[Buckets, CurveShape] = {}
 NO_SUCCESSORS = no_successors(0)
 
 SECONDS = 60.0
-"""The seconds of idle measurement after each load."""
+"""Maximum seconds of idle measurement after each load."""
 BLOCK_SECONDS = 0.1
-"""The longest time of a block in seconds. Models whose step of one row takes longer are not measured when idle."""
+"""A block takes less than this many seconds. If even one row takes longer, nothing is measured while idle."""
 SECONDS_UNSAVED = 10.0
 """Maximum number of seconds of idle measurement that are lost if the app ends."""
 
@@ -64,9 +64,10 @@ def measured(
     find_drafter: Callable[[], Compiled[PyDLL]] = compiled_drafter,
     ranks: int = 1,
 ) -> LoadedModel:
-    """Return the model with its step profile and statistics, from the cache or measured now (and then cached).
+    """Return the model with its step profile and statistics, from the cache or measured and then cached.
 
-    The profile is that of this process alone; what is learned from replies is cached for each number of ranks."""
+    A model that decodes plainly is returned unchanged. The profile is that of this process alone;
+    statistics from replies are cached separately for each number of ranks."""
     runner = loaded.runner
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
@@ -114,8 +115,9 @@ def keep(loaded: LoadedModel, cache: MeasurementCache) -> None:
 
 
 def _of_draft_model(cache_key: CacheKey, source: DraftModelSource) -> CacheKey:
-    """Return the key under which the statistics about a draft model are cached. It names no version of their
-    layout, because LearnedWeights recognises another layout by its number of weights, and refuses it."""
+    """Return the key under which the statistics about a draft model are cached.
+
+    The key needs no version of the format, because LearnedWeights refuses another number of weights."""
     return cache_key | {"draft model": source.model.name}
 
 
@@ -146,9 +148,9 @@ def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> N
 
 
 def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
-    """Return the token that the tokenizer puts before every text, or a line break's token if it puts none.
+    """Return the token that the tokenizer puts before every text or, if there is none, the token of a line break.
 
-    A chat model's BOS token may begin a message instead; after it the model expects a role, not a text."""
+    A BOS token that is not put before texts is not used: after it a chat model may expect a role, not a text."""
     line_break = tokenizer.encode("\n")
     bos = tokenizer.bos_token_id
     start = bos if bos is not None and bos in line_break[:1] else line_break[-1] if line_break else 0
@@ -207,7 +209,7 @@ def _to_shapes(note: list[Any]) -> dict[Buckets, CurveShape]:
 
 
 class IdleMeasurement:
-    """Measures, while the model is idle, the successors of tokens for which the load had no time."""
+    """Measures, while the model is idle, the successors that were not measured at load."""
 
     def __init__(
         self, loaded: LoadedModel, cache: MeasurementCache, clock: Callable[[], float] = perf_counter
@@ -219,14 +221,15 @@ class IdleMeasurement:
 
     @property
     def is_done(self) -> bool:
-        """Whether the successors of every token are known, or the time is used up."""
+        """Whether the successors of all tokens are known, or the time is used up."""
         first = self._loaded.statistics.first
         return self._left <= 0 or num_measured(first) == len(first)
 
     def ask(self) -> float:
-        """Measure the successors of one block of tokens; return the seconds it took, 0 if nothing is left.
+        """Measure the successors of one block of tokens; return the seconds that this took, 0 if nothing was
+        measured.
 
-        An error is logged and ends the measurement. The result is saved from time to time."""
+        An error is logged and ends the measurement. Successors are saved from time to time."""
         if self.is_done:
             return 0.0
         began = self._clock()
@@ -256,9 +259,9 @@ class IdleMeasurement:
 
 
 def _rows_of_a_block(loaded: LoadedModel) -> int:
-    """Return the rows of a block that takes at most BLOCK_SECONDS; 0 if the model cannot be measured when idle.
+    """Return the most rows, up to ROWS, of a block that takes less than BLOCK_SECONDS.
 
-    That applies to models that do not run blocks, and to models on several devices."""
+    Returns 0 for models that do not run blocks, are on several devices, or are too slow."""
     if not isinstance(loaded.runner, BlockRunner) or loaded.info.devices:
         return 0
     times = loaded.profile.free

@@ -3,8 +3,8 @@
 main memory   layers 20-39, head --copied for each step, one weight after the other--+
 GPU           embedding, layers 0-19 ------------------------------- layers 20-39, head --> logits --> decoder
 
-Copying takes far longer than computing, and as long for 64 rows as for one, so the speed grows nearly as much as
-lookahead's tokens per step.
+Copying takes far longer than computing, and as long for 64 rows as for one. So lookahead with N tokens per step is
+nearly N times as fast as plain decoding.
 """
 
 from collections.abc import Sequence
@@ -65,17 +65,17 @@ def load_in_part(
     estimate: Estimate,
     progress: Progress,
 ) -> LoadedModel:
-    """Load onto the GPU as much of the model as fits together with the draft model, all of it if possible.
+    """Load the model, with as much of it on the GPU as fits together with the draft model.
 
-    The rest stays in main memory, which a note explains. Raises AppError."""
+    If a part stays in main memory, a note says so. Raises AppError, and errors of memory and of the device."""
     device = numbered(choose_device(choice.device, fault_of=device_fault).device)
     precision = dtype_name(choose_dtype(choice.dtype, device))
     draft = drafts[0].path if drafts else None
     fit = estimate(folder, precision, str(device), choice.context, draft=draft)
     if fit is None:
         raise BadOption(
-            f"What {folder.name} needs cannot be estimated here, so it cannot be divided between the GPU and main "
-            f"memory: {_OTHER}."
+            f"The memory for {folder.name} cannot be estimated here, so the model cannot be divided between the "
+            f"GPU and main memory: {_OTHER}."
         )
     if fit.verdict == "fits":
         return load(folder, choice, sandbox, progress=progress)
@@ -90,7 +90,7 @@ def load_in_part(
 
 
 def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
-    """Raise BadOption if the GPU cannot hold even a part, or main memory (`free` bytes) cannot hold the rest."""
+    """Raise BadOption if not even a part fits the GPU, or if the rest does not fit main memory (`free` bytes)."""
     if not fit.offloaded:
         raise BadOption(
             f"{folder.name} is too large for {fit.memory.device} even with part of it in main memory: choose a "
@@ -104,7 +104,7 @@ def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
 
 
 def part_on_gpu(room: int) -> Place:
-    """Return a Place with which accelerate fills `room` bytes of the GPU and keeps the rest in main memory."""
+    """Return a Place that lets accelerate fill `room` bytes of the GPU and keep the rest in main memory."""
 
     def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, Any]:
         return {"device_map": "auto", "max_memory": {device.index: room, "cpu": ram().total}}
@@ -113,11 +113,9 @@ def part_on_gpu(room: int) -> Place:
 
 
 def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> KernelChoice:
-    """Return a runner of blocks with torch's kernels, or one of chains if the model cannot check trees.
+    """Return a runner of blocks with torch's kernels, or a runner of chains if the model cannot check trees.
 
-    The inputs of a step are put on the embedding's device.
-
-    Raises BadOption if even the embedding does not fit the GPU."""
+    Raises BadOption if even the embedding, whose device gets a step's inputs, does not fit the GPU."""
     if model.device.type == "meta":
         raise BadOption("The GPU has no room even for this model's embedding: choose a smaller model.")
     if reason := reason_against_trees(model, SDPA.attend):

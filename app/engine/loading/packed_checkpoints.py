@@ -5,8 +5,8 @@
 
     weight = (number - zero) * scale        a group of neighbours in a row shares scale and zero
 
-transformers gets lazy weights, as for a GGUF file. Matrices stay packed if the device has kernels for them
-(`kept_layers.py`); otherwise each is dequantised when transformers asks for it.
+transformers gets lazy weights, as for a GGUF file. Matrices that can stay packed are kept so if the device has
+kernels for them (`kept_layers.py`). Other weights are dequantised when transformers asks for them.
 """
 
 import json
@@ -33,7 +33,7 @@ from app.values.packed_checkpoint import (
 )
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
-"""The columns of the eight numbers in a word, from the lowest bits on."""
+"""The columns of the eight numbers in a word of AWQ, from the lowest bits on."""
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 
 Read = Callable[[str], Tensor]
@@ -54,7 +54,7 @@ class StoredTensor:
 class QuantisedTensor:
     """A quantised weight [out, in], which is read when it is indexed or packed.
 
-    `stem` is the name of its layer; `names` are the names of all tensors."""
+    `stem` is the name of its layer; `names` are the names of all tensors in the checkpoint."""
 
     stem: str
     form: CheckpointForm
@@ -76,7 +76,7 @@ class QuantisedTensor:
         return ((values.float() - zero[:, columns]) * scale[:, columns]).to(self.dtype)
 
     def can_pack(self, outs: int, size: int) -> bool:
-        """Return whether the numbers are integers, and each 32 neighbours have one scale."""
+        """Return whether the numbers are integers, and each run of GROUP neighbours in a row has one scale."""
         if self.form.is_float:
             return False
         rows, groups = self._scale().shape
@@ -84,7 +84,7 @@ class QuantisedTensor:
         return is_whole and self._columns(groups) is None
 
     def slices(self, shape: tuple[int, int]) -> list[Numbers]:
-        """Read the packed weight as one slice. Raises ValueError if its numbers do not have this shape."""
+        """Read the packed weight as one slice. Raises ValueError for another shape, or damaged scales or zeros."""
         (values, scale, zero), bits = self._parts(), self.form.bits
         if values.shape != shape:
             raise self._misfit("numbers", values, shape)
@@ -97,7 +97,7 @@ class QuantisedTensor:
         return [numbers if is_even else replace(numbers, offset=-zero * scale)]
 
     def _parts(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Read the numbers, the scales and the zeros. Raises ValueError if scales and zeros are damaged."""
+        """Read the numbers, the scales and the zeros. Raises ValueError if the scales or the zeros are damaged."""
         values, scale = self._values(), self._scale()
         zero = self._zero(scale)
         if zero.shape != scale.shape:
@@ -114,7 +114,7 @@ class QuantisedTensor:
         return self.read(f"{self.stem}.{leaf}")
 
     def _values(self) -> Tensor:
-        """Read the numbers [out, in], in bytes; they are unsigned if they were packed."""
+        """Read the numbers [out, in] as bytes, which are unsigned if the checkpoint packs them."""
         if not self.form.is_packed:
             return self._part("weight")
         if self.form.method == "gptq":
@@ -132,7 +132,7 @@ class QuantisedTensor:
         return scale.view(-1, 1) if scale.dim() < 2 else scale
 
     def _zero(self, scale: Tensor) -> Tensor:
-        """Read the zeros [out, groups] of these scales, in float32."""
+        """Read the zeros [out, groups] in float32; if none are stored, return the middle of the numbers' range."""
         bits = self.form.bits
         if self.form.method != "compressed-tensors":
             order = AWQ_ORDER if self.form.method == "awq" else ()
@@ -142,13 +142,14 @@ class QuantisedTensor:
             return torch.full(scale.shape, float(middle))
         zero = self._part("weight_zero_point")
         if zero.dtype == torch.int32 and self.form.is_packed:
-            # The zeros are packed like the numbers, but along the columns.
+            # Zeros are packed along the columns, unlike the numbers.
             return _unpacked(zero.t(), bits).t()[: len(scale)].float()
         return zero.float().view(scale.shape) + middle
 
     def _columns(self, count: int) -> Tensor | None:
-        """Read which of `count` groups each column belongs to, as GPTQ with desc_act stores it; return None if each
-        group is a run of neighbouring columns."""
+        """Read which of `count` groups each column belongs to, for GPTQ with desc_act.
+
+        Returns None if each group is a run of neighbouring columns, or if the checkpoint does not say."""
         name = "g_idx" if self.form.method == "gptq" else "weight_g_idx"
         if f"{self.stem}.{name}" not in self.names:
             return None
@@ -159,8 +160,9 @@ class QuantisedTensor:
 
 @dataclass(frozen=True, slots=True)
 class StackedBlocks:
-    """The matrices of a layer's experts in MXFP4 [experts, out, groups, 16]. They are dequantised to
-    [experts, in, out] when they are indexed, as gpt-oss has them, or packed. `name` is the weight's name."""
+    """The matrices of a layer's experts in MXFP4 [experts, out, groups, 16], read when they are indexed or packed.
+
+    `name` is the weight's name. Dequantised matrices have gpt-oss's order [experts, in, out]."""
 
     name: str
     read: Read
@@ -177,8 +179,8 @@ class StackedBlocks:
         )
 
     def slices(self, shape: tuple[int, ...] = ()) -> Iterator[Numbers]:
-        """Yield the matrix of each expert. Raises ValueError if blocks and scales do not fit each other, or this
-        shape [experts, out, in]."""
+        """Yield the packed matrix of each expert. Raises ValueError if blocks and scales do not fit each other, or
+        do not have this shape [experts, out, in]."""
         blocks, exponents = self.read(self.name + STACKED_BLOCKS), self.read(self.name + STACKED_SCALES)
         found = (*exponents.shape[:-1], exponents.shape[-1] * GROUP)
         if blocks.shape != (*exponents.shape, GROUP // 2) or found != (shape or found):
@@ -201,8 +203,9 @@ def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
 def checkpoint_weights(
     folder: Path, form: CheckpointForm, dtype: torch.dtype, kept: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
-    """Return a lazy weight for each weight in the folder's files, by its name there. Weights in `kept`, by their
-    names and shapes, are returned as KeptWeights if they can stay packed."""
+    """Return a lazy weight for each weight in the folder's files, by its name there.
+
+    `kept` has the names and shapes of weights that are to stay packed. They become KeptWeights if possible."""
     files = dict(_names(folder))
 
     def read(name: str) -> Tensor:
@@ -230,7 +233,7 @@ def checkpoint_weights(
 
 
 def _kept_stack(stack: StackedBlocks, shape: tuple[int, ...] | None) -> KeptWeight | StackedBlocks:
-    """Return the stack as a KeptWeight if it is to stay packed with this shape [experts, out, in]."""
+    """Return the stack as a KeptWeight with this shape [experts, out, in]; without a shape, the stack itself."""
     if not shape:
         return stack
     experts, outs, size = shape

@@ -1,4 +1,4 @@
-"""The parts of a load, each of which reports its share of the progress, and the counting of weights that are read.
+"""Reports the progress of a load, which has several parts.
 
 reading   quantising   trying kernels   measuring steps   measuring successors
 0 to 20   to 35        to 45            to 70             to 100 percent
@@ -21,17 +21,18 @@ READ, QUANTISED, PREPARED, STEPS, LOADED = 20, 35, 45, 70, 100
 PASSES = 10
 """Passes through the whole model after which half of a trial's share of the progress is shown."""
 REPORT_SECONDS = 0.1
-"""How long a trial runs between two reports."""
+"""Minimum seconds between two reports of a trial."""
 Listener = Callable[[int, int], None]
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Ignore the progress that is reported."""
+    """Ignore the reported progress."""
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listener:
-    """Make a listener that reports one part of a load as percent of the whole, from `begin` to `end`; the
-    percentage never falls."""
+    """Make a listener that reports one part of a load, from `begin` to `end` percent of the whole load.
+
+    The reported percentage never falls."""
     furthest = begin
 
     def listen(done: int, total: int) -> None:
@@ -44,7 +45,7 @@ def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listene
 
 @contextmanager
 def counting_weights(total: int, listen: Listener) -> Iterator[None]:
-    """Report to `listen`, after each weight read inside the context, how many of `total` numbers have been read.
+    """Report to `listen`, after each weight read within the context, how many of `total` parameters have been read.
 
     transformers reports no progress, but torch reports each parameter that a module gets. An exception that
     `listen` raises ends the reading."""
@@ -67,10 +68,11 @@ def counting_weights(total: int, listen: Listener) -> Iterator[None]:
 def counting_passes(
     model: nn.Module, listen: Listener, clock: Callable[[], float] = perf_counter
 ) -> Iterator[None]:
-    """Report a model's forward passes to `listen` from time to time. An exception that it raises ends the context.
+    """Report forward passes within the context to `listen` from time to time. An exception of `listen` ends the
+    current pass.
 
-    The number of passes is unknown, so the reported share approaches 1 without reaching it. On a GPU passes are
-    short, and may be compiled, so they are not watched."""
+    The number of passes is unknown, so the reported share approaches 1 without reaching it. The passes of a model
+    on a GPU are not reported, because they are short and may be compiled."""
     half, done, reported = PASSES * sum(1 for _ in model.modules()), 0, clock()
 
     def run(_module: nn.Module, _inputs: object) -> None:

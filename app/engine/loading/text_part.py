@@ -47,7 +47,7 @@ def read_config(folder: Path) -> PreTrainedConfig:
 
 
 def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
-    """Return this config or, for a model that also speaks, the config of its part that writes text.
+    """Return this config or, for a model that also speaks, the config of the part that writes text.
 
     If the returned config has a vision tower that needs the package timm, the tower is replaced by a small one
     without timm, because vision towers are dropped anyway."""
@@ -66,8 +66,8 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
 def text_reader(config: PreTrainedConfig) -> Any:
     """Return the class whose `from_pretrained` makes the model that this config describes.
 
-    It is AutoModelForCausalLM for text models, and for others whose text part transformers can read alone. For all
-    other models it is the class of the whole model, changed to drop the modules for pictures and sound; it has
+    The class is AutoModelForCausalLM if transformers can read the text part by itself. For other models it is a
+    subclass of the whole model's class that drops the modules for pictures and sound; this subclass has
     `_from_config` instead of `from_config`."""
     whole = _class_of(config, MODEL_FOR_MULTIMODAL_LM_MAPPING)
     known = _class_of(config, MODEL_FOR_CAUSAL_LM_MAPPING)
@@ -78,7 +78,7 @@ def text_reader(config: PreTrainedConfig) -> Any:
 
 
 def empty_model(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
-    """Make the model of this config on torch's meta device, without memory."""
+    """Make the model of this config on torch's meta device, where it takes no memory."""
     reader = text_reader(config)
     make = getattr(reader, "from_config", None) or reader._from_config
     with torch.device("meta"):
@@ -87,7 +87,7 @@ def empty_model(config: PreTrainedConfig, dtype: torch.dtype) -> PreTrainedModel
 
 
 def text_model(model: PreTrainedModel) -> PreTrainedModel:
-    """Return the text model in a model whose class `text_reader` has returned."""
+    """Return the decoder and the LM head as one model, from a model of a class that `text_reader` returned."""
     decoder, head = _decoder(model), _head(model)
     if not isinstance(model, _WithoutTowers) or decoder is model.base_model:
         return model
@@ -118,7 +118,7 @@ def _head(model: PreTrainedModel) -> nn.Module | None:
 
 
 def _around(decoder: PreTrainedModel) -> PreTrainedModel:
-    """Make a text model without memory; the caller replaces its decoder and its head."""
+    """Make a text model on the meta device. The caller replaces its decoder and its head."""
     known = _class_of(decoder.config, MODEL_FOR_CAUSAL_LM_MAPPING)
     base = next(one for one in type(decoder).__mro__[1:] if issubclass(one, PreTrainedModel))
     with torch.device("meta"):
@@ -131,7 +131,7 @@ def _around(decoder: PreTrainedModel) -> PreTrainedModel:
 
 
 class _WithoutTowers(PreTrainedModel):  # type: ignore[no-untyped-call]
-    """Makes a model, and drops all modules but those of its decoder and its head."""
+    """A whole model that drops all its modules except the decoder and the head when it is made."""
 
     def __init__(self, *given: Any, **named: Any) -> None:
         super().__init__(*given, **named)
@@ -139,7 +139,7 @@ class _WithoutTowers(PreTrainedModel):  # type: ignore[no-untyped-call]
 
 
 def _keep(module: nn.Module, kept: Collection[nn.Module | None]) -> None:
-    """Drop the modules inside this one that are not kept and contain no kept module."""
+    """Drop the submodules of `module` that are not kept and contain no kept module."""
     for name, child in list(module.named_children()):
         if child in kept:
             continue
@@ -166,7 +166,7 @@ class _TextModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         logits_to_keep: int | Tensor = 0,
         **others: Any,
     ) -> CausalLMOutputWithPast:
-        """Return the logits of the last rows, or of the chosen ones, scaled as the model's config says."""
+        """Return the logits of the last rows, or of the rows in `logits_to_keep`, scaled as the config says."""
         output = self.model(input_ids=input_ids, position_ids=position_ids, use_cache=use_cache, **others)
         rows = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(output.last_hidden_state[:, rows])

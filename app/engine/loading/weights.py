@@ -1,7 +1,7 @@
-"""Reads a model's weights from its folder or GGUF file onto the device, and explains errors in sentences.
+"""Reads a model's weights from its folder or GGUF file, and explains errors in sentences.
 
 Before any memory is taken, config.json is compared with the size of the weights: transformers builds the described
-model without memory (on torch's meta device), and its modules are counted while they are made.
+model on torch's meta device, without memory, and its modules are counted while they are made.
 """
 
 from collections.abc import Callable, Iterator
@@ -35,11 +35,11 @@ Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
 """(config, device) -> transformers' options for the devices of weights. May raise AppError."""
 
 MOST_MODULES = 200_000
-"""Maximum number of modules, more than any model has: all experts of a layer are one module."""
+"""Maximum number of modules, more than any model has, because all experts of a layer are one module."""
 SECONDS = 30.0
 """The time limit for making all modules. A large model needs about one second."""
 MOST_IN_BYTE = 6
-"""The most numbers that a GGUF file stores in one byte."""
+"""Maximum number of parameters that a GGUF file stores in one byte."""
 SPARE_NUMBERS = 50_000_000
 """Parameters that a config may describe although no file has them, such as tied heads and zero biases."""
 SPARE_BYTES = 2 * 2**30
@@ -47,14 +47,14 @@ SPARE_BYTES = 2 * 2**30
 
 
 def described_model(folder: ModelFolder, config: PreTrainedConfig) -> PreTrainedModel:
-    """Make the model that the config describes, without memory.
+    """Make the text part of the model that the config describes, on the meta device.
 
-    Raises ModelBroken if it is much larger than the folder's weights."""
+    Raises ModelBroken if that model is much larger than the weights, has too many modules, or takes too long."""
     with _building(folder):
         model = empty_model(config, torch.float32)
     files = parts_of(folder.gguf) if folder.gguf else folder.path.glob("*.safetensors")
     stored = sum(file.stat().st_size for file in files)
-    # A number takes at least a byte, unless several numbers are packed into one.
+    # A parameter takes at least a byte, unless several are packed into one.
     packed = MOST_IN_BYTE if folder.gguf else 2 if hasattr(config, "quantization_config") else 1
     most = stored * packed + SPARE_NUMBERS
     numbers = sum(parameter.numel() for parameter in model.parameters())
@@ -68,8 +68,7 @@ def described_model(folder: ModelFolder, config: PreTrainedConfig) -> PreTrained
 
 @contextmanager
 def _building(folder: ModelFolder) -> Iterator[None]:
-    """Raise ModelBroken while a model is built if it gets more modules than any real model has, or takes too
-    long."""
+    """Raise ModelBroken within the context once more than MOST_MODULES modules are made or SECONDS have passed."""
     count, end = 0, monotonic() + SECONDS
 
     def made(*_: object) -> None:
@@ -98,8 +97,7 @@ def _too_much(folder: ModelFolder, what: str) -> ModelBroken:
 
 
 def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, torch.dtype]:
-    """Set up the device's matrix products and its allocator; return the device with its index, and the
-    precision to use."""
+    """Set up the device's matrix products and its allocator; return the device with its index, and the dtype."""
     device = numbered(device)
     dtype = suiting_dtype(choice, device)
     sum_exactly(device)
@@ -109,9 +107,9 @@ def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, t
 
 @contextmanager
 def as_model_errors(folder: ModelFolder) -> Iterator[None]:
-    """Turn any error into ModelBroken or ModelUnsafe, because libraries that read untrusted files raise all types.
+    """Turn errors of any type into ModelBroken or ModelUnsafe, because libraries that read files raise many types.
 
-    AppErrors, and errors of memory or of the device, stay as they are."""
+    An AppError, and an error of memory or of the device, is raised unchanged."""
     try:
         yield
     except AppError:
@@ -139,10 +137,10 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
 def placement(
     device: torch.device, find: Callable[[str], object] = find_spec
 ) -> dict[str, dict[str, torch.device]]:
-    """Return the options with which transformers reads each weight directly onto the device; {} without
+    """Return the options with which transformers reads each weight directly onto a GPU; {} for a CPU, or without
     accelerate.
 
-    Without accelerate the file is mapped into memory and the weights are moved from there. On Linux that takes no
+    Without accelerate the file is mapped into memory, and the weights are moved from there. On Linux this takes no
     further memory either, unless the weights change their type."""
     return {"device_map": {"": device}} if device.type != "cpu" and find("accelerate") else {}
 
@@ -155,14 +153,16 @@ def read_weights(
     described: PreTrainedModel | None = None,
     pack: Pack | None = None,
 ) -> PreTrainedModel:
-    """Read the model; with `pack`, its quantised matrices stay packed. Raises ModelBroken."""
+    """Read the text part of the model. With `pack` the quantised matrices that `pack` supports stay packed.
+
+    Raises ModelBroken if weights are missing or have another size, and errors of any type for damaged files."""
     # With output_loading_info the result is a pair, which transformers' types do not express.
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
     weights = _lazy_weights(folder, config, dtype, described, pack)
     if weights:
-        if reader is AutoModelForCausalLM:  # files are given by the folder
+        if reader is AutoModelForCausalLM:  # which needs a folder, even if it gets the weights
             reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
         source, options = None, {"state_dict": weights}
     read = reader.from_pretrained(
@@ -198,8 +198,9 @@ def _lazy_weights(
     described: PreTrainedModel | None,
     pack: Pack | None,
 ) -> dict[str, Any]:
-    """Return the weights of a GGUF file, or of quantised files that we read ourselves; {} if transformers reads
-    them. For quantised files, the quantisation is removed from `config`."""
+    """Return the weights of a GGUF file or of quantised files in our formats; {} for files that transformers reads.
+
+    For quantised files, the quantisation is removed from `config`."""
     model = described if described is not None else empty_model(config, dtype)
     kept = packable(model, pack is pack_for_cpu) if pack else {}
     if folder.gguf:
@@ -214,13 +215,12 @@ def _lazy_weights(
 
 
 def form_of(config: PreTrainedConfig) -> CheckpointForm | None:
-    """Return how a model's stored weights are quantised, if its config names a format that we read ourselves."""
+    """Return how a model's stored weights are quantised; None unless its config names one of our formats."""
     parts = (config, config.get_text_config(decoder=True))
     stated = (getattr(one, "quantization_config", None) for one in parts)
     return next(filter(None, (checkpoint_form({"quantization_config": one}) for one in stated)), None)
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:
-    """Return the bytes of weights kept off the device until a step needs them; torch reports their device as
-    meta."""
+    """Return the bytes of the weights that are copied to the device for each step. torch reports them as meta."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)

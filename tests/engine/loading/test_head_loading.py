@@ -22,7 +22,7 @@ from tests.engine.tiny import write_tiny
 from tests.tiers import some
 
 CPU = ModelChoice("target", dtype="float32", device="cpu")
-CARRIES = "This checkpoint carries heads for multi-token prediction"
+CONTAINS = "This checkpoint contains heads for multi-token prediction"
 
 Weights = dict[str, Tensor]
 
@@ -82,7 +82,7 @@ def test_heads_that_transformers_drops_are_told_of(tmp_path: Path) -> None:
         tmp_path / "tiny", tmp_path / "other", lambda weights: weights | {"mtp.fc.weight": torch.ones(2, 2)}
     )
     loaded = load(folder, CPU)
-    assert loaded.info.note("heads") == f"{CARRIES} that transformers does not load."
+    assert loaded.info.note("heads") == f"{CONTAINS} that transformers does not load."
     assert loaded.info.refusals["heads"] == loaded.info.note("heads")
     assert not loaded.draft_models
 
@@ -94,7 +94,7 @@ def test_heads_of_several_layers_or_with_an_embedding_are_told_of(tmp_path: Path
         tmp_path / "one", tmp_path / "more", lambda weights: weights | {more: torch.ones(32, 32)}
     )
     loaded = load(folder, CPU)
-    assert loaded.info.note("heads") == f"{CARRIES} that transformers does not load."
+    assert loaded.info.note("heads") == f"{CONTAINS} that transformers does not load."
     assert not loaded.draft_models
 
 
@@ -130,7 +130,7 @@ def test_a_model_that_takes_no_draft_trees_has_no_use_for_them(carrying: Path) -
     info, sources = drafting_heads(carried, model, runner, loaded.info)
     assert (sources, info.note("heads")) == (
         (),
-        f"{CARRIES}, which draft here only for models that take draft trees.",
+        f"{CONTAINS}, which draft here only for models that take draft trees.",
     )
 
 
@@ -152,7 +152,7 @@ def test_a_head_that_fails_its_trial_leaves_the_model_as_it_is(
     carrying: Path, tmp_path: Path, change: Callable[[Weights], Weights]
 ) -> None:
     loaded = load(changed(carrying, tmp_path / "changed", change), CPU)
-    assert loaded.info.note("heads").startswith(f"{CARRIES}, whose trial failed (")
+    assert loaded.info.note("heads").startswith(f"{CONTAINS}, whose trial failed (")
     assert not loaded.info.heads
     assert not loaded.draft_models
     assert hooks_of(loaded) == 0

@@ -179,7 +179,7 @@ def test_what_fits_is_loaded_whole(folder: ModelFolder) -> None:
 
 
 def test_what_nobody_can_estimate_is_refused(folder: ModelFolder) -> None:
-    with pytest.raises(BadOption, match="What tiny needs cannot be estimated here"):
+    with pytest.raises(BadOption, match="The memory for tiny cannot be estimated here"):
         load_in_part(folder, (), CPU, None, no_estimate, no_progress)
 
 
