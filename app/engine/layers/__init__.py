@@ -1,5 +1,5 @@
-"""The layers of a model: fused, quantised, and compared with the layers that they replace.
+"""Fused, packed and quantised layers, which replace a model's own after trials.
 
-Each part of a fused layer is one kernel, for which torch launches many. `fuse.py` chooses the kernels of this
-machine; `replacements.py` compares each fused module with the module that it would replace.
+A fused layer needs far fewer kernels than torch launches. `fuse.py` chooses the kernels of this machine;
+`replacements.py` compares each fused module with the module that it would replace.
 """

@@ -153,8 +153,8 @@ class Workspace:
 
 
 class _Layers:
-    """Consecutive layers that one call computes. The addresses of their keys and values are read when they
-    change."""
+    """Consecutive layers that one call computes. The addresses of the layers' keys and values are read again when
+    they may have changed."""
 
     def __init__(self, layers: "Sequence[NativeLayer]", library: CDLL, workspace: Workspace) -> None:
         described: list[Any] = [layer.described for layer in layers]

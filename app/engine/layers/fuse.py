@@ -1,8 +1,8 @@
 """Decides whether a model's layers can use our kernels on this machine, and makes the model that uses them.
 
 Our kernels are for GPUs from Ampere on, and for CPUs if there is a C compiler. Most of a layer's small kernels take
-longer to start than to run, so one kernel for several operations is faster. The given model is not changed: it
-still runs transformers' code, over the same weights.
+longer to start than to run, so one kernel for several operations is faster. The given model keeps transformers'
+modules and shares its weights with the model that uses our kernels.
 """
 
 import logging
@@ -38,7 +38,7 @@ from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 log = logging.getLogger(__name__)
 
 CPU_ROWS = (3, 20)
-"""Row counts of the trials on a CPU; two are enough, because its kernels treat all rows alike."""
+"""Row counts of the trials on a CPU. Two are enough, because the CPU's kernels compute all rows in the same way."""
 
 TIMED_ROWS = (1, 33)
 """Row counts of the steps that are timed on a GPU."""
@@ -115,7 +115,8 @@ def fuse_by(
     rows: Iterable[int] = ROWS,
     later_stages: Mapping[str, Find] = MappingProxyType({}),
 ) -> FusedModel:
-    """Replace every module whose trial succeeds, and compare the whole models in blocks of these row counts.
+    """Copy the model with every module replaced whose trial succeeds, and compare both models in blocks of these
+    row counts.
 
     Also joins products of the same rows. Raises ArithmeticError if the logits of the models differ."""
     stages: dict[str, Find] = {

@@ -1,6 +1,6 @@
-"""Modules that replace a model's own modules, over the same weights, and the interface of the kernels they call.
+"""Modules that replace a model's own modules and use the same weights, and the interface of their kernels.
 
-`replacements.py` decides by trials which modules they may replace.
+`replacements.py` decides by trials which modules are replaced.
 """
 
 from dataclasses import dataclass
@@ -21,8 +21,7 @@ Activation = Literal["silu", "gelu_tanh"]
 class NormShape:
     """The kind of an RMSNorm, which multiplies a normalised row r by a weight w in float32.
 
-    With `rounds_first`, r is rounded to the model's type before the product; with `adds_one`, the factor is 1 +
-    w."""
+    With `rounds_first`, r is rounded to the model's type first. With `adds_one`, r is multiplied by 1 + w."""
 
     eps: float
     rounds_first: bool
@@ -38,8 +37,7 @@ class HeadNorms(NamedTuple):
 
 
 class LayerKernels(Protocol):
-    """The kernels of fused layers; each method is one launch or call. A row's result does not depend on other
-    rows."""
+    """The kernels of fused layers. A row's result does not depend on other rows."""
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
         """Normalise rows [..., size] by RMSNorm with weight [size]."""
@@ -84,7 +82,7 @@ class FusedNorm(nn.Module):
         return self._kernels.rms_norm(states, self.weight, self.shape)
 
     def sum_ahead(self, states: Tensor, others: Tensor) -> Tensor:
-        """Add `states` and `others`; return the sum, and keep its norm for the next call of `forward`."""
+        """Add `states` and `others`; return the sum, whose norm is kept for the next call of `forward`."""
         self._known = self.of_sum(states, others)
         return self._known[0]
 
@@ -109,10 +107,10 @@ class FusedGatedMLP(nn.Module):
 
 
 class FusedAttention(nn.Module):
-    """Self-attention over a block: one kernel rotates heads and writes the cache, then our attention runs.
+    """Self-attention over a block: our kernels rotate heads and write the cache, then our attention runs.
 
-    `products` returns queries, keys and values. The kernel also normalises heads if `head_norms` is set; other
-    ways of normalising heads stay modules (`q_norm`, `k_norm`)."""
+    `products` returns queries, keys and values. Heads are normalised by our kernels if `head_norms` is set,
+    otherwise by the modules `q_norm` and `k_norm`, if any."""
 
     def __init__(self, layer: Any, products: nn.Module, scoring: Scoring, kernels: LayerKernels) -> None:
         super().__init__()
@@ -133,7 +131,7 @@ class FusedAttention(nn.Module):
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Compute the attention's output [1, T, size]; return it, and None instead of attention weights."""
+        """Compute the attention's output [1, T, size]; return the output, and None instead of attention weights."""
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
         query, keys, values = (each.view(heads) for each in self.products(hidden_states))
         states = (
@@ -159,10 +157,9 @@ class FusedAttention(nn.Module):
 
 
 class FusedLayer(nn.Module):
-    """A decoder layer with two residual sums; each sum and the norm after it are one kernel.
+    """A decoder layer with two residual sums; a kernel computes a sum together with the norm after it.
 
-    The norm after the second sum is the next layer's, or the model's last norm. It is computed here if `following`
-    has it."""
+    The norm after the second sum is in `following` if it is fused. It is the next layer's or the model's last."""
 
     def __init__(self, layer: Any) -> None:
         """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""

@@ -12,7 +12,7 @@ LARGEST_SUM = 2**31 - 1
 LARGEST_ACTIVATION = 127 * 2**8 + 127
 """The largest number that consists of a high and a low signed byte."""
 GROUP, QUAD, BLOCK = 16, 4, 64
-"""The layout of a packed weight, as in int8.h."""
+"""The block sizes of a packed weight, as in int8.h."""
 TILE_ROWS = 16
 """Rows that a matrix unit multiplies at once (tiles.h)."""
 
@@ -30,7 +30,7 @@ class NativeInt8Linear(QuantisedLinear):
     def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
         self._library = cpu_kernels()
         if dtype != torch.float32 or self._library is None:
-            raise ValueError(f"this kernel takes float32 and needs a C compiler, not {dtype}")
+            raise ValueError(f"this kernel needs float32 and a C compiler; the type is {dtype}")
         self.register_buffer("packed", packed(numbers.values))
         self.register_buffer("scale", numbers.scale)
         self.limit = min(LARGEST_ACTIVATION, LARGEST_SUM // (LARGEST_WEIGHT * self.in_features))
@@ -72,7 +72,7 @@ class _PackedEmbedding(QuantisedEmbedding):
 def packed(values: Tensor) -> Tensor:
     """Pack a weight [out, in] for int8.h: [out / GROUP, in / QUAD, GROUP, QUAD].
 
-    `out` is padded to a multiple of GROUP, `in` of BLOCK, and numbers are stored as unsigned, plus 128."""
+    `out` is padded to a multiple of GROUP, and `in` to a multiple of BLOCK. 128 is added to each number."""
     outs, size = values.shape
     whole = F.pad(values, (0, -size % BLOCK, 0, -outs % GROUP)).view(torch.uint8).bitwise_xor(LARGEST_WEIGHT)
     return whole.view(-1, GROUP, whole.shape[1] // QUAD, QUAD).transpose(1, 2).contiguous()

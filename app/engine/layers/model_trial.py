@@ -34,8 +34,7 @@ current token 9; one continues with 2 and 6, the other with 5."""
 
 ROWS = (3, 33, 128)
 """Row counts of the trials that compare two ways to run a model: few and many, because libraries use different
-kernels
-for them."""
+kernels for few and for many rows."""
 
 _CONTINUED = (*_PATHS[0], _PATHS[1][-1])
 """The tree's first path and one more token."""
@@ -45,7 +44,9 @@ _NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, 
 
 
 def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
-    """Return why this model cannot decode draft trees. If it can, set its attention to ours and return ""."""
+    """Return why this model cannot decode draft trees, and leave the model as it was.
+
+    If it can, return "", set its attention to ours, and let its recurrent layers read trees."""
     config = model.config.get_text_config(decoder=True)
     cache = block_cache(config)
     windows = attention_windows(config) if cache.is_recurrent else layer_windows(config)
@@ -94,11 +95,10 @@ def _continued_logits(model: PreTrainedModel, cache: BlockCache, attend: Attend)
 
 
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
-    """Feed tokens whole, row by row and in chunks; set the runner's chunk size and longest chain accordingly.
+    """Feed tokens row by row and in chunks; set the runner's chunk size and longest chain accordingly.
 
     Raises ModelBroken if the logits are wrong row by row. If they are wrong in chunks (Mamba, RecurrentGemma), the
-    runner reads prompts row by row. The runner decodes chains if chunks agree, a chain can be taken back, and rows
-    that follow it agree with it, which is not so for Zamba 2."""
+    runner reads prompts row by row. If only chains after wrong guesses fail (Zamba 2), it decodes no chains."""
     text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     if not is_close(_row_by_row(runner, text, read), expected, tolerance):
@@ -114,7 +114,7 @@ def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
 
 
 def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
-    """Compute logits [T, vocab] after the first `read` tokens and after each following token, fed singly."""
+    """Compute logits [T, vocab] after the first `read` tokens and after each following token, fed one by one."""
     rows = [runner.feed(text[:read], 0)]
     rows += [runner.feed(text[index : index + 1], index) for index in range(read, len(text))]
     return torch.cat(rows)
@@ -145,8 +145,8 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Return the tokens at these tenths of the vocabulary. Its first tokens are avoided, because in many
-    vocabularies they are control tokens, after which rounding errors grow."""
+    """Return the tokens at these tenths of the vocabulary. The first tokens of many vocabularies are control
+    tokens, after which rounding errors grow."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 
@@ -186,7 +186,7 @@ def rows_that_differ(
 ) -> int:
     """Return the row count of the first block whose logits are not close; 0 if all are close.
 
-    If memory is too small for a block after the first, the rest is left out."""
+    If memory runs out in a block after the first, this block and the blocks after it are left out."""
     for block in blocks:
         try:
             agrees = is_close(found(block), expected(block), tolerance)

@@ -32,8 +32,6 @@ Pack = Callable[[tuple[int, int], Iterable[Numbers]], PackedWeight]
 
 
 class PackedLinear(QuantisedLinear):
-    """Multiplies by a packed weight."""
-
     bits = 8
 
     def __init__(self, packed: PackedWeight, bias: Tensor | None) -> None:
@@ -43,7 +41,7 @@ class PackedLinear(QuantisedLinear):
         self.keep(packed)
 
     def keep(self, packed: PackedWeight) -> None:
-        """Multiply by this weight from now on. Its parts are buffers, so that their memory is counted."""
+        """Replace the weight. Its parts become buffers, so that their memory is counted."""
         self.packed = packed
         for name, part in packed.parts.items():
             self.register_buffer(name, part)
@@ -78,7 +76,7 @@ class PackedInt8Linear(PackedLinear):
         return dense(self.packed).to(self._dtype)
 
     def tied(self, table: QuantisedEmbedding) -> QuantisedEmbedding:
-        """Return an embedding that reads the head's packed weight."""
+        """Return an embedding that looks rows up in this packed weight."""
         return PackedEmbedding(self.packed, self._dtype, table.factor)
 
 
@@ -94,7 +92,7 @@ class PackedInt4Linear(PackedInt8Linear):
 
 
 def join_packed(parts: Sequence[PackedLinear]) -> PackedLinear | None:
-    """Join Linears into one, and make their weights views of its weight; return None if they cannot be joined."""
+    """Join Linears into one whose weight they share as views; return None if they cannot be joined."""
     first, *others = (part.packed for part in parts)
     if len({part.bias is None for part in parts}) > 1 or not (joined := first.joined(others)):
         return None
@@ -105,7 +103,7 @@ def join_packed(parts: Sequence[PackedLinear]) -> PackedLinear | None:
 
 
 class PackedEmbedding(QuantisedEmbedding):
-    """Looks rows up in a packed weight: ids [...] -> rows [..., size] of this type."""
+    """Looks rows up in a packed weight: ids [...] -> rows [..., size] of the type `dtype`."""
 
     def __init__(
         self, packed: PackedWeight, dtype: torch.dtype = torch.float32, factor: Tensor | float = 1.0
@@ -122,10 +120,10 @@ class PackedEmbedding(QuantisedEmbedding):
 
 
 class PackedExperts(nn.Module):
-    """Multiplies each row by the matrices of the experts that were chosen for it, and adds the results up.
+    """Multiplies each row by the matrices of the row's chosen experts, and adds the results up.
 
     A row's result does not depend on other rows: the kernels compute each row independently, and the results are
-    added in the order of the experts' numbers. `matrices` has the stacks by their names in transformers' module."""
+    added in the order of the experts' numbers. `matrices` are the stacks by their names in transformers' module."""
 
     def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
         super().__init__()
@@ -142,7 +140,7 @@ class PackedExperts(nn.Module):
         self.activation = experts
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
-        """Compute states [rows, in] with the experts `chosen` [rows, k]; `shares` [rows, k] weight the results."""
+        """Add up the results [rows, in] of the experts `chosen` [rows, k], weighted by `shares` [rows, k]."""
         total = torch.zeros_like(states)
         for expert, pairs in sorted(_by_expert(chosen).items()):
             rows, columns = torch.tensor(pairs).T
@@ -165,14 +163,14 @@ class PackedExperts(nn.Module):
 
 
 class RowByRow(nn.Module):
-    """Computes each row alone, so that the choice of its experts does not depend on how many rows there are."""
+    """Runs a router row by row, so that the choice of a row's experts does not depend on the number of rows."""
 
     def __init__(self, router: nn.Module) -> None:
         super().__init__()
         self.router = router
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the layer reads of its router."""
+        """Return the router's attribute if this module has none of this name."""
         try:
             return super().__getattr__(name)
         except AttributeError:
@@ -197,9 +195,9 @@ def _by_expert(chosen: Tensor) -> dict[int, list[tuple[int, int]]]:
 
 
 def stacked_shapes(module: Any) -> dict[str, tuple[int, int, int]]:
-    """Return the shapes [experts, out, in] of a module's stacked matrices by their names, first the one that comes
-    first. The result is empty if the module is not one of transformers' layers of experts, or if the rows of a
-    matrix are not whole tiles."""
+    """Return the shapes [experts, out, in] of a module's stacked matrices by their names: first up, then down.
+
+    Returns {} unless the module is a layer of experts of transformers whose matrices consist of whole tiles."""
     if not hasattr(module, "has_post_expert_norm"):
         return {}
     found = {}
@@ -225,7 +223,7 @@ def packer(device: torch.device) -> Pack:
 
 @cache
 def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Try this device's kernels on small packed weights of all kinds; return their fault, or ""."""
+    """Try this device's kernels on small packed weights of all kinds; return why they cannot be used, or ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     return fault_found(partial(_wrong_products, device, dtype))
@@ -255,5 +253,5 @@ def packed_weights(model: nn.Module) -> list[PackedWeight]:
 
 
 def packed_bytes(model: nn.Module) -> int:
-    """Return how many bytes the packed weights of a model take."""
+    """Return the bytes of all packed weights of a model."""
     return sum(part.nbytes for weight in packed_weights(model) for part in weight.parts.values())

@@ -3,8 +3,9 @@
     weight = (number - zero) * factor * scale + offset_factor * offset
 
 A group of neighbours in a row shares a scale, and in some formats an offset. In other formats several groups share
-both, and each group multiplies them by small integers, its factors. In some formats a number is the index of a
-value in a table. `packed_weight_triton.py` packs weights for a GPU.
+a scale and an offset, and multiply them by factors, which are small integers for each group or each half of a
+group. In some formats a number is the index of a value in a table. `packed_weight_triton.py` packs weights for a
+GPU.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -24,15 +25,15 @@ OUTS, GROUP = 16, 32
 PLANES = {2: (2, 0), 3: (2, 1), 4: (4, 0), 5: (4, 1), 6: (4, 2), 8: (8, 0)}
 """Bits of a number -> its low bits and its high bits, which are stored separately."""
 SLICE = 32
-"""The rows of a slice are a multiple of this, so that each slice has whole tiles on a CPU and on a GPU."""
+"""The rows of each slice but the last are a multiple of this, so that slices have whole tiles on CPUs and GPUs."""
 NONE = torch.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits); scales [rows, groups].
+    """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits), and scales [rows, groups].
 
-    Factors [rows, size / 32] or [rows, size / 16] have the type int8. Without factors all are 1."""
+    Factors [rows, size / 32] or [rows, size / 16] are int8. Missing factors are 1, a missing offset is 0."""
 
     bits: int
     values: Tensor
@@ -65,10 +66,9 @@ class PackedWeight(Protocol):
         """Dequantise the rows with these ids [...]: [..., in] in float32."""
 
     def joined(self, others: "Sequence[PackedWeight]") -> "list[PackedWeight]":
-        """Join the weight with others of the same layout; return the joined weight, and each weight as a view of
-        it.
+        """Join the weight with other weights; return the joined weight, then each weight as a view of it.
 
-        The list is empty if they cannot be joined."""
+        Returns [] if the weights cannot be joined."""
 
 
 class CPacked(Structure):
@@ -84,9 +84,9 @@ class CPacked(Structure):
 
 @dataclass(frozen=True)
 class CpuPackedWeight:
-    """A weight in tiles of OUTS rows and groups of GROUP columns; `parts` has the arrays of packed.h.
+    """A weight in tiles of OUTS rows and groups of GROUP columns; `parts` are the arrays of packed.h.
 
-    A row's activations become numbers of 8 bits, each 32 of them with a scale."""
+    The kernels convert a row's activations to 8 bits; GROUP activations share a scale."""
 
     shape: tuple[int, int]
     bits: int
@@ -111,8 +111,7 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]. Other types raise
-        ValueError."""
+        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError unless float32."""
         states, rows = states.contiguous(), len(states)
         if states.dtype != torch.float32:
             raise ValueError(f"this kernel takes float32; the states are {states.dtype}")
@@ -140,7 +139,7 @@ class CpuPackedWeight:
         ]  # fmt: skip
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
-        """Return an empty list: weights need not be joined, because a kernel for a whole layer takes several."""
+        """Return [], because the kernel of a whole layer takes several weights, so that they need not be joined."""
         del others
         return []
 
@@ -152,8 +151,7 @@ def pack_for_cpu(shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPacked
 
 
 def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, bool]:
-    """Return how many groups a row has, how many of them share a scale, and whether half a group has its own
-    factor."""
+    """Return how many groups a row has, how many of them share a scale, and whether factors are for half groups."""
     groups = -(-shape[1] // GROUP)
     factors = parts.get("factors", parts.get("offset_factors"))
     return groups, groups // parts["scale"].shape[1], factors is not None and factors.shape[1] > groups
@@ -162,7 +160,7 @@ def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, 
 def joined_parts(
     tiles: int, slices: Iterable[Numbers], packed: Callable[[Numbers], dict[str, Tensor]]
 ) -> tuple[Numbers, dict[str, Tensor]]:
-    """Pack slice after slice into arrays with the tile as first dimension; return the last slice and the arrays."""
+    """Pack slices into arrays whose first dimension is the tile; return the last slice and the arrays."""
     parts: dict[str, Tensor] = {}
     done, numbers = 0, None
     for numbers in slices:
@@ -192,7 +190,7 @@ def _packed(numbers: Numbers) -> dict[str, Tensor]:
 
 
 def tiled_scales(numbers: Numbers, outs: int) -> dict[str, Tensor]:
-    """Return the scales, offsets and factors that there are, in tiles [tiles, groups, outs]."""
+    """Return the existing scales, offsets and factors in tiles [tiles, groups, outs]."""
     names = ("scale", "factors", "offset", "offset_factors")
     given = {name: part for name in names if (part := getattr(numbers, name)).numel()}
     whole = {name: F.pad(part, (0, 0, 0, -len(part) % outs)) for name, part in given.items()}

@@ -10,8 +10,8 @@ import torch
 
 @cache
 def conversions(bits: int, zero: int, table: tuple[int, ...], dtype: torch.dtype) -> dict[str, str]:
-    """Return PTX by name: LOW converts the numbers of a group's first half (with 4 bits, the low nibbles), HIGH
-    those of the second half, and ONE yields 1.0 four times. Four bytes become four numbers, in two registers."""
+    """Return PTX by name: LOW converts the numbers of a group's first half (with 4 bits, the low nibbles), and HIGH
+    those of the second half. Four bytes become four numbers, in two registers. ONE yields 1.0 four times."""
     halves = ("", " shr.u32 x, x, 4;") if bits == 4 else ("", "")
     if table:
         convert = _look_up(table, dtype)
@@ -26,7 +26,7 @@ def conversions(bits: int, zero: int, table: tuple[int, ...], dtype: torch.dtype
 
 
 def _pair(value: float, dtype: torch.dtype) -> str:
-    """Return a hexadecimal literal of 32 bits that holds the value twice in half precision."""
+    """Return a hexadecimal literal of 32 bits that contains the value twice in half precision."""
     bits = int(torch.tensor(value, dtype=dtype).view(torch.int16)) & 0xFFFF
     return f"{bits * 0x10001:#010x}"
 

@@ -1,12 +1,15 @@
 """A packed weight on a GPU, and our own kernels that multiply by it. Needs triton.
 
 Two numbers of up to 4 bits share a byte; larger numbers have a byte each. The weight is stored in tiles, in the
-order in which they are read. A program computes WIDTH columns of the product from some groups of the weight: it
-converts the numbers in registers to the type of the states, in which they are exact; multiplies 16 numbers at a
-time on the matrix unit; and scales each sum in float32. So no weight is rounded, and the order in which a row's sum
-is added does not depend on the other rows. Several programs share the groups of a tile, so that the whole GPU reads
-even a small weight. With few rows, the last program to finish adds up the programs' sums; with more rows, a second
-kernel does.
+order in which they are read. Up to FEW_ROWS rows are multiplied by our kernels; for more rows the weight is
+dequantised tile by tile, and torch multiplies.
+
+A program of our kernels computes WIDTH columns of the product from some groups of the weight: it converts the
+numbers in registers to the type of the states, in which they are exact; multiplies 16 numbers at a time on the
+matrix unit; and scales each sum in float32. So no weight is rounded, and the order in which a row's sum is added
+does not depend on the other rows. Several programs share the groups of a tile, so that the whole GPU reads even a
+small weight. With up to FEWEST_ROWS rows, the last program to finish adds up the programs' sums; with more rows, a
+second kernel does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -38,28 +41,28 @@ WIDTH = 64
 """Columns of the product per program: two tiles, a warp each. With four warps a Hopper or Blackwell GPU would
 multiply with other instructions, which may add in another order."""
 PROGRAMS, MOST_SPLITS, FEW_GROUPS = 2048, 16, 4
-"""How many programs a product should have, so that enough of the weight is read at a time; the maximum that share a
-tile; and the minimum number of groups for each."""
+"""How many programs a product should have, so that enough of the weight is read at a time; the maximum number of
+programs that share a tile; and the minimum number of groups for each of them."""
 FEWEST_ROWS = 8
-"""Rows that the matrix unit takes at a time."""
+"""Minimum number of rows that the matrix unit multiplies at a time."""
 SUMMED = 16
 """Columns that a program of `packed_sum_kernel` adds up."""
 FEW_ROWS = 128
-"""With more rows, such as a prompt's, each dequantised tile serves many rows, and torch's product is faster."""
+"""With more rows, such as a prompt's, torch's product with dequantised tiles is faster than our kernels."""
 ROW_GROUPS = 16
 """Groups of a row that one program dequantises."""
 
 
 @triton.jit
 def _numbers(byte, ZERO: tl.constexpr, kind: tl.constexpr):
-    """Convert bytes to numbers less ZERO: 2**23 in float32 with a byte in its lowest bits is 2**23 + the byte."""
+    """Convert bytes to numbers minus ZERO: 2**23 in float32 with a byte in its lowest bits is 2**23 + the byte."""
     bits = byte.to(tl.int32) | 0x4B000000
     return (bits.to(tl.float32, bitcast=True) - (8388608.0 + ZERO)).to(kind)
 
 
 @triton.jit
 def _converted(byte, ASM: tl.constexpr, kind: tl.constexpr):
-    """Convert bytes to numbers by ASM, which takes four at a time."""
+    """Convert bytes to numbers by ASM, four bytes at a time."""
     return tl.inline_asm_elementwise(ASM, "=r,=r,r", [byte], tl.int16, is_pure=True, pack=4).to(
         kind, bitcast=True
     )
@@ -264,15 +267,15 @@ def packed_rows_kernel(
 
 
 def most_rows(device: torch.device) -> int:
-    """Return how many rows of states one program takes at most."""
+    """Return the maximum number of rows of states that a program multiplies."""
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
-        return 16  # Triton does not use Turing's matrix units, so more would not fit the registers
+        return 16  # Triton does not use Turing's matrix units, so more rows would not fit the registers
     return 32  # 64 rows took as long in one program as in two, on an H200, and nearly all registers
 
 
 def splits_of(columns: int, groups: int) -> int:
-    """Return how many programs share a tile of WIDTH columns. It does not depend on the rows, so that each row's
-    sum is always added in the same order."""
+    """Return how many programs share a tile of WIDTH columns. The number does not depend on the rows, so that each
+    row's sum is always added in the same order."""
     wanted = min(PROGRAMS // -(-columns // WIDTH), groups // FEW_GROUPS, MOST_SPLITS)
     return 1 << max(0, wanted.bit_length() - 1)
 
@@ -287,9 +290,9 @@ class ProductTile:
 
 
 def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> ProductTile:
-    """Choose the tile for a product of few rows if each program multiplies this many groups.
+    """Choose the tile for a product of few rows in which each program multiplies this many groups.
 
-    Measured on an H200: two groups a step are faster with up to 8 rows, and slower with more."""
+    On an H200, two groups per step of the loop are faster with up to 8 rows, and slower with more rows."""
     if dtype == torch.float32:
         return ProductTile(16, 1, 5)
     block = min(most_rows, max(FEWEST_ROWS, 1 << (rows - 1).bit_length()))
@@ -339,7 +342,8 @@ class GpuPackedWeight:
         return out
 
     def _conversions(self, dtype: torch.dtype) -> dict[str, str]:
-        """Return PTX for half precision; "" in float32 and in triton's interpreter, which convert in Triton."""
+        """Return PTX that converts numbers; "" for float32 and in triton's interpreter, where Triton converts
+        them."""
         if is_interpreted() or dtype == torch.float32:
             return {"LOW": "", "HIGH": "", "ONE": ""}
         return conversions(self.bits, self.zero, self.table, dtype)
@@ -382,7 +386,7 @@ class GpuPackedWeight:
         return tuple((name, part.dtype, part.shape[1:]) for name, part in sorted(self.parts.items()))
 
     def _tensors(self) -> list[Tensor]:
-        """Return the parts in the order of the kernels' arguments; the argument for a missing part is never
+        """Return the parts in the order of the kernels' arguments. The numbers replace a missing part, which is not
         read."""
         numbers = self.parts["numbers"]
         names = ("scale", "factors", "offset", "offset_factors", "table")
@@ -422,7 +426,7 @@ def _width(numbers: Numbers) -> int:
 
 
 def _packed_numbers(numbers: Numbers) -> Tensor:
-    """Pack numbers into tiles [tiles, groups, 1 or 2, OUTS, GROUP / 2], unsigned."""
+    """Pack numbers, as unsigned bytes, into tiles [tiles, groups, 1 or 2, OUTS, GROUP / 2]."""
     values = numbers.values.view(torch.uint8)
     values = values ^ 128 if numbers.bits == 8 else values
     whole = F.pad(values, (0, -values.shape[1] % GROUP, 0, -len(values) % OUTS))

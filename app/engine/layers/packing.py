@@ -7,8 +7,8 @@ product. Here the copy is made once, at load, and replaces the weight:
     Linear(576 -> 3072), bfloat16, one row     428 us, reading 3.5 MB at  8 GB/s
     the same, packed                           240 us, reading 3.5 MB at 15 GB/s
 
-In bfloat16 the product stays bitwise identical. In float32 it does not, because torch multiplies dense weights with
-another library; with packed weights the rounding depends less on the number of rows.
+In bfloat16 the product stays bitwise identical. In float32 the product is rounded differently, because torch
+multiplies dense weights with another library; with packed weights the rounding depends less on the number of rows.
 """
 
 import platform
@@ -23,8 +23,7 @@ SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
 longer than the copy."""
 
 _ROWS = 16
-"""The row count for which the block layout is chosen. A layout chosen for a single row would be slow for more
-rows."""
+"""The row count for which oneDNN chooses the blocks. Blocks for a single row would be slow for more rows."""
 
 _TIED_SHARE = 1 / 3
 """A head that shares the embedding's weight gets a packed copy if the model grows by at most this share."""
@@ -69,14 +68,14 @@ def pack_weights(model: PreTrainedModel) -> int:
 
 
 def _is_worth_it(module: nn.Module, tied: Tensor | None) -> bool:
-    """Return whether this is a large Linear, not a subclass, whose weight is not the `tied` one."""
+    """Return whether this is a large Linear, not of a subclass, whose weight is not `tied`."""
     if type(module) is not nn.Linear or module.weight is tied:
         return False
     return module.weight.numel() >= SMALLEST.get(module.weight.dtype, torch.inf)
 
 
 def can_pack(dtype: torch.dtype) -> bool:
-    """Return whether this machine's kernels work with packed weights of this type, by trying a small one."""
+    """Try a small packed layer; return whether this machine's kernels work with packed weights of this type."""
     if dtype not in SMALLEST or platform.machine() not in ("x86_64", "AMD64"):
         return False
     if not torch.backends.mkldnn.is_available():  # type: ignore[no-untyped-call]

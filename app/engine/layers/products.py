@@ -4,7 +4,7 @@
     k_proj [1024, 4096]   are views of its    rows    0 to 4095
     v_proj [1024, 4096]                       rows 4096 to 5119 and 5120 to 6143
 
-The old weights become views, so no weight is kept twice, and transformers' own model reads the same memory.
+The old weights become views, so no weight is in memory twice, and transformers' own modules read the same memory.
 """
 
 from collections import Counter
@@ -48,7 +48,9 @@ class JoinedProduct(nn.Module):
 
 @torch.no_grad()
 def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
-    """Join the products of modules whose trial agrees, until memory runs out; return how many were joined."""
+    """Join the products of modules if a trial gives the same results; return how many were joined.
+
+    Stops when memory runs out."""
     shared = _shared_parameters(model)
     count = 0
     for module in fused:
@@ -68,7 +70,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
 
 
 def _shared_parameters(model: nn.Module) -> set[int]:
-    """Return the ids of parameters that several modules share, which joining would keep twice."""
+    """Return the ids of parameters of several modules, because joining would keep such parameters twice."""
     owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
     return {found for found, count in Counter(map(id, owned)).items() if count > 1}
 
@@ -107,7 +109,7 @@ def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
 
 
 def joined_product(parts: Sequence[Any]) -> JoinedProduct | None:
-    """Join Linears into one, and make their weights views of its weight; return None if they cannot be joined."""
+    """Join Linears into one whose weight they share as views; return None if they cannot be joined."""
     sizes = [part.out_features for part in parts]
     if isinstance(parts[0], PackedLinear):
         packed = join_packed(parts)

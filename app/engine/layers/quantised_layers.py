@@ -2,8 +2,8 @@
 
     weight = (number - zero) * scale        scale and zero are shared by a group of neighbours in a row
 
-torch has kernels that read such weights directly, each for one device and type. Without one, the weight is
-dequantised in tiles of a few rows that stay in the processor's cache, so that only the integers are read from
+torch has kernels that read such weights directly, each for one device and type. Without such a kernel, the weight
+is dequantised in tiles of a few rows that stay in the processor's cache, so that only the integers are read from
 memory. All kernels compute the same product of the same values, up to rounding.
 
 On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
@@ -29,7 +29,7 @@ TILE = {"cpu": 2**19, "cuda": 2**23}
 """How many weights are dequantised at a time."""
 
 FEW_ROWS = 16
-"""Up to this many rows, torch's int8 kernel for CPUs is faster than tiles."""
+"""With more rows than this, tiles are faster than torch's int8 kernel for CPUs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class QuantisedWeight:
 
 
 class QuantisedLinear(nn.Module):
-    """A Linear with integer weights. Subclasses keep them as buffers, in the layout that their kernel reads."""
+    """A Linear with integer weights. Subclasses register them as buffers, in the layout that their kernel reads."""
 
     bits: int
     multiples = (1, 1)
@@ -66,7 +66,7 @@ class QuantisedLinear(nn.Module):
         self._keep(numbers, dtype)
 
     def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:
-        """Register the buffers that the kernel reads; `dtype` is that of activations and scales."""
+        """Register the buffers that the kernel reads; `dtype` is the type of activations and scales."""
         raise NotImplementedError
 
     @classmethod
@@ -93,7 +93,7 @@ class QuantisedLinear(nn.Module):
         return product.view(*shape, self.out_features)
 
     def tied(self, table: "QuantisedEmbedding") -> "QuantisedEmbedding":
-        """Return the embedding tied to this head: `table`. Subclasses with packed weights make their own."""
+        """Return the embedding that is tied to this head: `table`, unless a subclass packs its weight."""
         return table
 
 
@@ -123,7 +123,7 @@ class TiledInt8Linear(QuantisedLinear):
 
 
 class TiledInt4Linear(QuantisedLinear):
-    """Weights of 4 bits; those of columns j and j + in/2 share a byte. They are dequantised tile by tile."""
+    """Weights of 4 bits, which are dequantised tile by tile. The weights of columns j and j + in/2 share a byte."""
 
     bits = 4
     pairs: Tensor
@@ -160,7 +160,7 @@ class CpuInt8Linear(TiledInt8Linear):
 
 
 class _PackedInt4Linear(QuantisedLinear):
-    """Weights of 4 bits in the layout of one of torch's kernels; `scale` [groups, out, 2] holds scales and
+    """Weights of 4 bits in the layout of one of torch's kernels; `scale` [groups, out, 2] are scales and
     offsets."""
 
     bits = 4
@@ -208,7 +208,7 @@ class CudaInt4Linear(_PackedInt4Linear):
 
 
 TRIED = (0, 1, 2, 5)
-"""Token ids that are looked up in both the table and the embedding before the table replaces it."""
+"""Token ids that are looked up in the table and in the embedding before the table replaces the embedding."""
 
 
 class QuantisedEmbedding(nn.Module):
@@ -243,8 +243,9 @@ class QuantisedEmbedding(nn.Module):
 
 
 def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
-    """Return whether the table returns the embedding's rows; in some models an embedding does more than look them
-    up."""
+    """Return whether the table returns the embedding's rows for TRIED, up to rounding.
+
+    In some models an embedding does more than look rows up."""
     ids = torch.tensor(TRIED)
     expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.factor.device))
     if expected.shape != found.shape:

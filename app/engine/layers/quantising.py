@@ -1,8 +1,8 @@
 """Quantises a model's weights before it is moved to its device: each Linear's weight becomes integers.
 
 Layers are quantised one after the other: each slice of a weight is moved to the device and quantised there, and
-the dense weight is freed before the next layer. So neither the device nor main memory ever has two copies of more
-than a slice:
+the dense weight is freed before the next layer. So a GPU never has more than a slice of these dense weights, and
+main memory never has two copies of more than a layer:
 
     14B, bfloat16, int4      main memory 28 GB, device 10 GB (the quantised weights) and a slice
 
@@ -65,7 +65,7 @@ CPU = torch.device("cpu")
 
 
 class FoundKernel(NamedTuple):
-    """The class of layers to use. `reason` is why it does not use a kernel that reads integers; "" if it does."""
+    """The class of layers to use, and the `reason` if it has no kernel that reads integers."""
 
     kernel: Kernel
     reason: str = ""
@@ -75,7 +75,7 @@ FindKernel = Callable[[int, torch.dtype, torch.device], FoundKernel]
 """(bits, type, device) -> the class of layers."""
 
 TRIED_ROWS = (3, 20, 33, 128)
-"""Row counts that a kernel is tried with; together they use every tile size that it has."""
+"""Row counts that a kernel is tried with. Together they use every tile size of the kernel."""
 
 TRIED_SHAPE = (64, 256)
 TIMED_WEIGHTS = 2**26
@@ -85,7 +85,7 @@ ALIGNED = 16
 
 
 def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -> tuple[Quantisation, str]:
-    """Return the quantisation to use and, if "auto" means none here, the reason. The model may be on the meta
+    """Return the quantisation to use, and a reason if "auto" means none here. The model may be on the meta
     device."""
     if choice.quantisation != "auto":
         return choice.quantisation, ""
@@ -107,7 +107,7 @@ def _quantisable(model: PreTrainedModel) -> int:
 
 
 def suiting_dtype(choice: ModelChoice, device: torch.device) -> torch.dtype:
-    """Return the chosen precision; for "auto", the one that suits the machine and the quantisation."""
+    """Return the chosen precision; for "auto", the precision that suits the machine and the quantisation."""
     # On a CPU our int8 kernel, which takes float32, is three times as fast as the kernel for bfloat16.
     if choice.dtype == "auto" and choice.quantisation == "int8" and device.type == "cpu" and cpu_kernels():
         return torch.float32
@@ -120,7 +120,7 @@ def check_can_quantise(
     device: torch.device = CPU,
     find: FindKernel | None = None,
 ) -> None:
-    """Raise BadOption, before any weight is read, if the GPU has no kernel.
+    """Raise BadOption, before any weight is read, if a GPU has no kernel for quantised weights.
 
     Without a kernel the weights would be dequantised in every step, which is slower than not quantising them."""
     if quantisation == "none":
@@ -149,7 +149,7 @@ def quantise(
 ) -> int:
     """Replace the model's layers by quantised layers on the device; return how many weights were quantised.
 
-    `progress` is called with the number of layers that are done, and of all layers.
+    `progress` is called with the number of finished layers and the number of all layers.
 
     Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape or is slower than
     torch's with dense weights."""
@@ -196,8 +196,7 @@ def _linears(
 
 
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
-    """Replace the embedding by a table of 8 bits, and return it; None if the embedding does more than look rows
-    up."""
+    """Replace the embedding by a table of 8 bits, and return the table; None if it cannot replace the embedding."""
     embedding: Any = model.get_input_embeddings()
     numbers = quantised(embedding.weight, 8, device)
     factor = getattr(embedding, "embed_scale", 1.0)  # a factor, as in Gemma
@@ -209,7 +208,7 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
 
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
-    """Quantise a weight [out, in] on the device: to 8 bits around 0, or to 4 bits between a group's extremes."""
+    """Quantise a weight [out, in] on the device: to 8 bits with zero 0, or to 4 bits between a group's extremes."""
     size = weight.shape[1]
     rows, groups = max(1, SLICE // size), size // group_of(bits, size)
     values = torch.empty(weight.shape, dtype=torch.int8, device=device)
@@ -223,7 +222,7 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeigh
 
 
 def _rounded(dense: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Round groups of values [..., n] to integers; return these, and the groups' scales and zeros [...]."""
+    """Round groups of values [..., n] to integers; return the integers, and the groups' scales and zeros [...]."""
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     least, most = dense.amin(-1).clamp(max=0), dense.amax(-1).clamp(min=0)
     if bits == 8:
@@ -262,7 +261,7 @@ class _TriedKernels:
         return self._tried[shape]
 
     def check_time(self, linears: Sequence[tuple[nn.Module, str, int, bool]], timer: Timer) -> None:
-        """Raise BadOption if a plain step's products take longer than torch's with dense weights."""
+        """Raise BadOption if a plain step's products are slower than torch's with dense weights."""
         kernel = self._kernels[self._asked]
         if kernel is ANYWHERE[self._asked]:
             return
@@ -286,7 +285,7 @@ class _TriedKernels:
 def _seconds_of(
     kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int], timer: Timer
 ) -> tuple[float, float]:
-    """Time a product of one row with a weight of this shape, by the kernel and by torch. The times are kept."""
+    """Time a product of one row with a weight of this shape, by the kernel and by torch. The times are cached."""
     outs, size = min(shape[0], max(1, TIMED_WEIGHTS // shape[1])), shape[1]
     dense = torch.zeros((outs, size), dtype=dtype, device=device)
     layer, states = kernel(quantised(dense, kernel.bits, device), None, dtype), dense[:1]
@@ -306,7 +305,7 @@ def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKer
 
 
 def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | None:
-    """Look the kernel up by device, type and bits. Raises what an import raises."""
+    """Look the kernel up by device, type and bits. Raises BadOption for 8 bits on a GPU without Triton."""
     if (device.type, dtype, bits) == ("cpu", torch.float32, 8) and cpu_kernels():
         return NativeInt8Linear
     if device.type == "cuda" and find_spec("triton") is not None:
@@ -320,7 +319,7 @@ def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | No
 def fault_of(
     kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int] = TRIED_SHAPE
 ) -> str:
-    """Try a kernel on a layer of this shape; return what is wrong with its products, or ""."""
+    """Try a kernel on a layer of this shape; return a reason if its products are wrong, else ""."""
     source = torch.Generator(device).manual_seed(0)
     numbers = quantised(torch.randn(shape, generator=source, device=device), kernel.bits, device)
     layer, dense = kernel(numbers, None, dtype), numbers.dense().t()

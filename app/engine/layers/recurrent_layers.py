@@ -156,7 +156,8 @@ def _state_space_row(
 ) -> Tensor:
     """Compute a state space's result [1, H, P] of a single row, whose arguments are expanded over P and N.
 
-    Some layers gate it here by z [1, H, P]. transformers limits dt only in a pass of several rows."""
+    Some layers gate the result here by z [1, H, P]. dt is limited here, too, although transformers limits dt only
+    in a pass of several rows."""
     found, after = _state_space(
         of_row,
         hidden_states[:, None],
@@ -178,12 +179,12 @@ def _state_space_row(
 class _Paths:
     """The decays of a block along its rows' paths.
 
-    `decay` [H, T] is that from the block's beginning to row i; `between` [H, T, T] that from row j to row i, or 0
-    if j is neither i nor an ancestor of i."""
+    `decay` [H, T] is the decay from the block's beginning to row i. `between` [H, T, T] is the decay from row j to
+    row i, or 0 if j is neither i nor an ancestor of i."""
 
     def __init__(self, logs: Tensor, visible: Tensor) -> None:
         """Take the logarithm of each row's own decay [T, H]."""
-        # In float64, because a difference of long sums loses digits, which a product row by row does not lose.
+        # In float64, because differences of long sums lose digits, unlike products row by row.
         sums = (visible.double() @ logs.double()).T
         self.decay = sums.exp().float()
         differences = sums[:, :, None] - sums[:, None]
@@ -214,7 +215,7 @@ _REPLACED: dict[str, Function] = {
     "mamba2_chunk_scan": _state_space,
     _ROW: _state_space_row,
 }
-"""transformers' functions by name, and ours, which get theirs as the first argument."""
+"""Our functions by the names of transformers' functions, which ours get as the first argument."""
 
 _KNOWN = frozenset(("torch_chunk_gated_delta_rule", "mamba2_chunk_scan"))
 _MARKS = frozenset(("update_conv_state", "update_recurrent_state"))
@@ -229,7 +230,7 @@ class RecurrentMixer(nn.Module):
         self.mixer = mixer
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """Run the layer's own forward, with our functions if the cache has a `RecurrentLayer` for it."""
+        """Run the layer's own forward, with our functions if a `BlockCache` is among the arguments."""
         if any(isinstance(value, BlockCache) for value in named.values()):
             limit = getattr(self.mixer, "time_step_limit", None) or _NO_LIMIT
             return _tree_forward(unwrap(type(self.mixer).forward), tuple(limit))(self.mixer, *args, **named)
@@ -251,7 +252,8 @@ def _tree_forward(forward: FunctionType, dt_limit: tuple[float, float]) -> Funct
 def read_trees(model: PreTrainedModel) -> None:
     """Let the model's recurrent layers read trees if their cache is a `BlockCache`.
 
-    A trial must show whether their results are right; a recurrence that is not in _REPLACED raises an error."""
+    A trial must show whether the results are right. A pass through a recurrence not in _REPLACED raises an
+    error."""
     for path, module in list(model.named_modules()):
         if not _MARKS.isdisjoint(_names(module)):
             model.set_submodule(path, RecurrentMixer(module))
@@ -265,9 +267,9 @@ def read_chains(model: PreTrainedModel) -> None:
 
 
 def calls_its_linears(model: PreTrainedModel) -> bool:
-    """Return whether all layers call their Linears, so that these may be replaced.
+    """Return whether all layers call their Linears, so that the Linears may be replaced.
 
-    Recurrent layers of kinds that this module does not know also read the weights of their Linears."""
+    Recurrent layers of kinds that this module does not know may read the weights of their Linears instead."""
     config = model.config.get_text_config(decoder=True)
     if not block_cache(config).is_recurrent:
         return bool(layer_windows(config))

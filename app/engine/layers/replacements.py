@@ -1,9 +1,9 @@
-"""Finds which modules of a model can be replaced by fused ones: by trying each one, not by its class's name.
+"""Finds which modules of a model can be replaced by fused modules, by trials and not by the names of classes.
 
 A module is a candidate if it has parts with certain names. Then it and its replacement get the same input:
 
-    norm         random rows, large and tiny     equal values, except the last bits of the sum over a row
-    gated MLP    random rows                     equal values at down_proj, and nothing done after it
+    norm         random rows, large and tiny     equal values up to the rounding of a row's sum
+    gated MLP    random rows                     equal inputs of down_proj up to rounding, and nothing after it
     attention    its input in a real pass        equal queries, keys, values and scoring when it attends
     layer        its input in a real pass        bitwise identical to the layer itself over the same new parts
     whole layer  its input in a real pass        bitwise identical to the replaced layer
@@ -54,22 +54,22 @@ NORM_KINDS = ((True, False), (False, False), (False, True))
 """(rounds_first, adds_one) of the norms of Llama, gpt-oss and Gemma."""
 
 LARGEST_ROW = 32_768
-"""The largest row, in values, that one program can hold in registers."""
+"""Maximum number of values of a row whose norm one program computes in registers."""
 
 _SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
 """The scales of a norm's trial rows; at the smallest, eps dominates the divisor."""
 
 
 ROUNDINGS = {4: 16, 2: 2}
-"""Bytes of a value -> its allowed error in units in the last place. More is allowed in float32, because the
-rounding errors of a row's sum show only there."""
+"""Bytes of a value -> its allowed error in units in the last place. More is allowed in float32, because only there
+the rounding errors of a row's sum are visible."""
 
 NOISE = 1e-6
 """Errors below this share of a row's largest value are allowed, because torch's tanh has such errors near -1."""
 
 UNLIKE = 0.05
-"""The maximum share of values in half precision with errors above NOISE. With a larger share, the module rounds
-other intermediate values than its replacement."""
+"""The maximum share of values in half precision with errors above NOISE. A larger share shows that the module
+rounds other intermediate values than its replacement."""
 
 TEXT = (3, 1, 4, 1, 5, 9, 2)
 """The tokens of the real pass."""
@@ -110,7 +110,7 @@ def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 
 @torch.inference_mode()
 def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Return replacements of all MLPs that activate a gate and multiply it by up."""
+    """Return replacements of all MLPs that compute activation(gate) * up."""
     like = torch.empty(0, dtype=model.dtype, device=model.device)
     return _found(model.modules(), lambda module: _fused_mlp(module, like, kernels))
 
@@ -119,8 +119,7 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
-    """Return replacements of all self-attentions that rotate their heads and then attend; they use replaced
-    norms."""
+    """Return replacements of all self-attentions that rotate heads and then attend, with replaced norms."""
     calls = captured_calls(model, _having(model, "o_proj", "head_dim", "layer_idx"), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
     # The new norms are set only now, because the trials above require bitwise identical results.
@@ -133,7 +132,7 @@ def find_attentions(
 
 
 def _take_head_norms(attention: Any, call: ModuleCall) -> None:
-    """Let the kernel that rotates heads normalise them, too, if the result is the same up to rounding."""
+    """Let the kernels that rotate heads normalise them, too, if the result is the same up to rounding."""
     query, keys = attention.q_norm, attention.k_norm
     if not (isinstance(query, FusedNorm) and isinstance(keys, FusedNorm) and query.shape == keys.shape):
         return
@@ -149,7 +148,7 @@ def _take_head_norms(attention: Any, call: ModuleCall) -> None:
 
 @torch.inference_mode()
 def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
-    """Return replacements of all decoder layers that add attention to their states and normalise the sum."""
+    """Return replacements of all decoder layers that add attention to their states and then normalise the sum."""
     parts = _having(model, "input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
     calls = captured_calls(model, parts, attend)
 
@@ -181,7 +180,7 @@ def find_whole_layers(
 
 @torch.inference_mode()
 def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> None:
-    """Let each fused layer compute the norm that takes its output, if that norm is fused, too."""
+    """Let each fused layer compute the norm of its output if this norm is fused, too."""
     layers = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     if not layers:
         return
@@ -214,8 +213,7 @@ def find_whole_decoder(
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """Return the replacements that `make` returns. Modules for which it returns None or raises an error are left
-    out."""
+    """Return the replacements that `make` returns. Modules for which it returns None or fails are left out."""
     found: dict[nn.Module, nn.Module] = {}
     for module in modules:
         try:
@@ -272,7 +270,7 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
 
 
 def _norm_rows(weight: Tensor) -> Tensor:
-    """Make rows [n, size] of all scales; one row is zero, and one has a mean far from zero."""
+    """Make rows [n, size] of all scales, one of them with a mean far from zero, and a row of zeros."""
     rows = torch.randn((len(_SCALES), len(weight)), generator=torch.Generator().manual_seed(0))
     rows *= torch.tensor(_SCALES)[:, None]
     rows[-2] += 2
@@ -292,7 +290,7 @@ def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | 
 
 
 def _gate_and_up(module: Any) -> nn.Module | None:
-    """Return a module for the products of a gated MLP; None for modules that are not one."""
+    """Return a module for the products of a gated MLP; None for other modules."""
     names = ("down_proj", "gate_up_proj", "gate_proj", "up_proj")
     down, joined, gate, up = (getattr(module, name, None) for name in names)
     if isinstance(down, nn.Module) and isinstance(joined, nn.Module):
@@ -318,7 +316,7 @@ def _having(model: nn.Module, *parts: str) -> list[nn.Module]:
 
 
 def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
-    """Return whether positions are given as one cos and one sin table, in the type of the queries they rotate."""
+    """Return whether positions are given as one table of cos and one table of sin, in the type of the queries."""
     tables = call.named.get("position_embeddings")
     if not isinstance(tables, tuple) or len(tables) != 2:
         return False
@@ -329,8 +327,7 @@ def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """Return the share of values [..., size] that differ; infinity if too many differ, or any differs by too
-    much."""
+    """Return the share of values [..., size] that differ; infinity if too many differ, or one differs too much."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()
@@ -346,7 +343,7 @@ def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
 def captured_calls(
     model: PreTrainedModel, modules: list[nn.Module], attend: Attend
 ) -> dict[nn.Module, ModuleCall]:
-    """Run a short pass and record the arguments of each of these modules."""
+    """Run a short pass and return the arguments of each of these modules that is called."""
     calls: dict[nn.Module, ModuleCall] = {}
 
     def record(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -367,7 +364,7 @@ def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe
 
 
 def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
-    """Compute a layer's output with this attention; without one, attention returns fixed values."""
+    """Compute a layer's output with this attention, or with an attention that returns fixed values."""
     answer: Tensor = _called(module, call, attend or AttentionProbe())
     return answer
 
@@ -380,7 +377,7 @@ def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:
 
 
 def copy_with(model: M, replaced: Mapping[nn.Module, nn.Module]) -> M:
-    """Copy the model with these modules replaced; all weights, buffers and configs are shared.
+    """Copy the model with these modules replaced. Both models share all weights, buffers and configs.
 
     Modules that contain a replaced module are copied. All other modules are shared with their state, so a rotary
     table that changes with the text's length changes for both models."""

@@ -1,4 +1,5 @@
-"""The kernels of fused layers on GPUs, and their launches. They read memory once and round as transformers does.
+"""The kernels of fused layers on GPUs, and their launches. The kernels read memory once and round as transformers
+does.
 
 Between two matrix products torch launches a kernel for each operation, and each kernel writes its result to
 memory in the model's type, or in float32. Here one program does all operations for a row in float32, and rounds
@@ -32,8 +33,8 @@ PAIRS = 256
 """Number of pairs of values that a program rotates; if heads are small, it rotates several of them."""
 
 _ALIGNED = 16
-"""A row's address must be a multiple of this many bytes for a kernel's widest reads. With narrower reads each
-thread would add other values of the row, and the sum would be rounded differently."""
+"""A row's address must be a multiple of this many bytes, so that kernels use their widest reads. With narrower
+reads each thread would add other values of the row, and the sum would be rounded differently."""
 
 _NO_NORM = NormShape(0.0, False)
 
@@ -212,7 +213,7 @@ def rotary_kernel(
 
 @dataclass(frozen=True, slots=True)
 class TritonKernels:
-    """`LayerKernels` in Triton. `by_hand` is true if Triton's interpreter runs them (BY_HAND above)."""
+    """`LayerKernels` in Triton. `by_hand` is true if Triton's interpreter runs the kernels (BY_HAND above)."""
 
     by_hand: bool = False
 
@@ -250,7 +251,7 @@ class TritonKernels:
         query, keys, values = (each if each.stride(3) == 1 else each.contiguous() for each in states)
         cos, sin = (table.contiguous() for table in tables)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
-        # in memory the layout of a query projection's output
+        # with the memory layout of a query projection's output
         new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)
@@ -296,11 +297,11 @@ def on_device(device: torch.device) -> TritonKernels:
 
 
 def _rows(states: Tensor) -> Tensor:
-    """Return contiguous rows [n, size] at an address that is a multiple of _ALIGNED."""
+    """Return the states as contiguous rows [n, size] at an address that is a multiple of _ALIGNED."""
     rows = states.reshape(-1, states.shape[-1]).contiguous()
     return rows.clone() if rows.data_ptr() % _ALIGNED else rows
 
 
 def _padded(size: int) -> int:
-    """Return the smallest power of two that is not below `size`."""
+    """Return the smallest power of two that is at least `size`."""
     return 1 << (size - 1).bit_length()
