@@ -9,10 +9,10 @@ either may be missing:
     text:  follower      it came next in a text: source, matched length, whether it is the newest follower and
                          whether it was seen again
 
-The matched length is the number of tokens of the context. Gap classes tell how far a token's logit is from that
-of the likeliest one, and sources are kinds of text (`context_entries.py`). The pair of properties is the
-candidate's cell, and each cell counts how often the model agreed. A cell without counts starts from weights that
-were fitted on other models (`labs/acceptance_priors.py`), worth a few observations:
+The matched length is the number of tokens of the context. A gap class is how far a token's logit is from the
+likeliest token's, and a source is a kind of text (`context_entries.py`). The pair of properties is the candidate's
+cell, and each cell counts how often the model agreed. A cell's prior comes from weights that were fitted on other
+models (`labs/acceptance_priors.py`), and is worth a few observations:
 
     probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 
@@ -97,7 +97,7 @@ def follower_code(source: int, length: int, rank: int) -> int:
 @cache
 def origin_of(cell: int) -> Origin:
     """Return the origin of a guess of this cell: the source of its text, or "successor" if no text has it or the
-    model's matched context was longer."""
+    model's matched context was longer; "grammar" and "draft" for the cells FORCED and DRAFTED."""
     if cell == FORCED:
         return "grammar"
     if cell == DRAFTED:
@@ -112,8 +112,8 @@ def origin_of(cell: int) -> Origin:
 
 
 class AcceptanceEstimator:
-    """The chance of acceptance by cell. The drafters use its arrays [NUM_CELLS] and sums directly, because calls
-    are slow."""
+    """Estimates the chance of acceptance by cell. Drafters use its arrays [NUM_CELLS] directly, because calls are
+    slow."""
 
     def __init__(
         self, counts: Mapping[int, tuple[float, float]] | None = None, first_trust: float = 1.0
@@ -141,7 +141,7 @@ class AcceptanceEstimator:
         self.trust = min(max(trust, TRUST[0]), TRUST[1])
 
     def observe(self, cell: int, is_accepted: bool) -> None:
-        """Count one candidate of this cell, proposed after an accepted token, as accepted or not."""
+        """Count a candidate of this cell as accepted or not."""
         self._set(cell, self.accepted[cell] + is_accepted, self.tried[cell] + 1)
 
     def _set(self, cell: int, accepted: float, tried: float) -> None:

@@ -5,9 +5,9 @@ A context is a sequence of one to four tokens. Each context has a row of 16 inte
     tag | 8 successors, likeliest first | 7 followers, newest first
 
 The row of a one-token context has the token's number as its index. Longer contexts are hashed to the rows
-after these; the tag of a row identifies its context. On a collision the newer context replaces the older one, so
-the table never grows or slows down. Entries need not be right, because a wrong guess costs a row of a step, but
-never leads to a wrong token.
+after these; the tag of a row, a part of the hash, identifies its context. On a collision the newer context replaces
+the older one, so the table never grows or slows down. Entries need not be right, because a wrong guess costs a row
+of a step, but never leads to a wrong token.
 
 Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
 """
@@ -123,7 +123,7 @@ class ContextTable:
     def _all_slots(
         self, contexts: NDArray[np.int64]
     ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-        """Find the rows of many contexts [R, 4]: row indexes, tags, and the index of the context of each."""
+        """Find the rows of many contexts [R, 4]: each row's index, its tag, and the index of its context."""
         words = contexts.astype(np.uint64)
         mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
         slots, tags = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
@@ -142,7 +142,8 @@ def last_tokens(text: Sequence[int]) -> list[int]:
 
 
 def _put_first(followers_found: list[int], entry: int) -> bool:
-    """Make an entry the newest of a row's followers. If its token is new, drop the oldest and return True."""
+    """Make an entry the newest of a row's followers. If its token is new, drop the oldest follower and return
+    True."""
     token = entry >> 11
     for index, before in enumerate(followers_found):
         if before >> 11 == token:

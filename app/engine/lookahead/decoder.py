@@ -15,10 +15,10 @@ guesses of the pool. The lookahead branch refines the guesses of a window, so th
            current      draft tree       window
     see    prefix       + ancestors      + the rows that jacobi_window.py describes
 
-Differences from the authors' code (LADE): the guesses form a tree that is grown best first by learned chances. If
-all of them are right, the model's own next token is accepted as well. All rows of a step with drafts teach the
-pool. Guesses are checked from the first step on. The stop rules truncate a step's tokens before they reach the
-cache, the pool and the text.
+Differences from the authors' code (LADE): the guesses form a tree that is grown best first by learned chances. If a
+whole branch is right, the model's own token after the branch is accepted as well. In a drafted step the pool learns
+from every row whose logits are read. Guesses are checked from the first step on. The stop rules truncate a step's
+tokens before they reach the cache, the pool and the text.
 """
 
 from collections.abc import Iterator
@@ -73,7 +73,7 @@ class ReplyContext:
 
 
 def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    """Make a decoder with fixed sizes or, in the auto setting, with as many rows per step as save time."""
+    """Make a decoder with fixed sizes, a row budget, or as many rows per step as save time, as `decoding` says."""
     known = known or ReplyContext()
 
     def decode(
@@ -140,14 +140,14 @@ class _Reply:
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def reported(self, began: float) -> None:
-        """Add the seconds since `began`, when the report began, to the next step's time. If a forward pass runs
-        during the report, add nothing."""
+        """Count the time since `began`, when the report began, as part of the next step, unless a forward pass runs
+        meanwhile."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began
 
 
 def plain_step(reply: _Reply, began: float) -> StepInParts:
-    """Run a step without a draft: feed the current token only."""
+    """Run a step without a draft: feed the current token, and the runner's pending rows."""
     runner, tokens, pool = reply.runner, reply.tokens, reply.pool
     tree, rows = DraftTree([tokens[-1]]), 1 + runner.pending
     logits = runner.forward(chain_block(tree.tokens, len(tokens) - 1, (0,)))
@@ -173,7 +173,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     pool, window = reply.pool, reply.window
     current, position = tokens[-1], len(tokens) - 1
 
-    # 1. Draft the verification branch from the pool; close the window if it does not fit.
+    # 1. Close the window if it does not fit, and draft the verification branch from the pool.
     window.fit(runner.horizon(position) - len(tokens), runner.max_rows - 1)
     tree = _draft(reply, plan)
 
@@ -191,8 +191,8 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
 
-    # 4. Learn. The pool's guesses are judged before the pool learns from this step. Everything that the next draft
-    # does not need is learned after the next pause.
+    # 4. Learn. The pool's guesses are judged before the pool learns from this step. After the next pause the pool
+    # learns the texts, which the next draft can do without.
     pool.observe(tokens, kept.tokens)
     pool.learn_successors(contexts, choices.ids, choices.logits)
     predicted = choices.ids[top, 0].tolist()

@@ -1,4 +1,4 @@
-"""Decides when the draft model is asked: when the tokens it brings are worth the time it takes.
+"""Decides when the draft model is asked: when the tokens that it brings are worth the time that it takes.
 
 A question to the draft model costs s seconds and asks for the tokens after one node of the draft tree. The tuner
 (`row_planner.py`) values a second at R tokens. If the node's reach is r (the chance that the target, the model
@@ -8,13 +8,14 @@ divided by the sum of the asked nodes' reaches. So a question is asked if
 
     g * r  >  R * s,   that is, if r is above R * s / g
 
-and never if R * s / g is above 1. With R = 25 tokens and 4 ms a question, each question costs 0.1 tokens;
-with g = 0.4 the draft model is asked after nodes that are reached in at least a quarter of all cases.
+With R = 25 tokens and 4 ms a question, each question costs 0.1 tokens; with g = 0.4 the draft model is asked after
+nodes that are reached in at least a quarter of all cases. No node has a reach above 1, so if R * s / g is above 1,
+questions are asked only as trials.
 
 A draft model that is not asked cannot show that it has become useful. So half a percent of the time of steps
-without it is saved, and it is asked again when the saved time is enough for one question. The cost of a question
-includes reading the tokens that the draft model has not read yet, because it does not read the prompt while
-it is left out. If a question took longer than was saved, the difference has to be saved later.
+without a question is saved, and a trial begins when the saved time is enough for one question. The cost of a
+question includes reading the tokens that the draft model has not read yet, because it does not read the prompt
+before it is asked. If a question took longer than was saved, the difference must be saved before the next one.
 """
 
 from math import sqrt
@@ -28,21 +29,21 @@ SECONDS_MEMORY = 0.9
 SAVED = 0.005
 """The share of the time of steps without the draft model that may be spent on asking it again."""
 READ_FOR = 32
-"""Number of questions that share the cost of reading unread tokens. Steps with more unread tokens than this
-measure the seconds of a token; other steps measure the seconds of a question."""
+"""Number of questions that share the cost of reading unread tokens. From steps with more unread tokens than this
+the seconds of a token are computed, from other steps the seconds of a question."""
 ALWAYS = 0.1
-"""The smallest reach of a node to be asked about while no price is set."""
+"""The smallest reach of a node to be asked about while no price is set. With a price, half of ALWAYS is the
+smallest."""
 NEVER = 2.0
-"""A least reach that no node has, so that the draft model is asked about no node."""
+"""A reach above that of any node: as the least reach it means that the draft model is not asked."""
 EVIDENCE = 1.0
 """Number of standard deviations of pure chance that the gained tokens must exceed before the draft model's
 guesses are fed."""
 
 
 class DraftModelBudget:
-    """Decides when the draft model is asked. While no price is set, as with fixed sizes, time is ignored.
-
-    One budget serves all replies of a model."""
+    """Decides when the draft model is asked, in all replies of a model. While no price is set, as with fixed sizes,
+    time is ignored."""
 
     def __init__(self, question: float, token: float) -> None:
         """Start from measured seconds: of a question, and of each further token that is read with it."""
@@ -67,11 +68,11 @@ class DraftModelBudget:
         self._gain, self._reach, self._squares = gain * FIRST_REACH, FIRST_REACH, 0.0
 
     def begin_reply(self) -> None:
-        """Forget the price, so that costs are ignored until a new price is set."""
+        """Forget the price, so that time is ignored until a new price is set."""
         self._price = self._spent = 0.0
 
     def price(self, tokens_per_second: float) -> None:
-        """Set the number of tokens that a second is worth from now on."""
+        """Set how many tokens a second is worth."""
         self._price = tokens_per_second
 
     def least(self, unread: int) -> float:
@@ -97,7 +98,7 @@ class DraftModelBudget:
             self.question = SECONDS_MEMORY * self.question + (1 - SECONDS_MEMORY) * each
 
     def learn(self, tokens: int, reach: float) -> None:
-        """Count the accepted tokens that questions brought beyond the pool's, and the asked nodes' reach."""
+        """Count the tokens that the questions of a tree brought beyond the pool's, and the asked nodes' reach."""
         self._gain = MEMORY * self._gain + tokens
         self._reach = MEMORY * self._reach + reach
         self._squares = MEMORY * self._squares + tokens * tokens

@@ -1,4 +1,4 @@
-"""The verification branch: guesses as a tree below the current token, so that shared prefixes are fed once.
+"""The verification branch: a tree of guesses below the current token, so that shared prefixes are fed once.
 
     guesses 8 9 and 8 6 and 5, current token 7:        7
                                                       / \\
@@ -46,7 +46,7 @@ class DraftTree:
             return None
 
     def path(self, node: int) -> list[int]:
-        """Return the guesses on the path from the current token (left out) down to this node."""
+        """Return the guesses on the path from the current token, which is left out, to this node."""
         found = list[int]()
         while node > 0:
             found.append(self.tokens[node])
@@ -71,7 +71,9 @@ class DraftTree:
             del column[max(size, 1) :]
 
     def contexts(self, text: Sequence[int]) -> list[list[int]]:
-        """Return the last four tokens up to each node [T, 4]; `text` ends with the current token."""
+        """Return the last four tokens up to each node [T, 4], filled with -1 in front if there are fewer.
+
+        `text` ends with the current token."""
         found = [last_tokens(text)]
         for node in range(1, len(self)):
             found.append([*found[self.parents[node]][1:], self.tokens[node]])

@@ -10,8 +10,8 @@ next guess is too unlikely. With probabilities on the edges,
 the reach of token 8 is 0.80, of 9 0.40, of 5 0.15, of 6 0.08. So a tree of three rows has the nodes 7 (the
 current token), 8 and 9; the fourth row is 5.
 
-A node's edges are looked up only when no other edge can have a larger reach, so most leaves are never looked
-up.
+A node's edges are looked up only when no other edge can have a larger reach. So the edges of most leaves are never
+looked up.
 
 The device waits while a tree is drafted, so `native_drafter.py` does the same in C if there is a compiler.
 """
@@ -64,7 +64,7 @@ Edge = tuple[float, int, int]
 class DraftSources:
     """The knowledge from which a reply's drafts are made, and their limits.
 
-    Nothing is guessed after `special` tokens. `reply` is the number of this reply in its chat, `constraint`
+    A branch of the tree ends at a `special` token. `reply` is the number of this reply in its chat, `constraint`
     finds the tokens that the grammar allows, `branches` is the maximum number of children of a node: with 1 the
     tree is a chain."""
 
@@ -86,8 +86,8 @@ class Drafter(Protocol):
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
         """Guess the token at this position, after a context; the likeliest guess comes first.
 
-        With `is_current`, the context ends with the current token, and the other tokens that the model found
-        likely instead of it are guessed, too."""
+        With `is_current`, the context ends with the current token, and tokens that the model found likely in place
+        of the current token are guessed, too."""
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
         """Compare the guesses after a context with the accepted tokens, and update the estimator."""
@@ -221,9 +221,9 @@ def grow(
 
 
 def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
-    """Return first the edges that the grammar forces, then the given edges that it allows.
+    """Return the edge that the grammar forces, if any, then the given edges that it allows.
 
-    A forced edge's chance is divided by `trust`, so that multiplying by `trust` later does not lower it."""
+    A forced edge's chance is divided by `trust`, because the caller multiplies chances by `trust`."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
     found = [(chance, token, FORCED) for token in forced]
@@ -231,14 +231,14 @@ def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: Acceptanc
 
 
 def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:
-    """Find tokens that the model found likely in place of a context's last token, because they often come next.
+    """Look up tokens that the model found likely in place of a context's last token, because they often come next.
 
         the model predicts, after "3 * 2":   " ="  1.2 ahead of " is", 2.0 ahead of " equals"
         the current token is " =":           " is" and " equals" are guesses of the next token
 
-    The idea is LogitSpec's (Liu et al. 2025, arXiv 2507.01449). The row that chose the current token has
-    already stored its likeliest tokens in the table, so they are looked up there. Returns, for each such token,
-    the class of its distance in logits (`gap_class`) to the likeliest one; class 0 for the likeliest itself."""
+    The idea is LogitSpec's (Liu et al. 2025, arXiv 2507.01449). Returns, for each such token, the class of its
+    distance in logits (`gap_class`) to the likeliest token, whose own class is 0. Returns {} if the table does not
+    know the four tokens before the last token."""
     known = table.lookup(context[-LONGEST - 1 : -1]) if len(context) > LONGEST else None
     if known is None or known.successor_length < LONGEST:
         return NO_ALTERNATIVES

@@ -1,4 +1,4 @@
-"""Jacobi iteration (Santilli et al. 2023): guess the next tokens, let the model correct all at once, repeat.
+"""Jacobi iteration (Santilli et al. 2023): guess the next tokens, let the model correct them all at once, repeat.
 
 The text is the fixed point of "each token is what the model predicts from the tokens before it". A step feeds
 the current token and a window of guesses. Every row predicts the token after its own, and these predictions
@@ -40,15 +40,15 @@ def jacobi(
         if reason is None:
             refined = _refined(choices.choose, tokens, tried, len(step.tokens))
             guesses = [*refined, *guesses[len(tried) + 1 :], *tokens[-1:] * width][:width]
-        # The line that the step fed is both its window in the trace and its tree, which has no branches.
+        # In the trace the line that the step fed is its tree, which has no branches, and also its window.
         window = (step.trace.tokens,) if tried else ()
         yield replace(step, trace=replace(step.trace, window=window))
 
 
 def _refined(choose: Choose, tokens: Sequence[int], tried: Sequence[int], done: int) -> list[int]:
-    """Return the predictions of the rows after the first `done`, whose tokens were committed.
+    """Return the predictions of the rows after the `done` committed rows.
 
-    These rows come after the first wrong guess, so their predictions are only guesses."""
+    They are only guesses, because their rows come after the first wrong guess."""
     path = [*tokens[:-1], *tried[done - 1 : done]]
     predicted = []
     for row in range(done, len(tried) + 1):

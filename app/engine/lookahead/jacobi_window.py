@@ -1,9 +1,9 @@
 """The lookahead branch: W columns by N-1 rows of guesses that the model refines in parallel (Jacobi iteration).
 
 Column i of row r is a guess of the token i + r positions after the current token, which itself is column 0 of
-row 0. In each step the model reads the top row and predicts the token after each of its guesses: the next
+row 0. In each step the model predicts the token after each guess of the top row; these predictions are the next
 row. Each column with its prediction is an n-gram for the pool. With W=3, N=4 and c the current token (a number
-means the guess that many positions after c):
+is the guess that many positions after c):
 
     row 2      2  3  4      the model predicts after these: 3  4  5      n-grams: c 1 2 3,  1 2 3 4,  2 3 4 5
     row 1      1  2  3
@@ -23,7 +23,7 @@ from app.values.largest_step import window_rows
 
 
 class JacobiWindow:
-    """The guesses of one reply: rows[N-1][W]. The current token replaces rows[0][0], whatever that holds.
+    """The guesses of one reply: rows[N-1][W]. rows[0][0] is ignored, because the current token has this index.
 
     A window of width 0 is closed: it adds nothing to a block and learns nothing."""
 
@@ -56,7 +56,7 @@ class JacobiWindow:
         return self.width + len(self.rows) - 2 if self.width else 0
 
     def narrow(self, width: int) -> None:
-        """Keep the first `width` columns only; a window without columns stays closed."""
+        """Keep only the first `width` columns; 0 closes the window for the rest of the reply."""
         self.width = min(self.width, max(width, 0))
         self.rows = [row[: self.width] for row in self.rows]
 
@@ -91,7 +91,7 @@ class JacobiWindow:
         return [index - (1 if index < width else width) for index in range(1, width * len(self.rows))]
 
     def columns(self, current: int) -> list[list[int]]:
-        """Return each column as a line of N - 1 tokens."""
+        """Return each column as a line of N - 1 tokens; the first line begins with the current token."""
         columns = [list(column) for column in zip(*self.rows, strict=True)]
         for column in columns[:1]:
             column[0] = current
@@ -109,19 +109,18 @@ RETRY = 32
 """Replies after which a window without columns is tried again."""
 WORTH = 2.0
 """Tokens that the window must gain for each token that it costs, because the tree would have drafted many of the
-window's tokens without it (docs/lookahead.md)."""
+window's tokens anyway."""
 FADE = 0.5
 """Factor by which the sums of cost and gain are multiplied after each comparison."""
 
 
 class WindowSizer:
-    """Chooses how many columns the window has, over all replies of a model: drops columns that cost too much.
+    """Chooses how many columns the window has, in all replies of a model.
 
-    The window's cost is the planner's estimate of the tokens that its rows would have brought if they had
-    been used for the tree, or left out to save time. The window gains a token for each accepted draft token
-    that came from its lines. Every few steps the sums are compared: a column is dropped if the window gained
-    less than WORTH times its cost; the next reply begins with one more column if the window gained more than
-    2 * WORTH times its cost."""
+    The window's cost is the planner's estimate of the tokens that its rows would have brought if they had been used
+    for the tree, or left out to save time. Its gain is the number of accepted draft tokens from its lines. Every
+    STEPS steps the sums are compared. If the window gained less than WORTH times its cost, it loses a column. If it
+    gained more than 2 * WORTH times its cost, the next reply begins with one more column."""
 
     columns: int
     """The number of columns that a reply's window begins with."""
@@ -139,7 +138,7 @@ class WindowSizer:
         return self.columns or int(self._replies % RETRY == 0)
 
     def settle(self, window: JacobiWindow, cost: float, accepted: int) -> None:
-        """Count a step whose block had this window: its cost, and the accepted tokens. May narrow the window."""
+        """Count the window's cost in a step, and the accepted tokens that came from it. May narrow the window."""
         if not window.width:
             return
         self._gained += accepted

@@ -3,7 +3,7 @@
     first successors       the tokens that are likely after a single token   measured at load and while idle
     acceptance estimators  how often guesses of each kind were right, for    updated by every drafted step
                            each temperature
-    step curves            the time of a step by its number of rows          updated by every step
+    step curves            the time of a step by its number of rows          updated by steps of the tuner
     window columns         how many columns a reply's window begins with     updated by steps with a window
     pool                   which tokens followed which in this chat          dropped when another chat begins
 
@@ -46,9 +46,9 @@ def measure_first_successors(
     """Measure what the model predicts after `start` and each single token; return successors [vocabulary, 8].
 
     A pool that starts empty hardly helps short replies. But the model can be run before there is any text: on
-    every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each
-    other. The results contain nothing of a user's texts, so they are kept on disk. In the pool's table, later steps
-    replace the copies of these results; the results on disk are not changed.
+    every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each other. The
+    results contain nothing of a user's texts, so they are kept on disk. The pool's table gets copies, which later
+    steps replace.
 
     Tokens that were measured in `known` are skipped. After `seconds` no further block begins: the successors of the
     remaining tokens stay zero, and are measured while the model is idle (`model_measurements.py`). At the end the
@@ -69,7 +69,7 @@ def measure_first_successors(
 
 
 def likely_anywhere(successors: Packed) -> Packed:
-    """Average the probabilities of the measured successors; the result [8] is used after unknown tokens."""
+    """Average the probabilities of the measured successors: return the successors [8] of the empty context."""
     asked = successors[successors[:, 0] != 0]
     tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
     # The packed gap of other tokens is their distance in logits from the likeliest token, whose own distance is 0.
@@ -106,7 +106,7 @@ UNKNOWN_VOCABULARY = 2**18
 
 
 class ModelStatistics:
-    """The statistics of one loaded model, which the module's docstring lists."""
+    """The statistics of one loaded model; the module's docstring lists them."""
 
     def __init__(
         self,
@@ -140,9 +140,9 @@ class ModelStatistics:
         constraint: Constraint = unconstrained,
         branches: int = MAX_ROWS,
     ) -> Pool:
-        """Begin a reply to this text in the pool of its chat, a new pool if another chat begins; return the pool.
+        """Begin a reply in the pool of the text's chat; if another chat begins, make a new pool. Return the pool.
 
-        The pool also learns the documents and the predicted output."""
+        The pool learns the text, the documents and the predicted output."""
         estimator = self.estimator(sampling.temperature)
         if self._pool is None or not self._pool.goes_on(text):
             self._pool = self.new_pool(estimator)
@@ -153,8 +153,8 @@ class ModelStatistics:
         return self._pool
 
     def new_pool(self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None) -> Pool:
-        """Make a pool that knows only the first successors; it drafts by `make_drafter` or the model's usual
-        drafter."""
+        """Make a pool that knows only the first successors; it drafts with `make_drafter`, by default the model's
+        usual drafter."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
         return Pool(table, estimator, self._special, make_drafter or self._make_drafter)
@@ -201,7 +201,7 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the trust that an estimator starts with: its first calibration factor (`acceptance_estimator.py`).
+    """Return the trust that an estimator starts with (`acceptance_estimator.py`).
 
     `kind` is twice the temperature. The trust falls with the temperature, because the priors fit greedy text
     best."""

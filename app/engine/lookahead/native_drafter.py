@@ -1,6 +1,6 @@
-"""The drafter in C (`drafter.c`) does what `PythonDrafter` does, in a fraction of the time.
+"""The drafter in C (`drafter.c`), which does what `PythonDrafter` does in a fraction of the time.
 
-A reply with a grammar is drafted by `PythonDrafter`, because the grammar has to be asked at every node.
+Replies with a grammar use `PythonDrafter`, because the grammar must be asked at every node.
 """
 
 from array import array
@@ -71,7 +71,7 @@ class _Fields(Structure):
 
 
 class NativeDrafter:
-    """Calls the C library. Its functions keep the interpreter's lock, because they take microseconds."""
+    """Drafts with the C library, whose functions keep the interpreter's lock, because they take microseconds."""
 
     def __init__(self, library: PyDLL, sources: DraftSources) -> None:
         self._library = library
@@ -140,7 +140,7 @@ class NativeDrafter:
         self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
-        """Pass a context's newest tokens, the rates and the trust to C; return the number of tokens."""
+        """Pass a context's newest tokens, the rates and the trust to C; return the number of these tokens."""
         newest = self._context = array("i", context[: -LONGEST - 2 : -1])
         fields, estimator = self._fields, self._estimator
         fields.context, fields.rates = _address(newest), _address(estimator.rates)
@@ -167,7 +167,7 @@ def _make(library: PyDLL, sources: DraftSources) -> Drafter:
 
 @once
 def compiled_drafter() -> Compiled[PyDLL]:
-    """Compile and load `drafter.c`; the result has the library, or a note on why there is none."""
+    """Compile and load `drafter.c`. The result has the library, or a note on why there is none; it is kept."""
     found = compiled(SOURCE, PyDLL, cache_folder())
     if (library := found.library) is not None:
         fields = POINTER(_Fields)

@@ -1,4 +1,4 @@
-"""Plain decoding: one row and one token per step. It is the reference for other decoders and the fallback."""
+"""Plain decoding: one row and one token per step. It is the reference for other decoders."""
 
 from collections.abc import Iterator
 

@@ -1,9 +1,9 @@
-"""The pool: what is known about which tokens follow which. It drafts and learns through a drafter (drafter.py).
+"""The pool: what is known about which tokens follow which. A drafter (drafter.py) makes guesses from it.
 
-It has two kinds of knowledge about each context. Successors are the model's own likeliest next tokens: every
-row of a step with drafts computes them anyway, and for one-token contexts they are measured once, at load.
-Followers come from texts: the prompt, the reply so far, the window's lines, documents and earlier turns. A
-drafter grows trees from both.
+It has two kinds of knowledge about each context. Successors are the model's own likeliest next tokens. They are
+stored for every row whose logits a drafted step reads; for one-token contexts they are also measured at load and
+while the model is idle. Followers come from texts: the prompt, the reply so far, the window's lines, documents, a
+predicted output and earlier turns.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,7 +22,7 @@ from app.values.messages import MAX_ROWS, Origin, Sampling
 
 
 class Pool:
-    """The pool of one chat. Nothing is guessed after `special` tokens."""
+    """The pool of one chat. A branch of a draft ends at a `special` token."""
 
     def __init__(
         self,
@@ -45,7 +45,7 @@ class Pool:
         return self._learned
 
     def goes_on(self, text: Sequence[int]) -> bool:
-        """Return whether a text continues this chat: it begins with the prompt of the newest reply."""
+        """Return whether a text begins with the prompt of the newest reply, and so continues this chat."""
         return common_length(self._text, text) >= self._prompt_length
 
     def begin(
@@ -58,7 +58,8 @@ class Pool:
     ) -> None:
         """Begin a reply and learn the new part of `text`, the prompt with the reply's first token.
 
-        The part that it has in common with the text so far counts as history from now on."""
+        Followers that were learned in earlier replies count as history from now on, except those from documents
+        and predictions."""
         self._reply += 1
         self._draft_from(estimator, sampling, constraint, branches)
         known = common_length(self._text, text)
@@ -102,7 +103,9 @@ class Pool:
         self._drafter.observe(context, accepted)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """Return a likely line of `length` tokens after a context; repeat the context if nothing is known."""
+        """Continue a context by `length` tokens, each the likeliest guess; return them.
+
+        If there is no guess, the context's tokens are repeated."""
         line = list(context)
         while len(line) < len(context) + length:
             edges = self.edges(line[-LONGEST:], len(line))

@@ -1,4 +1,4 @@
-"""Prompt lookup (Saxena 2023): drafts what followed the latest earlier occurrence of the last tokens.
+"""Prompt lookup (Saxena 2023): drafts the tokens that followed the latest earlier occurrence of the last tokens.
 
 It needs no draft model and no pool. The draft is copied from the text of prompt and reply so far: it begins
 after the latest earlier occurrence of the text's last three tokens, else of its last two, else of its last one.
@@ -26,9 +26,8 @@ LONGEST_CONTEXT = 3
 
 
 class Occurrences:
-    """Maps each n-gram of up to three tokens of a growing text to the position after its latest occurrence.
-
-    An occurrence at the end of the text, which nothing follows yet, does not count."""
+    """Maps each n-gram of up to three tokens of a growing text to the position after its latest occurrence that
+    another token follows."""
 
     def __init__(self) -> None:
         self._follower: dict[tuple[int, ...], int] = {}
@@ -45,7 +44,7 @@ class Occurrences:
         self._read = max(self._read, len(text))
 
     def next_positions(self, text: Sequence[int], length: int) -> list[int]:
-        """Return the positions from which the next `length` tokens are copied; [] if none is known.
+        """Return the positions from which the next `length` tokens are copied; [] if the last token is new.
 
         A copy that reaches the end of the text starts again from its first position."""
         for context in range(min(LONGEST_CONTEXT, len(text)), 0, -1):

@@ -47,7 +47,7 @@ def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tup
 
 
 POSITIONS = 128
-"""Number of positions whose noise is kept. A step guesses at most 31 positions ahead."""
+"""Maximum number of positions whose noise is kept. A step guesses at most 31 positions ahead."""
 
 
 class _Noise(dict[int, float]):
@@ -87,7 +87,7 @@ class SampledRank:
         return ranked
 
     def _noise_at(self, position: int) -> "_Noise":
-        """Return a position's noise, and keep it: nodes of equal depth share it, as does the next step."""
+        """Return a position's noise, and keep it, because nodes of equal depth and the next step need it, too."""
         noise = self._noise.get(position)
         if noise is None:
             if len(self._noise) == POSITIONS:

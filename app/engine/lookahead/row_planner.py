@@ -1,4 +1,4 @@
-"""Decides how many rows each step feeds. The decoder can verify a tree of any size, and a planner chooses the size.
+"""Decides how many rows each step feeds.
 
 Row 0 of a tree is the current token; each further row is one guess. The reach of a guess is the probability that
 it and all guesses before it on its path are accepted. A step may feed two more kinds of rows: those of a window
@@ -6,11 +6,11 @@ it and all guesses before it on its path are accepted. A step may feed two more 
 (`sequential_runner.py`).
 
 There are three planners: one with fixed sizes W, N and G, as in the paper on lookahead decoding (Fu et al. 2024);
-one with a row budget that is met on average; and the tuner, which looks for the most tokens per second on this
-machine.
+one with a row budget, the maximum number of rows per step on average; and the tuner, which maximises tokens per
+second on this machine.
 
-To the tuner a row costs time and may bring tokens. If R tokens a second have been written recently, a second
-is worth R tokens, and a step of n rows is worth
+For the tuner a row costs time and may bring tokens. If R tokens a second were written recently, a second is worth
+R tokens, and a step of n rows is worth
 
     its expected tokens, 1 + reach 1 + ... + reach (n - 1),   minus   R * seconds(n)
 
@@ -38,9 +38,9 @@ from app.values.largest_step import tree_rows
 from app.values.messages import Decoding, Split
 
 MIN_REACH = 1e-4
-"""Guesses of a smaller reach are left out, even if the plan has rows left."""
+"""Planners that do not measure time leave out guesses of a smaller reach, even if rows are left."""
 MIN_ROWS_FOR_WINDOW = 16
-"""The smallest row budget for which a step has a window; with less, the tree would have too few rows."""
+"""The smallest row budget with which a step may have a window; with less, the tree would have too few rows."""
 MEMORY = 0.97
 """Factor by which the weight of earlier steps in the running speed falls with each new step."""
 SPARE = 16
@@ -54,11 +54,11 @@ CHECK_SOON = 12
 """After CHECK_SOON drafted steps a plain step is timed while the curve's time of a plain step is unproven
 (`is_plain_unproven` in `step_time_curve.py`), because this time shows how much drafts gain."""
 PATIENCE = 4
-"""Number of drafted steps in a row that do not pay until plain steps come before each further draft."""
+"""After this many drafted steps in a row that did not pay, plain steps come before each further draft."""
 LOSS = 0.03
 """The share of the time that drafts may cost while they do not pay."""
 TRIAL = 8
-"""Maximum number of rows that are fed although they do not pay, while the curve is unproven."""
+"""Maximum number of tree rows that are fed, while the curve is unproven, although no guess seems to pay."""
 TUNED_MIN_REACH = 0.002
 """Guesses of a smaller reach are not looked up by the tuner, even if rows cost nothing."""
 
@@ -87,15 +87,13 @@ class DraftedStep:
     reaches: Sequence[float]
     window: JacobiWindow
     rows: int  # rows of the block, plus the pending rows
-    tokens: int  # number of committed tokens
+    tokens: int
     from_window: int  # how many of the committed tokens came from the window
     seconds: float
 
 
 class DraftPlanner:
-    """Decides how much to draft before each step, and how much to feed after drafting; learns from the step.
-
-    By default the whole drafted tree is fed, and the times of steps are ignored."""
+    """The base class of planners. It feeds every drafted tree whole and ignores the times of steps."""
 
     ngram: int = 3
     columns: int
@@ -110,16 +108,16 @@ class DraftPlanner:
         raise NotImplementedError
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return how many rows of a drafted tree the step should feed; its `reaches` come best first."""
+        """Return how many rows of a drafted tree the step should feed; the `reaches` of the rows are best first."""
         del window_rows
         return len(reaches)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Learn from a step; return how it spent its rows. May narrow the window."""
+        """Learn from a drafted step; return its rows and its cost. May narrow the window."""
         raise NotImplementedError
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
-        """Learn from a plain step; return how it spent its rows. `rows` is one, plus the number of pending rows."""
+        """Learn from a plain step; return its rows and its cost. `rows` is one, plus the number of pending rows."""
         del seconds, rows
         return Split()
 
@@ -142,9 +140,9 @@ class FixedSizesPlanner(DraftPlanner):
 
 
 class RowBudgetPlanner(DraftPlanner):
-    """Gives the steps of a reply a fixed number of rows on average.
+    """Gives the steps of a reply at most `rows` rows on average.
 
-    A step that finds little to guess leaves rows for later steps; no step gets more than twice the budget."""
+    Rows that a step leaves unused are kept for later steps. No step gets more than twice the budget."""
 
     def __init__(self, rows: int, sizer: WindowSizer) -> None:
         super().__init__(sizer if rows >= MIN_ROWS_FOR_WINDOW else WindowSizer(0))
@@ -154,13 +152,13 @@ class RowBudgetPlanner(DraftPlanner):
         self._left = 0
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan the budget plus a quarter of the rows that earlier steps left over, at most twice the budget."""
+        """Plan the budget plus a quarter of the unused rows of earlier steps, at most twice the budget."""
         rows = min(self._rows + self._left // 4, 2 * self._rows)
         return DraftPlan(max(rows - window_rows, 1), MAX_DEPTH, MIN_REACH)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Count the rows left over, and the window's cost and gain. Each row of the window costs the reach of the
-        tree's last row, because one more row of the tree would bring at most this number of tokens."""
+        """Count the unused rows, and the window's cost and gain. Each row of the window costs the reach of the
+        tree's last row, because a further row of the tree would bring at most this number of tokens."""
         split = Split(len(step.reaches), step.window.size)
         self.sizer.settle(step.window, step.window.size * step.reaches[-1], step.from_window)
         self._left += self._rows - step.rows
@@ -190,7 +188,7 @@ class Tuner(DraftPlanner):
         self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan a plain step if drafts do not pay or a plain step is due; else plan more rows than paid recently."""
+        """Plan a plain step if one is due; otherwise plan a tree of more rows than paid recently."""
         if self._plain_left is None:
             self._plain_left = self._plain_steps_due()
         if self._plain_left:
@@ -204,7 +202,8 @@ class Tuner(DraftPlanner):
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
 
     def _plain_steps_due(self) -> int:
-        """Return how many plain steps come before the next draft."""
+        """Return how many plain steps come before the next draft: several if recent drafts did not pay, one if the
+        time of a plain step should be measured, else none."""
         curve = self._curve
         if self._failures >= PATIENCE:
             return round((curve.seconds[1] / curve.plain - 1) / LOSS)
@@ -213,8 +212,9 @@ class Tuner(DraftPlanner):
         return int(is_close or is_unknown)
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return the number of tree rows with the largest worth; if no guess pays and the curve is unproven, at
-        most TRIAL rows."""
+        """Return the number of tree rows with the largest worth, and count drafts that do not pay.
+
+        If no guess pays and the curve is unproven, returns up to TRIAL rows."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
         self._failures = 0 if kept > 1 else self._failures + 1
@@ -286,7 +286,7 @@ class Tuner(DraftPlanner):
 class ChainTuner(Tuner):
     """A tuner for models that take only chains. If a guess is wrong, the accepted rows become pending rows.
 
-    So each chain is also charged with the expected cost of feeding these rows again in the next step."""
+    So the cost of a chain includes the expected cost of feeding these rows again in the next step."""
 
     def _best(self, reaches: Sequence[float], pending: int) -> int:
         """Return the number of chain rows with the largest worth when they are fed after the pending rows."""

@@ -1,26 +1,25 @@
-"""The seconds of a step by its number of rows, for the tuner (`row_planner.py`): measured at load, refined by every
-real step.
+"""The seconds of a step by its number of rows, for the tuner (`row_planner.py`): measured at load, refined by real
+steps.
 
-A drafted step costs more than its forward pass, because looking up guesses, checking them and learning from
-them take time on the host. So the time of a plain step (`plain`) is kept separately, and the times of drafted
-steps begin as the measured forward pass plus an estimate of the host's time.
+A drafted step takes longer than its forward pass, because the host looks up guesses, checks them and learns from
+them. So the time of a plain step (`plain`) is kept separately, and the times of drafted steps begin as the measured
+forward pass plus an estimate of the host's time.
 
 Times are measured at a few row counts, the buckets (`step_profile.py`); a step counts for the smallest bucket
-that holds its rows. A real step that takes longer than expected may mean two things: the machine is slower at
-the moment, or steps of this bucket cost more than was measured. So the steps of a round of 32 are compared with
-each other: their median ratio of real to expected time is the machine's pace, and only a bucket's deviation from
-this pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a
-round with these medians means:
+that has its rows. A real step that takes longer than expected may have two causes: the machine is slower at the
+moment, or steps of this bucket cost more than was measured. So the steps of a round of 32 are compared with each
+other: their median ratio of real to expected time is the machine's pace, and only a bucket's deviation from this
+pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round with
+these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
-    2.0 ms plain, 4.8 ms for 8 rows      8 rows cost more than twice a plain step; close buckets change, too
+    2.0 ms plain, 4.8 ms for 8 rows      the time of 8 rows rises, and by less those of other buckets
     4.0 ms plain, and nothing else       the cause is unknown; the curve stays
 
 Each row attends to the whole context, so rows cost more in a long chat. `move_to` sets the length of the
 context, and a step's time is compared with the time that is expected at this length.
 
-The curve belongs to the model's statistics, keeps learning from reply to reply, and its shape is kept on
-disk.
+The curve belongs to the model's statistics, learns from all replies, and its shape is kept on disk.
 """
 
 from bisect import bisect_left
@@ -40,14 +39,15 @@ BELIEF, MOST_BELIEF = 1, 8
 """Weight of a bucket's present time, in steps: BELIEF for the time measured at load, one more with each round
 that had steps of the bucket, at most MOST_BELIEF."""
 MOST_SURPRISE = log(2)
-"""In one round, a bucket's steps count as at most twice, and at least half, as slow as the round's other steps."""
+"""Limit of a bucket's deviation from the pace in one round: its steps count as at most twice and at least half as
+slow."""
 PROOF, STALE = 4, 256
-"""A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without a drafted one. Its
+"""A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without a drafted step. Its
 time of a plain step is proven by plain steps in the same way."""
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
-"""The key of plain steps; other steps have the index of their bucket as their key."""
+"""The key of plain steps; the key of drafted steps is the index of their bucket."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """The row counts among which the planner chooses if blocks are not padded. They are few, because kernels are
@@ -72,7 +72,7 @@ class StepTimeCurve:
     Padded blocks cost as much as their bucket."""
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
-        """Start from a stored shape with the buckets of the times, or else from the measured times."""
+        """Start from a stored shape, measured at the buckets of `times`, or else from `times`."""
         # Blocks wider than the last measured bucket may not fit in memory.
         self.largest = min(LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:])
         self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)
@@ -88,7 +88,7 @@ class StepTimeCurve:
         self._plain_steps = self._newest_plain = 0
         self._per_token = times.per_token or (0.0,) * len(times.buckets)
         self._context = 0
-        self._draw()
+        self._compute()
 
     @property
     def shape(self) -> CurveShape:
@@ -99,7 +99,7 @@ class StepTimeCurve:
         """Move to a context of this many tokens; computes the curve again if the change is STRIDE or more."""
         if abs(context - self._context) >= STRIDE:
             self._context = context
-            self._draw()
+            self._compute()
 
     @property
     def is_unproven(self) -> bool:
@@ -108,8 +108,8 @@ class StepTimeCurve:
 
     @property
     def is_plain_unproven(self) -> bool:
-        """Whether a plain step should be tried, because its time was measured only at load, or long ago. The time
-        saved, which the page shows, is computed from it."""
+        """Whether a plain step should be tried, because its time was measured only at load, or long ago. The page
+        shows the time saved, which is computed from it."""
         return self._plain_steps < PROOF or self._steps - self._newest_plain > STALE
 
     def refine(self, rows: int, seconds: float) -> None:
@@ -131,11 +131,11 @@ class StepTimeCurve:
         if self._steps % ROUND == 0:
             self._settle()
             self._round.clear()
-            self._draw()
+            self._compute()
 
     def _settle(self) -> None:
-        """Compare real with expected times: if a bucket's steps were off by more than the round's median, correct
-        the bucket's time and, by less, its neighbours'."""
+        """Compare real with expected times: correct each bucket's time by the deviation of its steps from the pace,
+        and the times of other buckets by less."""
         pace = median(step for steps in self._round.values() for step in steps)
         for bucket, steps in self._round.items():
             belief = min(BELIEF + self._rounds[bucket], MOST_BELIEF)
@@ -145,7 +145,7 @@ class StepTimeCurve:
             if bucket == PLAIN:
                 self._plain *= exp(surprise)
                 continue
-            for index, rows in enumerate(self._measured_buckets):  # neighbours move by less
+            for index, rows in enumerate(self._measured_buckets):
                 nearness = 2 ** -abs(log2(rows / self._measured_buckets[bucket]))
                 self._measured[index] *= exp(nearness * surprise)
 
@@ -165,10 +165,10 @@ class StepTimeCurve:
         """Add the cost of the context to the measured seconds of a bucket's step."""
         return measured + self._per_token[bucket] * self._context
 
-    def _draw(self) -> None:
-        # No drafted step costs less than a plain one, and none less than a smaller one. Times that contradict this
+    def _compute(self) -> None:
+        # A drafted step takes at least as long as a plain step, and as any smaller step. Times that contradict this
         # are averaged; a time with more rounds counts more.
-        first = self._bucket_index(1)  # a block of one row is padded to it
+        first = self._bucket_index(1)  # the bucket that a block of one row is padded to
         weights = [
             BELIEF + self._rounds[bucket] for bucket in (PLAIN, *range(first, len(self._measured_buckets)))
         ]
@@ -191,9 +191,7 @@ def _measured(times: StepTimes, padded_to: Buckets) -> CurveShape:
 
 
 def ascending(seconds: Sequence[float], weights: Sequence[float]) -> list[float]:
-    """Return the closest times that never fall (isotonic regression): neighbours out of order share their mean.
-
-    A step of more rows never takes less time, so a measurement that shows this is noise."""
+    """Return the closest times that never fall (isotonic regression): neighbours out of order get their mean."""
     groups: list[tuple[float, float, int]] = []  # mean, weight, size
     for mean, weight in zip(seconds, weights, strict=True):
         size = 1

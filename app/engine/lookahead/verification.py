@@ -7,7 +7,7 @@ than was drafted:
 
     tree 7 -> 8 -> 9, the model samples 8, 9, 4:   rows 0 1 2 are kept, tokens 8 9 4 are new
 
-The accepted tokens are truncated once, at the end of the reply, before they reach cache, text and pool.
+If the reply ends within the accepted tokens, they are truncated before they reach cache, text and pool.
 `try_chain` is a whole step with one line of guesses (a draft tree without branches); prompt lookup and Jacobi
 iteration share it.
 """
@@ -27,8 +27,8 @@ from app.values.trace import StepTrace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
-    """The new tokens, the origin of each, the row whose logits each was drawn from, and the reason if the reply
-    ends.
+    """The new tokens, the origin of each, the rows from whose logits they were drawn, and why the reply ends, if it
+    does.
 
     The cache keeps these rows."""
 
@@ -41,8 +41,8 @@ class AcceptedPath:
 def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
     """Follow the model's choices through the tree; `history` ends with the current token.
 
-    Accepted tokens are appended to `history` for `choose`, because copying a long text takes time, and
-    removed again before returning."""
+    The tokens are appended to `history` for `choose`, because copying a long text takes time, and removed again at
+    the end."""
     length, rows, origins = len(history), [0], list[Origin]()
     try:
         while True:
@@ -60,7 +60,7 @@ def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
 def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCriteria) -> int:
     """Return how many guesses in a line the next step may have.
 
-    The limits are the tokens left in the reply, the runner's horizon, and the largest block that it takes."""
+    The limits are the tokens left in the reply, the runner's horizon, and the runner's largest block."""
     position = len(tokens) - 1
     return min(stopper.left, runner.horizon(position) - position, runner.max_rows) - 1
 
@@ -98,7 +98,7 @@ def try_chain(
     sampler: Sampler,
     stopper: StoppingCriteria,
 ) -> tuple[Step, Choices]:
-    """Feed the guesses; commit those that are right and the model's next token; append them to `tokens`.
+    """Run a whole step with one line of guesses. Appends the right guesses and the model's next token to `tokens`.
 
     Returns the step and the choices of its rows."""
     tree = DraftTree([tokens[-1]])
