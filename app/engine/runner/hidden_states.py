@@ -1,8 +1,8 @@
-"""Hidden states of a model, kept for every committed row, because heads that guess further tokens read them.
+"""Keeps a model's hidden states for every committed row, because heads that guess further tokens read them.
 
-The states are stored in the KV cache as additional layers, whose values have width 0. So they are committed,
-rewound and kept with prefixes like all other layers, and a recorded step (a CUDA graph) writes them to its
-slots, too:
+The states are stored in the KV cache as keys of additional layers, whose values have width 0. So they are
+committed, rewound and kept with prefixes like the keys of all other layers, and a recorded step (a CUDA graph)
+writes them to its slots, too:
 
     layer       0 .. n - 1              n, and more if a head reads several states
     keys        [1, heads, rows, size]  [1, 1, rows, width]
@@ -43,7 +43,7 @@ class HiddenStates:
 
 @dataclass(frozen=True, slots=True)
 class WrittenStates:
-    """States that each pass of a model writes to these layers of its cache, until `end` is called."""
+    """The layers of the cache to which each pass of a model writes hidden states, until `end` is called."""
 
     layers: tuple[int, ...]
     handles: tuple[RemovableHandle, ...]
@@ -86,7 +86,7 @@ def number_of_layers(model: PreTrainedModel) -> int:
 
 
 def cached_layers(model: PreTrainedModel) -> int:
-    """Return how many layers the cache has; the last layers of some models reuse earlier keys and values."""
+    """Return how many layers have keys and values of their own; the last layers of some models reuse others'."""
     shared = getattr(model.config.get_text_config(decoder=True), "num_kv_shared_layers", 0)
     return number_of_layers(model) - (shared or 0)
 

@@ -1,17 +1,17 @@
-"""The KV cache: the only module that touches transformers' cache classes.
+"""The KV cache. No other module uses transformers' cache classes.
 
-Each layer keeps one buffer for keys and one for values, allocated ahead and grown in chunks. A step writes
-its block after the committed rows; a commit moves the accepted rows down and forgets the rest:
+Each layer has a buffer for keys and a buffer for values, which are allocated ahead and grow in chunks. A step
+writes its block after the committed rows; a commit moves the accepted rows down and forgets the rest:
 
     committed  block                 after commit([0, 2])
     A B C    | d e f g               A B C d f
     length=3   rows 0..3             length=5
 
 Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. A
-recorded step (a CUDA graph) cannot know where the prefix ends: it writes to slots that it reads from the device
-(`writing_at`) and gets the whole buffers. When a buffer is allocated anew, `version` changes, and steps
-that were recorded over the old buffer are no longer valid. Sliding-window layers keep every row, too, because
-the attention applies their window by position.
+recorded step (a CUDA graph) does not depend on the prefix's length: it writes to slots whose numbers it reads from
+the device (`writing_at`), and gets the whole buffers. When a buffer is allocated anew, `version` changes, and steps
+that were recorded with the old buffer are invalid. Sliding-window layers keep every row, too, because the attention
+applies their window by position.
 
 Recurrent layers have a state instead of rows (`recurrent_state.py`). It cannot be truncated, so a cache with such
 layers can only be rewound to lengths whose states it has kept.
@@ -62,7 +62,8 @@ def empty_rows(states: Tensor, capacity: int) -> Tensor:
 
 @dataclass(slots=True)
 class _Room:
-    """State that layers share: the allocator, a buffer's minimum rows, and `version`, the count of allocations."""
+    """State that layers share: the allocator, the minimum rows of a buffer, and how often layers got new
+    buffers."""
 
     allocate: Allocate
     rows: int = 0
@@ -70,7 +71,7 @@ class _Room:
 
 
 def layer_windows(config: PreTrainedConfig) -> list[int]:
-    """List each layer's sliding window, 0 for a full layer; [] if some layer keeps more than keys and values."""
+    """List each layer's sliding window, 0 for a full layer; [] if a layer keeps anything but keys and values."""
     kinds = getattr(config, "layer_types", None)
     if kinds is None:
         layers = DynamicCache(config=config).layers
@@ -92,7 +93,7 @@ LayerKind = Literal["attention", "recurrent", "hybrid", "none"]
 
 
 def layer_kinds(config: PreTrainedConfig) -> list[LayerKind]:
-    """List what each layer keeps; [] if some layer keeps something else."""
+    """List what each layer keeps; [] if a layer keeps anything else."""
     kinds: list[LayerKind] = []
     for layer in DynamicCache(config=config).layers:
         if isinstance(layer, LinearAttentionCacheLayerMixin) and layer.number_of_states == 1:
@@ -121,7 +122,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._room = room
         self.length = 0
-        self.slots: Tensor | None = None  # where rows go, if not after the committed ones
+        self.slots: Tensor | None = None  # to which rows are written; None: those after the committed rows
         self.device = torch.device("cpu")
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -133,7 +134,9 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write a block after the committed rows; returns committed and block rows as views."""
+        """Write a block after the committed rows; return views of the committed rows and the block's.
+
+        A recorded step writes to its slots and gets the whole buffers."""
         slots = self.slots_for(key_states, value_states)
         slots.write(key_states, value_states)
         return slots.up_to(key_states.shape[2])
@@ -146,9 +149,9 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return CacheSlots(*self.buffers(rows), self.length, self.slots)
 
     def keep(self, rows: Tensor, end: int) -> None:
-        """Move these block rows (indices in the buffer, ascending) down after the committed ones, up to row
-        `end`."""
-        # index_select copies before anything is overwritten, because source and target rows may overlap.
+        """Move these rows of the block (indices in the buffer, ascending) down, so that they directly follow the
+        committed rows and end before row `end`."""
+        # index_select makes a copy, because source and target rows may overlap.
         for buffer in self.buffers(end):
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
 
@@ -158,7 +161,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             buffer.index_copy_(2, targets, buffer.index_select(2, sources))
 
     def restore(self, keys: Tensor, values: Tensor, end: int) -> None:
-        """Copy these states' rows after the committed ones, up to row `end`."""
+        """Copy rows of these states after the committed rows, up to row `end`."""
         rows = slice(self.length, end)
         for buffer, states in zip(self.buffers(end), (keys, values), strict=True):
             buffer[:, :, rows] = states[:, :, rows]
@@ -171,7 +174,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
 
     @property
     def capacity(self) -> int:
-        """Rows that fit into both buffers. Their sizes differ if one of them failed to grow."""
+        """Rows that fit into both buffers. Their sizes differ if a buffer failed to grow."""
         if self.keys is None or self.values is None:
             return 0
         return min(self.keys.shape[2], self.values.shape[2])
@@ -186,14 +189,15 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         return -1
 
     def buffers(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Return both buffers, grown if needed to hold `rows` rows."""
+        """Return both buffers, after growing them to at least `rows` rows if needed."""
         assert self.keys is not None and self.values is not None
         if rows > self.capacity:
             self._resize(self.keys, self.values, _whole_chunks(max(rows, self._room.rows)))
         return self.keys, self.values
 
     def _resize(self, keys: Tensor, values: Tensor, capacity: int) -> None:
-        """Allocate both buffers anew. If nothing is committed, the old ones are freed first."""
+        """Allocate both buffers anew, and copy the committed rows. Without committed rows, the old buffers are
+        freed first."""
         self._room.version += 1
         if not self.length:
             self.keys, self.values = keys, values = empty_rows(keys, 0), empty_rows(values, 0)
@@ -234,9 +238,9 @@ class BlockCache(Cache):
     """All layers' keys and values, and their recurrent states, with one committed length."""
 
     def __init__(self, allocate: Allocate = empty_rows, kinds: Sequence[LayerKind] = ()) -> None:
-        """Make an empty cache; without `kinds` every layer has keys and values alone."""
+        """Make an empty cache; without `kinds`, every layer has only keys and values."""
         self._room = _Room(allocate)
-        # transformers makes a layer by this call when the layer is first written to.
+        # transformers calls this to make a layer, when the layer is first written to.
         super().__init__(layer_class_to_replicate=partial(_Layer, self._room))  # type: ignore[arg-type]
         self.length = 0
         self._known: list[_Layer] = []
@@ -257,7 +261,7 @@ class BlockCache(Cache):
         return bool(self._recurrent)
 
     def begin(self, block: Block, device: torch.device) -> None:
-        """Tell recurrent layers which block is run next."""
+        """Pass the next block to the recurrent layers. Raises ValueError for a tree that is too large for them."""
         if self._recurrent:
             self._pass.begin(block, device)
 
@@ -267,7 +271,7 @@ class BlockCache(Cache):
         return self.length
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Return how many keys a block's rows have at most, and the position of the first key."""
+        """Return the maximum number of keys of a block's rows, and the position of the first key."""
         del layer_idx
         return self.length + query_length, 0
 
@@ -311,12 +315,12 @@ class BlockCache(Cache):
             layer.move(sources, targets)
 
     def advance(self, count: int) -> None:
-        """Commit the next `count` rows, which already lie directly after the committed ones."""
+        """Commit the next `count` rows, which directly follow the committed rows already."""
         self._set_length(self.length + count)
 
     @property
     def capacity(self) -> int:
-        """Rows that there is room for in every layer; 0 before the first pass."""
+        """Rows for which every layer has room; 0 before the first pass."""
         return min((layer.capacity for layer in self._rows), default=0)
 
     @property
@@ -325,9 +329,9 @@ class BlockCache(Cache):
         return self._room.version
 
     def reserve(self, rows: int) -> None:
-        """Make room for `rows` rows in every layer, now or when the layer is first written to.
+        """Make room for `rows` rows in every layer; a layer without buffers does so when it is first written to.
 
-        If that fails, no layer has more room than before."""
+        If an allocation fails, raises its error, and no layer keeps more room than before."""
         before, self._room.rows = self.capacity, rows
         written = [layer for layer in self._rows if layer.is_initialized]
         try:
@@ -340,7 +344,7 @@ class BlockCache(Cache):
             raise
 
     def reserve_ahead(self, rows: int, most: int) -> None:
-        """Make room for `rows` rows and AHEAD more, but not more than `most` unless `rows` itself is more."""
+        """Make room for `rows` rows and AHEAD further rows, at most `most` in all, but always for `rows`."""
         self.reserve(max(rows, min(rows + AHEAD, most)))
 
     def give_back(self, rows: int) -> None:
@@ -372,29 +376,29 @@ class BlockCache(Cache):
         self._set_length(length)
 
     def reachable(self, length: int) -> int:
-        """Return the largest length, at most this one, that the cache can be rewound to."""
+        """Return the largest length up to `length` that the cache can be rewound to."""
         if not self._recurrent:
             return length
         return max(at for at in (0, self.length, *self._kept) if at <= length)
 
     def keep_states(self) -> None:
-        """Keep the recurrent states after the committed rows, so that the cache can be rewound to them."""
+        """Keep the recurrent states after the committed rows, so that the cache can be rewound to this length.
+
+        Only the states of the KEPT_STATES largest lengths are kept."""
         if self._recurrent:
             self._kept[self.length] = [layer.kept for layer in self._recurrent]
             self._kept = dict(sorted(self._kept.items())[-KEPT_STATES:])
 
     def recurrent_states(self) -> StatesByLength:
-        """Return the recurrent layers' states after the committed rows, and the newest that `keep_states` has kept.
-
-        A chat that returns to this prefix continues after the committed rows, or writes its newest answer again
-        from the kept state. Returns {} without recurrent layers."""
+        """Return the recurrent layers' states after the committed rows, and the newest states that `keep_states`
+        has kept, from which the newest answer can be written again. Returns {} without recurrent layers."""
         if not self._recurrent:
             return {}
         newest = dict(sorted(self._kept.items())[-1:])
         return newest | {self.length: [layer.kept for layer in self._recurrent]}
 
     def _restore_states(self, states: Sequence[RecurrentState]) -> None:
-        """Return to these states; [] stands for those of an empty text."""
+        """Return to these states; [] means the states of an empty text."""
         for layer, state in zip(
             self._recurrent, states or [RecurrentState()] * len(self._recurrent), strict=True
         ):
@@ -406,10 +410,9 @@ class BlockCache(Cache):
         return [buffer[:, :, : self.length] for buffer in buffers if buffer is not None]
 
     def restore(self, states: Sequence[Tensor], end: int, recurrent: StatesByLength | None = None) -> None:
-        """Commit rows up to `end` of states that `committed` returned. The caller has reserved room for them.
+        """Copy rows up to `end` of states that `committed` returned, and commit them. The caller has reserved room.
 
-        `recurrent` has recurrent states by length: those at `end` are restored, and those at shorter lengths are
-        kept. Without it the present states stay."""
+        Of the `recurrent` states, those after `end` tokens are restored, and those after fewer tokens are kept."""
         if recurrent:
             self._restore_states(recurrent[end])
             self._kept |= {at: known for at, known in recurrent.items() if at < end}
@@ -424,6 +427,8 @@ class BlockCache(Cache):
 
 
 def block_cache(config: PreTrainedConfig) -> BlockCache:
-    """Make an empty cache for a model of this config; layers of an unknown kind count as keys and values."""
+    """Make an empty cache for a model of this config.
+
+    If a layer's kind is unknown, every layer counts as keys and values."""
     kinds = layer_kinds(config.get_text_config(decoder=True))
     return BlockCache(kinds=kinds if {"recurrent", "hybrid"}.intersection(kinds) else [])

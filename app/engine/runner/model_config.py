@@ -29,7 +29,9 @@ def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Return how many positions the model has; dynamic rotary tables multiply them by their factor."""
+    """Return how many positions the model has; a dynamic rotary table multiplies them by its factor.
+
+    Returns UNKNOWN_CONTEXT if the config does not say."""
     positions = getattr(config, "max_position_embeddings", None)
     if not positions:
         return UNKNOWN_CONTEXT
@@ -61,10 +63,10 @@ class Rotary:
         longrope   two tables, the short one while every position is below S, else the long one (Phi-3)
         dynamic    beyond S a new table for every length (dynamic NTK)
 
-    So a block must not lie across S, because its drafts would change the rows before them: `horizon` returns
-    how far a block may reach. And a prompt that is longer than S must be read with the same table throughout,
-    although it is read in chunks. Each chunk then ends with an anchor: a row at a far position that no
-    other row sees and that is never committed. `switch` is S, or the context if the table is fixed."""
+    A block must not lie across S, because its drafts would change the rows before them; `horizon` returns how far a
+    block may reach. A prompt that is longer than S is read in chunks, and all chunks must be read with the same
+    table. So each chunk ends with an anchor: a row at a far position that no other row sees and that is never
+    committed. `switch` is S, or the context if the table is fixed."""
 
     kind: Literal["fixed", "longrope", "dynamic"]
     switch: int
@@ -81,7 +83,7 @@ class Rotary:
 
 
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
-    """Return the rotary table that the config describes; the table with the smallest switch if layers differ."""
+    """Return the kind of the config's rotary table; if layers differ, the kind with the smallest switch."""
     parameters = getattr(config, "rope_parameters", None) or {}
     one_set = "rope_type" in parameters  # otherwise there is a set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]

@@ -22,7 +22,7 @@ class ModelRunner(Protocol):
     context: int
     is_asynchronous: bool  # whether a forward pass returns while the device still computes
     reused: int  # tokens of the newest prefill that were still in the cache
-    max_branches: int  # guesses that a block may hold at one position; 1 if it must be a chain
+    max_branches: int  # guesses that a block may have at one position; 1 if it must be a chain
     pending: int  # accepted rows that are fed once more together with the next block
 
     @property
@@ -43,7 +43,7 @@ class ModelRunner(Protocol):
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Make `ids` the committed prefix; returns the logits [vocab] after its last token.
+        """Make `ids` the committed prefix; yield the progress, and return the logits [vocab] after the last token.
 
         With `same_text_buckets` later blocks are padded to these row counts. A row's exact result then
         depends only on the tokens before it, so that the text is the same for every decoder."""
@@ -61,8 +61,8 @@ class ModelRunner(Protocol):
         reads."""
 
     def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Find the likeliest tokens of each row, as `sampling.best_tokens` does, at least `count` of them. If a
-        CUDA graph has found them already, return its result."""
+        """Find the likeliest tokens of each row, as `sampling.best_tokens` does, or return those that a CUDA graph
+        has found."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix: ascending, the first is row 0."""

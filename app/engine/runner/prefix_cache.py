@@ -1,9 +1,9 @@
 """Keeps prefixes of other conversations, because clients and the page use one KV cache in turn.
 
-The KV cache holds one prefix. Before another prompt overwrites much of it, its keys and values are copied
-here, and a prompt that continues a kept prefix copies them back unchanged. When all kept prefixes together
-are larger than a share of the free memory, the least recently used ones are dropped. All of them are dropped
-when memory runs out or the model is unloaded.
+The KV cache has one prefix. Before another prompt overwrites much of it, its keys and values are copied here. If a
+later prompt begins with the same tokens, they are copied back unchanged. When all kept prefixes together are larger
+than a share of the free memory, the least recently used prefixes are dropped. All are dropped when memory runs out
+or the model is unloaded.
 """
 
 import logging
@@ -22,32 +22,32 @@ from app.system.machine import PREFIX_SHARE, ram
 log = logging.getLogger(__name__)
 
 WORTH_KEEPING = 32
-"""Minimum length in tokens of a prefix that is kept; shorter prefixes are read again."""
+"""A prefix is kept, or restored, only if that saves reading at least this many tokens."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeptPrefix:
-    """A prefix's tokens, their keys and values [1, heads, tokens, size] in every layer, and the recurrent layers'
-    states after some of its lengths."""
+    """A prefix's tokens, every layer's keys and values [1, heads, tokens, size], and the recurrent layers' states
+    after some numbers of tokens."""
 
     tokens: tuple[int, ...]
     states: list[Tensor]
     recurrent: StatesByLength = field(default_factory=dict)
 
     def shared(self, ids: Sequence[int]) -> int:
-        """Return how many of these ids can be restored from this prefix; with recurrent layers, only up to a length
-        whose states it has."""
+        """Return how many of these ids can be restored from this prefix. With recurrent layers the states after
+        that many tokens must have been kept."""
         common = common_length(self.tokens, ids)
         return max((at for at in self.recurrent if at <= common), default=0) if self.recurrent else common
 
     @property
     def size(self) -> int:
-        """The states' total size in bytes."""
+        """The size in bytes of all keys, values and states."""
         return _size(self.states, self.recurrent)
 
 
 class PrefixCache:
-    """An LRU cache of prefixes. `limit` returns how many bytes they may take, given how many they take now."""
+    """An LRU cache of prefixes. `limit` returns how many bytes they may take, given how many bytes they take."""
 
     def __init__(self, limit: Callable[[int], int] = lambda _taken: 0) -> None:
         self._limit = limit
@@ -62,9 +62,9 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix that shares the most of these ids, and mark it as used.
+        """Return the prefix from which the most of these ids can be restored, and mark it as used.
 
-        Returns None if no prefix shares at least WORTH_KEEPING of them."""
+        Returns None if no prefix has at least WORTH_KEEPING of these ids."""
         best = max(self._kept, key=lambda one: one.shared(ids), default=None)
         if best is None or best.shared(ids) < WORTH_KEEPING:
             return None
@@ -75,8 +75,10 @@ class PrefixCache:
     def keep(
         self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: StatesByLength | None = None
     ) -> None:
-        """Copy a prefix, unless a kept prefix begins with it or it is larger than the limit. Drops kept prefixes
-        that it continues, and the least recently used ones beyond the limit; drops all if memory runs out."""
+        """Copy a prefix, unless a kept prefix begins with it or it is larger than the limit.
+
+        Drops kept prefixes that it continues, and the least recently used prefixes beyond the limit. If memory runs
+        out, drops all."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

@@ -1,6 +1,6 @@
 """The state of a recurrent layer: a matrix and the newest inputs of a convolution, instead of rows in a KV cache.
 
-A step leaves the state as it is and brings a function that computes the state after any path of its rows; a commit
+A step leaves the state unchanged and makes a function that computes the state after any path of its rows; a commit
 calls this function with the accepted path. So a step that was stopped or failed changes nothing, and no row needs a
 state of its own. States are replaced, never written to, so a state is kept without copying it.
 """
@@ -22,7 +22,7 @@ committed rows."""
 
 
 class RecurrentState(NamedTuple):
-    """A recurrent layer's state after some text. Its tensors are never written to, so they are kept uncopied."""
+    """A recurrent layer's state after some text: the newest inputs of each convolution, and the matrix."""
 
     inputs: tuple[Tensor, ...] = ()
     state: Tensor | None = None
@@ -47,7 +47,9 @@ class BlockInPass:
         self._newest: dict[int, Tensor] = {}
 
     def begin(self, block: Block, device: torch.device) -> None:
-        """Take a block of at most MAX_ROWS rows or a chunk of a prompt, which is committed as a whole."""
+        """Set the block: of at most MAX_ROWS rows, or a longer chunk of a prompt, which is committed as a whole.
+
+        Raises ValueError for more rows that are not a chain."""
         is_chunk = len(block) > MAX_ROWS
         if is_chunk and not block.is_chain:
             raise ValueError(f"recurrent layers take a tree of at most {MAX_ROWS} rows, not {len(block)}")
@@ -66,8 +68,8 @@ class BlockInPass:
 class RecurrentLayer:
     """One layer's recurrent state after the committed rows, and the newest inputs of its convolutions.
 
-    transformers asks for the state, passes it to a function, and stores the function's result. Here the function
-    gets the layer itself instead of the state, and returns a `StateAfter`."""
+    transformers reads the state, passes it to a function, and stores the function's result. Here the function gets
+    this layer instead of the state, and returns a `StateAfter`."""
 
     is_sliding = False
 
@@ -84,7 +86,7 @@ class RecurrentLayer:
 
     @property
     def visible(self) -> Tensor | None:
-        """Which rows of the block each row sees, bool [T, T]; None for a chunk of a prompt."""
+        """Which rows of the block each row sees, bool [T, T]; None for a chunk of more than MAX_ROWS rows."""
         return self._running.visible
 
     def lazy_initialization(self, *_args: Any, **_kwargs: Any) -> None:
@@ -95,7 +97,7 @@ class RecurrentLayer:
     ) -> Tensor:
         """Take a block's inputs [1, C, T]; return each row's newest inputs [1, C, T, kernel], its own last.
 
-        For a chunk of a prompt they are one line [1, C, kernel - 1 + T]."""
+        For a chunk of more than MAX_ROWS rows, return the inputs in a line [1, C, kernel - 1 + T]."""
         before = self.conv_states[state_idx]
         if before is None:
             before = conv_states.new_zeros((*conv_states.shape[:2], conv_kernel_size - 1))
@@ -110,7 +112,7 @@ class RecurrentLayer:
         return recurrent_states
 
     def advance(self, rows: Tensor, last: int) -> None:
-        """Set the state to that after these rows [n] of the block, a path that ends with row `last`."""
+        """Advance the state by these rows [n] of the block, a path that ends with row `last`."""
         for name, (inputs, count) in self._newest.items():
             if self.visible is None:
                 self.conv_states[name] = inputs[:, :, -count:].clone()  # a copy, so that the chunk is freed

@@ -1,7 +1,7 @@
-"""Runs any blocks of rows on a transformers model, and keeps the prefix that it has committed.
+"""Runs any blocks of rows on a transformers model, and keeps the committed prefix.
 
-Steps run a decoder's blocks: eagerly here, or as CUDA graphs (`step_graphs.py`). Which of the two a model
-gets is decided once, at load. Prompts are always read eagerly."""
+Steps run a decoder's blocks: eagerly here, or as CUDA graphs (`step_graphs.py`), as decided when the model is
+loaded. Prompts are always read eagerly."""
 
 from collections.abc import Generator, Iterator, Sequence
 
@@ -23,11 +23,11 @@ from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampl
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
-"""Prompt tokens per forward pass. After each pass the user sees progress and can stop. A pass of 1024
-tokens keeps a GPU multiplying for much longer than it reads weights and the host launches kernels."""
+"""Prompt tokens per forward pass. After each pass the user sees progress and can stop. On a GPU, a pass over 1024
+tokens computes for much longer than reading the weights and launching the kernels takes."""
 
 ENOUGH = 512
-"""Rows of room after a prompt (such as a chat's next turn) that suffice to keep the buffers and recorded steps."""
+"""If the buffers have room for this many rows after a prompt, such as a chat's next turn, they do not grow."""
 MUCH, ROOMY = 4, 4096
 """Before a prompt the cache is shrunk if it has over MUCH times the rows that the prompt needs, and over
 ROOMY rows."""
@@ -43,7 +43,7 @@ class EagerSteps:
     reads_all_rows = False  # whether the logits of every row are computed
 
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
-        """Take a `note` on why steps are not CUDA graphs although the device supports them; else ""."""
+        """Take a `note` on why steps are not CUDA graphs although the device supports them; "" otherwise."""
         self.model, self.attention, self.note = model, attention, note
         self.sampling = Sampling()  # how recorded steps draw
 
@@ -66,14 +66,14 @@ class EagerSteps:
         cache.commit(rows)
 
     def release(self) -> None:
-        """Release everything that depends on the cache's buffers, because these will be allocated anew."""
+        """Release everything that depends on the cache's buffers, before the buffers are allocated anew."""
 
 
 @torch.inference_mode()
 def run_block(
     model: PreTrainedModel, cache: BlockCache, block: Block, attend: Attend
 ) -> tuple[Tensor, BlockView]:
-    """Run one forward pass; returns logits [R, vocab] of the wanted rows and the view that attention saw.
+    """Run one forward pass; return logits [R, vocab] of the wanted rows, and the view that attention used.
 
     Commits nothing."""
     device = model.device
@@ -92,7 +92,7 @@ def run_block(
 
 
 def compile_variants(model: PreTrainedModel, attention: Attention) -> None:
-    """Read a few tokens with every variant of the kernels, so that none is compiled while a reply waits."""
+    """Read three tokens with every variant of the kernels, so that no kernel is compiled while a reply waits."""
     for attend in attention.variants:
         run_block(model, block_cache(model.config), chain_block(range(3), 0, wanted=(0,)), attend)
 
@@ -146,11 +146,13 @@ class BlockRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Read only the tokens after the longest prefix shared with the cache or with a kept prefix, in chunks."""
+        """Read the tokens after the longest prefix shared with the cache or with a kept prefix, in chunks.
+
+        If the rotary table depends on the text's length, all tokens are read."""
         self.same_text_buckets = same_text_buckets
         if self.has_fixed_rotary:
             self._reuse(ids[:-1])
-        else:  # the rotary table depends on the text's length, so keys cannot be reused in a text of another length
+        else:  # keys cannot be reused in a text of another length
             self.rewind(0)
         self.reused = len(self._prefix)
         self._make_room(len(ids))
@@ -163,8 +165,7 @@ class BlockRunner:
     def forward(self, block: Block) -> Tensor:
         is_long = self._rotary.is_long(block.positions[0] + 1)
         if self._rotary.kind == "longrope" and is_long and not self._rotary.is_long(self._farthest + 1):
-            # Beyond the switch the whole text is read again with the long table, as transformers does for
-            # Phi-3.
+            # The whole text is read again with the long table, as transformers does for Phi-3.
             prefix = self._prefix
             self.rewind(0)
             for _ in self._read(prefix, farthest=block.positions[0]):
@@ -178,7 +179,7 @@ class BlockRunner:
         return self.forward(siblings_block(tokens, len(self._prefix)))
 
     def with_small_cache(self) -> "BlockRunner":
-        """Make a runner of the same model for a few tokens at a time, with a small cache of its own."""
+        """Make a runner of the same model for a few tokens, with a cache of its own."""
         return BlockRunner(self.model, 1, self._rotary, self.attention)
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
@@ -186,7 +187,7 @@ class BlockRunner:
         return make_sampler(sampling, str(self.model.device), self.best_tokens)
 
     def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Return what a recorded step found together with these logits; for other logits, find the tokens now."""
+        """Return the tokens that a recorded step found with these logits; for other logits, find the tokens."""
         known = self.steps.best_tokens(len(logits), count, draws) if logits is self._newest else None
         return best_tokens(logits, count, draws) if known is None else known
 
@@ -219,8 +220,8 @@ class BlockRunner:
 
     @property
     def has_fixed_rotary(self) -> bool:
-        """Whether a row's keys and hidden states are the same in texts of any length, so that draft heads can keep
-        theirs."""
+        """Whether a row's keys and hidden states do not depend on the text's length, so that the prefix and the
+        rows of draft heads can be reused."""
         return self._rotary.kind == "fixed"
 
     @property
@@ -235,13 +236,13 @@ class BlockRunner:
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that the model knows, numbered from 0."""
+        """The number of token ids, from 0 on."""
         return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     def _padded(self, block: Block) -> Block:
-        """Pad the block to the smallest bucket that holds it. Nothing else pads blocks.
+        """Pad the block to the smallest bucket with enough rows. Blocks that exceed every CUDA graph stay unpadded.
 
-        CUDA graphs compute the logits of every row. Blocks with more rows than any graph are not padded."""
+        Raises ValueError for more rows than the largest of `same_text_buckets`."""
         buckets, rows, wanted = self.buckets, len(block), len(block.wanted)
         if not buckets or (not self.same_text_buckets and max(rows, wanted) > buckets[-1]):
             return block
@@ -250,12 +251,14 @@ class BlockRunner:
         return padded(block, bucket_for(rows, buckets), bucket_for(wanted, buckets))
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
-        """Read and commit the rest of `ids` in chunks, with the rotary table for position `farthest`."""
+        """Read and commit the rest of `ids` in chunks; yield the logits [vocab] after each chunk.
+
+        Uses the rotary table for the last position, or for `farthest` if that is larger."""
         farthest = self._farthest = max(farthest, len(ids) - 1)
         if self._rotary.kind == "dynamic" and not self._prefix:
-            # A pass at position 0 resets the rotary table, whatever lengths were read before.
+            # A pass at position 0 resets the rotary table to that of short texts.
             self._run(chain_block(ids[:1], 0, wanted=(0,)))
-        # Recurrent states are kept before the last token, so that the same prompt can be answered anew from there.
+        # Recurrent states are kept before the last token, so that the same prompt can be answered again.
         last = len(ids) - 1 if self.cache.is_recurrent else len(ids)
         while (start := len(self._prefix)) < len(ids):
             if start == last:
@@ -268,9 +271,10 @@ class BlockRunner:
 
     @torch.inference_mode()
     def _reuse(self, ids: Sequence[int]) -> None:
-        """Rewind to what the prefix shares with these ids, then restore from a kept prefix if that shares more.
+        """Rewind to the tokens that the prefix shares with these ids, then restore more from a kept prefix.
 
-        If much of the current prefix would be lost, it is kept in `others` first."""
+        Restores only if at least WORTH_KEEPING tokens are gained. If as many would be lost, the current prefix is
+        kept in `others` first."""
         common = self.cache.reachable(common_length(self._prefix, ids))
         kept = self._others.find(ids)
         if len(self._prefix) - common >= WORTH_KEEPING:
@@ -283,7 +287,9 @@ class BlockRunner:
 
     @torch.inference_mode()
     def _make_room(self, rows: int) -> None:
-        """Reserve room for a prompt and much of its reply at once; shrink a cache that is far too large."""
+        """Reserve room for a prompt and much of its reply at once; shrink a cache that is far too large.
+
+        If memory runs out, drops the prefixes of other conversations and reserves room for the prompt alone."""
         if self.cache.capacity > max(ROOMY, MUCH * rows):
             self.steps.release()
             self.cache.give_back(rows + AHEAD)

@@ -3,7 +3,7 @@
 A recurrent state cannot branch, and it cannot be truncated like keys and values. So the state is copied
 before a chain is fed. If the whole chain is accepted, the new state is right. Otherwise the copy is restored,
 and the accepted tokens are `pending`: they are fed once more together with the next chain, so that they need no
-pass of their own.
+pass of their own. Only a state of keys and values alone is truncated instead, so that nothing is fed again.
 
     state after A, fed B c d, B c are right      the state after A is restored    pending: B c
     next step: fed B c and D e f, all right      the state after D e f            pending: nothing
@@ -55,7 +55,7 @@ class Snapshot:
 
     All attributes of a layer are kept, so the names of its states do not matter. `model_trial.py` tries when the
     model is loaded whether this really undoes a pass. A snapshot can be restored once, and only into the cache
-    objects it was made from."""
+    objects that it was made from."""
 
     def __init__(self, state: State) -> None:
         self._state = {name: _copied(value) for name, value in state.items()}
@@ -64,7 +64,7 @@ class Snapshot:
     def restore(self, rows: int = 0) -> State:
         """Restore the state into the same cache and layer objects, and return it.
 
-        If the state `only_grows`, the first `rows` rows that were fed after the snapshot may stay in it."""
+        The first `rows` rows that were fed after the snapshot stay; only a state that `only_grows` can keep any."""
         for attributes, kept in self._attributes:
             for name, value in kept.items():
                 attributes[name] = value.of(attributes[name], rows) if isinstance(value, _Rows) else value
@@ -87,7 +87,8 @@ def _holders(state: State) -> Iterator[Any]:
 
 
 def _kept(holder: Any) -> dict[str, Any]:
-    """Copy the attributes of a cache or a layer, but only the number of rows of keys and values that only grow."""
+    """Copy the attributes of a cache or a layer. Of keys and values that only grow, keep the number of rows; of
+    other keys and values, keep the tensors."""
     kept = {name: value for name, value in vars(holder).items() if name in ("keys", "values")}
     if not getattr(holder, "is_sliding", False):
         for name, value in kept.items():
@@ -101,7 +102,7 @@ def _holds_tensors(value: object) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """Copy tensors, also those inside lists, tuples and dictionaries; return everything else as it is."""
+    """Copy tensors, also inside lists, tuples and dictionaries; return everything else as it is."""
     match value:
         case Tensor():
             return value.clone()
@@ -131,7 +132,7 @@ class _ReadPrompt:
 class SequentialRunner:
     """Runs chains of tokens on a model with transformers' own attention and cache.
 
-    A chain of one row is committed when it is fed, so without drafts no state is copied."""
+    A chain of one row is committed when it is fed, so that its state need not be copied."""
 
     max_branches = 1
     same_text_buckets: Buckets = ()  # empty, because chains round differently from single rows
@@ -153,9 +154,9 @@ class SequentialRunner:
         )
         self._accepts = frozenset(signature(model.forward).parameters)
         self._state: State = {}
-        self._prefix: list[int] = []  # committed tokens; the state holds all but the pending ones
+        self._prefix: list[int] = []  # committed tokens; the model has read all but the pending tokens
         self._block: Block | None = None
-        self._before: Snapshot | None = None  # the state before that block
+        self._before: Snapshot | None = None  # the state before the block
         self._prompt: _ReadPrompt | None = None
 
     @property
@@ -166,7 +167,7 @@ class SequentialRunner:
 
     @property
     def vocabulary(self) -> int:
-        """Tokens that the model knows, numbered from 0."""
+        """The number of token ids, from 0 on."""
         return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     def horizon(self, position: int) -> int:
@@ -177,10 +178,10 @@ class SequentialRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Continue from the current state or the state after the newest prompt, if the ids begin with its tokens.
+        """Read the prompt in chunks, after the current prefix or after the newest prompt if the ids begin with it.
 
-        Reads in chunks. If the model cannot take several tokens at once when it continues from a state, everything
-        after the first chunk is read row by row."""
+        If the model cannot take several tokens at once when it continues from a state, everything after the first
+        chunk is read row by row."""
         del same_text_buckets
         done = self.reused = self._resume(ids)
         logits = self._prompt.logits if self._prompt else torch.empty(0)
@@ -198,9 +199,9 @@ class SequentialRunner:
         return logits
 
     def forward(self, block: Block) -> Tensor:
-        """Return logits [R, vocab] of a chain's wanted rows.
+        """Return logits [R, vocab] of a chain's wanted rows. A single row is committed at once.
 
-        A single row is committed at once; several rows are not."""
+        Raises ValueError for a tree, or for more than `max_rows` rows."""
         rows, start = len(block), block.positions[0]
         if rows > self.max_rows or block.positions != tuple(range(start, start + rows)):
             raise ValueError(
@@ -236,8 +237,8 @@ class SequentialRunner:
         return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Keep the state if all rows are accepted, else restore the state before the block. A single row is
-        committed already."""
+        """Keep the state if all rows are accepted. Otherwise restore the state before the block, and make the
+        accepted rows pending; a state that only grows is truncated instead. A single row is committed already."""
         if self._block is None:
             return
         tokens = self._block.tokens[: len(rows)]
@@ -253,7 +254,8 @@ class SequentialRunner:
         return Snapshot(self._state)
 
     def forget(self) -> None:
-        """Drop the state. The model makes a new one of its own kind, or gets transformers' usual cache."""
+        """Drop the prefix, the newest prompt and the state. The model makes a new state, or gets transformers'
+        usual cache."""
         self._state = {} if self.makes_cache else {CACHE_NAME: stock_cache(self.model.config)}
         self._prefix, self.pending = [], 0
         self._block = self._before = self._prompt = None
@@ -286,9 +288,8 @@ class SequentialRunner:
         return logits
 
     def _resume(self, ids: Sequence[int]) -> int:
-        """Return to a state that holds a prefix of these ids: the current one, or the one after the newest prompt.
-
-        Returns how many ids it holds."""
+        """Keep the current state, or return to the state after the newest prompt, if the ids begin with its tokens;
+        otherwise drop the state. Return the number of these tokens."""
         self._take_back()
         held = self._prefix[: len(self._prefix) - self.pending]
         if self.has_fixed_positions and 0 < common_length(held, ids) == len(held) < len(ids):

@@ -21,7 +21,9 @@ from app.values.trace import NO_TRACE, StepTrace
 
 @dataclass(frozen=True, slots=True)
 class FirstToken:
-    """The token that the prefill sampled. In the statistics it counts as neither a token nor a step."""
+    """The token that was sampled after the prefill. In the statistics it counts as neither a token nor a step.
+
+    `reused` is how many of the prompt's tokens were still in the cache."""
 
     token: int
     reused: int
@@ -30,7 +32,9 @@ class FirstToken:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass: the committed tokens, the origin of each, and the rows and cost of the pass."""
+    """One forward pass: the committed tokens, the origin of each, and the rows and cost of the pass.
+
+    `is_covered` means that the step had drafts; with a `reason` it is the reply's last step."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -63,17 +67,17 @@ class Decoder(Protocol):
 
 
 class StatisticsMeter:
-    """Adds up one reply's steps. Time is measured from the creation of the meter."""
+    """Adds up one reply's steps. The time to the first token is measured from the creation of the meter."""
 
     def __init__(self, prompt_tokens: int, cost_of: Callable[[int], float] = lambda _: 0.0) -> None:
-        """Start the time. `cost_of` estimates a step's cost by its rows, for decoders that do not report it."""
+        """Start the time. `cost_of` estimates a step's cost by its rows, for steps without a measured cost."""
         self._cost_of = cost_of
         self._begin = perf_counter()
         self._decoding_since = self._begin
         self.statistics = Statistics(prompt_tokens=prompt_tokens)
 
     def first_token(self, first: FirstToken) -> Statistics:
-        """Start the decoding time, because the prefill is over."""
+        """Record the time to the first token, and start the decoding time."""
         self._decoding_since = perf_counter()
         self.statistics = replace(
             self.statistics,
@@ -100,17 +104,17 @@ class StatisticsMeter:
 
 
 StepInParts = Generator[StopReason | None, None, Step]
-"""A step as a generator with two pauses. It yields None when its forward pass is launched; when its tokens are
-committed it yields the reason why the reply ends, or None if it does not end. It returns the finished step."""
+"""A step as a generator with two pauses. It yields None when its forward pass is launched. When its tokens are
+committed it yields the reason why the reply ends, or None if the reply continues. It returns the finished step."""
 
 
 def run_steps(begin: Callable[[], StepInParts], runner: ModelRunner) -> Iterator[Step]:
-    """Run the steps of a reply, each made by `begin`, overlapped if the runner is asynchronous, else in turn."""
+    """Yield the steps of a reply, each made by `begin`: overlapped if the runner is asynchronous, else in turn."""
     return overlapped(begin) if runner.is_asynchronous else in_turn(begin)
 
 
 def in_turn(begin: Callable[[], StepInParts]) -> Iterator[Step]:
-    """End each step before the next one begins."""
+    """Yield each step before the next step begins."""
     reason = None
     while reason is None:
         step = launched(begin)
@@ -119,7 +123,7 @@ def in_turn(begin: Callable[[], StepInParts]) -> Iterator[Step]:
 
 
 def overlapped(begin: Callable[[], StepInParts]) -> Iterator[Step]:
-    """Report and show each step while the next one is computed."""
+    """Yield each step while the device computes the next step."""
     step = launched(begin)
     while next(step) is None:
         try:
