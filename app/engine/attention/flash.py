@@ -1,6 +1,6 @@
 """The `flash` backend: attends over the prefix with the flash-attn package and over the block densely.
 
-The prefix needs no mask, so the unmodified package can attend to it. Both parts also return the log of the
+The prefix needs no mask, so the unmodified package can attend to it. Both parts also compute the log of the
 sum of their weights, from which their shares of the whole follow (log-sum-exp):
 
     log of the sum    prefix 2.0, block 1.0       together ln(e^2 + e^1) = 2.313
@@ -29,7 +29,8 @@ softcap or 0.0) -> out [1, T, H, D] and the log of the weights' sum [1, H, T].""
 
 @dataclass(frozen=True, slots=True)
 class FlashAttention:
-    """Attention by the package's kernel over the prefix; `otherwise` attends in the cases without it."""
+    """Attention with the package's kernel over the prefix. `otherwise` attends in the cases that the module's
+    docstring names."""
 
     over_cache: OverCache
     otherwise: Attend
@@ -74,7 +75,7 @@ def _over_block(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scor
 
 
 def flash_over_cache() -> OverCache:
-    """Import the package and wrap its function. It is imported only here, because it needs a CUDA device."""
+    """Import the package and wrap its function. The import is here, because the package needs a CUDA device."""
     from flash_attn import flash_attn_with_kvcache
 
     def over_cache(

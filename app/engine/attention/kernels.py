@@ -9,12 +9,12 @@ may be in any slots, because they may be drafts (`paths.py`).
 
 `prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head
 count as rows) against tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds
-tile after tile; GROUP_SPANS spans are folded into a group, in order. A program sums one span or one whole
-group (SPANS). Both give the same sums, so the choice depends only on which keeps the device busy.
+tile after tile; GROUP_SPANS spans are folded into a group, in order. A program sums SPANS spans: one, or a whole
+group. Both numbers give the same sums, so the number is chosen to keep the device busy.
 
-`finish_kernel` finishes one row: it folds the groups in order, then the newest keys, which it finds by the table of
-paths, then the sink. Keys that the row does not see have weight 0 and change nothing, not even the rounding. So a
-row's result depends, to the last bit, only on its position and the text before it.
+`finish_kernel` finishes one row: it folds the groups in order, then the newest keys, whose slots it reads from the
+table of paths, then the sink. Keys that the row does not see have weight 0 and change nothing, not even the
+rounding. So a row's result depends, to the last bit, only on its position and the text before it.
 
 Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted
 values, both relative to the peak. Multiplications and additions are fused only by tl.fma. The kernels are compiled
@@ -26,7 +26,8 @@ import triton.language as tl
 
 
 def is_interpreted() -> bool:
-    """Return whether kernels run in triton's interpreter (TRITON_INTERPRET=1 when triton was imported)."""
+    """Return whether TRITON_INTERPRET=1 was set when triton was imported, so that its interpreter runs the
+    kernels."""
     return not isinstance(prefix_kernel, triton.JITFunction)
 
 
@@ -49,7 +50,8 @@ def _fold(peak, total, mixed, more_peak, more_total, more_mixed):
 
 @triton.jit
 def _scores(states, key, inner, HAS_SOFTCAP: tl.constexpr):
-    """Multiply states [M, D] by keys [N, D]; the scores [M, N] times `outer` are in units of log2."""
+    """Multiply states [M, D] by keys [N, D] and apply the soft cap. Returns scores [M, N], which times `outer` are
+    in units of log2."""
     scores = tl.dot(states, tl.trans(key), input_precision="ieee")
     if HAS_SOFTCAP:
         scaled = scores * inner
@@ -114,7 +116,8 @@ def prefix_kernel(
     BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
     SPAN: tl.constexpr, SPANS: tl.constexpr,
 ):  # fmt: skip
-    """Sum over the keys before each row's border: peaks and totals [parts, KV, rows], mixes [.., VALUE_SIZE].
+    """Write the sums over the keys before each row's border: peaks and totals [parts, KV, rows], mixes
+    [.., VALUE_SIZE].
 
     `rows` is T * GROUP: each row with each of its heads. A part that has no key for any row of its block
     writes nothing."""
@@ -190,7 +193,7 @@ def finish_kernel(
     BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
     NEWEST: tl.constexpr, SPAN: tl.constexpr, SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
 ):  # fmt: skip
-    """Finish one row and key head: add prefix sums, newest keys, sinks; write to out [T, H, VALUE_SIZE].
+    """Finish one row and key head: add prefix sums, newest keys and sinks; write to out [T, H, VALUE_SIZE].
 
     `width` is the number of slots that the table of paths has for each row."""
     row, shared = tl.program_id(0), tl.program_id(1)
@@ -223,6 +226,6 @@ def finish_kernel(
     if HAS_SINKS:
         sink = tl.load(sinks + head, mask=is_head, other=0.0).to(tl.float32) * 1.4426950408889634
         peak, total, mixed = _fold(peak, total, mixed, sink, tl.full([BLOCK_G], 1.0, tl.float32), mixed * 0.0)
-    # A tile has at least 16 rows, which may be more than there are heads, so the total of an unused row may be 0.
+    # A tile has at least 16 rows, even if there are fewer heads. The total of an unused row may be 0.
     mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
     _store(out, row * tl.num_programs(1) * GROUP + head, mixed, is_head, VALUE_SIZE, BLOCK_V)

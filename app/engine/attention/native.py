@@ -1,7 +1,7 @@
 """The `native` backend: attention over a block by our own C kernel for CPUs.
 
-It allocates nothing of the size of rows times context, and a row's result depends, to the last bit, only on the
-text before it. Layers with a window, a soft cap or sinks, and a prompt's many rows, use torch's kernel.
+It makes neither a mask nor a matrix of scores over the context, and a row's result depends, to the last bit, only
+on the text before the row. Layers with a window, a soft cap or sinks, and blocks of many rows, use torch's kernel.
 """
 
 from ctypes import CDLL
@@ -12,14 +12,13 @@ from torch import Tensor
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 MAX_ROWS = 128
-"""Maximum number of rows for the kernel. With more rows most keys are in the block, and torch's kernel is
-faster."""
+"""Maximum number of rows for the kernel. With more rows, as in a prompt's chunks, torch's kernel is faster."""
 TILE, SPAN = 32, 8
 """Keys per tile and tiles per span, as in attention.h."""
 
 
 class NativeAttention:
-    """Attention in float32 on CPUs, by the library's kernel if it supports the case."""
+    """Attention in float32 on CPUs, with the library's kernel if it supports the case."""
 
     def __init__(self, library: CDLL, other: Attend) -> None:
         """Use this library; `other` attends in the cases that its kernel does not support."""

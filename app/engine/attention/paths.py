@@ -11,8 +11,8 @@ row has exactly one key for each position, and only the newest few may lie out o
 
 The key of each position before the border is in the slot of the same number. The border and the order of the
 newest keys depend only on the row's position, so a sum over the keys is rounded as if the text had been committed
-row by row. If a key out of order is NEWEST or more positions before the row's own, the row gathers a larger
-multiple of NEWEST keys, which includes that key, and its border is earlier.
+row by row. If a key out of order is NEWEST or more positions before the row, the row gathers a larger multiple of
+NEWEST keys, which includes that key, and the row's border is earlier.
 """
 
 from ctypes import byref, c_int32
@@ -25,7 +25,8 @@ from app.engine.block.block import MAX_DEPTH, Block, Visible
 from app.engine.cpu_kernels import cpu_kernels
 
 NEWEST = MAX_DEPTH + 1
-"""Number of keys that each row gathers one by one; the last of them is its own."""
+"""Number of keys that each row gathers one by one, or that are in a group if it gathers more. The last key is the
+row's own."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
 """Columns of the table of paths. From SLOTS on: slots of the newest keys, oldest first, -1 if missing."""
@@ -41,9 +42,9 @@ def row_paths(prefix_length: int, block: Block) -> Paths:
 
 
 def _native_paths(prefix_length: int, block: Block) -> Paths | None:
-    """Make the table in C, because the CPU makes one in every step.
+    """Make the table in C, because it is made on the host in every step.
 
-    Returns None without a compiler, and for blocks with gaps or with rows that gather more than NEWEST keys."""
+    Returns None without a compiler, and for blocks with gaps or with rows that may gather more than NEWEST keys."""
     library, rows = cpu_kernels(), len(block)
     if library is None:
         return None
@@ -72,7 +73,8 @@ def _check(
     borders: NDArray[np.int64],
     visible: Visible,
 ) -> None:
-    """Raise ValueError if the table misses a key of a row, because two of its keys are at one position."""
+    """Raise ValueError if the table lacks a key of a row, which means that two keys of the row have one
+    position."""
     width = slots.shape[1]
     gathered = (slots >= prefix_length) & (_newest_positions(positions, width) >= borders[:, None])
     found = gathered.sum(axis=1) + (borders - prefix_length).clip(min=0)
@@ -95,7 +97,7 @@ def _rows_in_place(prefix_length: int, positions: NDArray[np.int64], visible: Vi
 
 
 def _groups(positions: NDArray[np.int64], visible: Visible, in_place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Compute how many groups of NEWEST keys each row has to gather: [T], 1 for all but very deep rows."""
+    """Compute how many groups of NEWEST keys each row must gather: [T], 1 for all but very deep rows."""
     rows = np.arange(len(positions))
     out_of_order = visible & (rows >= in_place[:, None])
     oldest = np.where(out_of_order, positions, positions[:, None]).min(axis=1)

@@ -1,8 +1,7 @@
 """The `sdpa` backend: torch's own kernel with a dense mask. It is the reference and runs on every device.
 
-A sum of rounded numbers depends on their order, and therefore on the slot of each key. `attend_batch_invariant`
-adds in float64, in which these differences are so small that they disappear when the sum is rounded to half
-precision.
+A rounded sum depends on the order of its terms, and therefore on the slot of each key. `attend_batch_invariant`
+adds in float64. There these differences are so small that they disappear when the sum is rounded to half precision.
 """
 
 import torch
@@ -12,12 +11,12 @@ from torch.nn.functional import scaled_dot_product_attention
 from app.engine.attention.signature import BlockView, LayerCache, Scoring
 
 FLOAT64_VALUES = {"cpu": 1 << 17}
-"""Number of keys' values that are converted to float64 at once (1 MiB). Other devices convert all of them at once,
-because each part would need further kernel launches."""
+"""How many numbers of the keys are converted to float64 at once (1 MiB). Other devices than CPUs convert all keys
+at once, because each part would need further kernel launches."""
 
 
 def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-    """Attend with torch's fastest suitable kernel; with a soft cap or sinks, in explicit float32."""
+    """Attend with torch's fastest suitable kernel; with a soft cap or sinks, step by step in float32."""
     key, value = _written(cache, view)
     if scoring.softcap is None and scoring.sinks is None:
         mask = view.additive(scoring.window, query.shape[1] // key.shape[1], query.dtype)
@@ -26,7 +25,7 @@ def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) 
 
 
 def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-    """Attend in float64: half-precision results then depend neither on the block's rows nor on key slots."""
+    """Attend in float64, so that half-precision results depend neither on the block's rows nor on key slots."""
     key, value = _written(cache, view)
     if scoring.softcap is None and scoring.sinks is None:
         mask = view.additive(scoring.window, query.shape[1] // key.shape[1], torch.float64)
@@ -55,12 +54,13 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 
 
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """Call torch's kernel in float64. A CPU computes a few key heads at a time, because these fit its cache."""
+    """Call torch's kernel in float64. A CPU computes a few key heads at a time, because their keys fit its
+    cache."""
     share = query.shape[1] // key.shape[1]
-    rows_at_once = max(1, FLOAT64_VALUES.get(key.device.type, key.numel()) // key[0, 0].numel())
+    at_once = max(1, FLOAT64_VALUES.get(key.device.type, key.numel()) // key[0, 0].numel())
     parts: list[Tensor] = []
-    for head in range(0, key.shape[1], rows_at_once):
-        heads, shared = slice(head, head + rows_at_once), slice(head * share, (head + rows_at_once) * share)
+    for head in range(0, key.shape[1], at_once):
+        heads, shared = slice(head, head + at_once), slice(head * share, (head + at_once) * share)
         states = query[:, shared].double(), key[:, heads].double(), value[:, heads].double()
         parts.append(_fused(*states, mask, scale).to(query.dtype))
     return parts[0] if len(parts) == 1 else torch.cat(parts, dim=1)

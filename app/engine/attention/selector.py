@@ -1,7 +1,7 @@
 """Chooses the backend of a model's attention on this machine.
 
     choice   backend
-    auto     triton if it can be used and passes a trial, else sdpa; on a CPU native, else sdpa
+    auto     triton if it passes a trial and is not slower than sdpa, else sdpa; on a CPU native, else sdpa
     triton   our own Triton kernels; on a CPU only in triton's interpreter, for tests
     flash    the flash-attn package, in half precision, with triton or else sdpa for unsupported cases. "auto" never
              chooses it, because its steps cannot be recorded as graphs
@@ -9,9 +9,9 @@
     sdpa     torch's own kernel
 
 A trial runs blocks of few and of many rows after short and long prefixes, and compares the results with sdpa in
-float32. It is needed because triton needs a C compiler on the machine, a head may be too large for a GPU, and each
-variant of a kernel (for other numbers of rows or keys) may fail separately. A backend that the user chose by name
-is used, or refused with the reason.
+float32. Backends are tried because triton needs a C compiler on the machine, a head may be too large for a GPU, and
+each variant of a kernel (for other numbers of rows or keys) may fail separately. A backend that the user chose by
+name is used, or refused with the reason.
 """
 
 from ctypes import CDLL
@@ -56,25 +56,23 @@ _SHARED_MEMORY = 48 << 10
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. With `batch_invariant`, a row's result is bitwise identical whatever is computed with it.
+    """A backend. The function `batch_invariant` gives a row bitwise identical results whatever the other rows are.
 
-    `batch_invariant` is used only if a step in a long chat takes at most `same_text_limit` times as long with
-    it. A limit of 0 means that the device has no batch-invariant attention, such as an Apple GPU, which has no
-    float64."""
+    It is used only if a step in a long chat then takes at most `same_text_limit` times as long. A limit of 0 means
+    that the device has no batch-invariant attention; for example, an Apple GPU has no float64."""
 
     name: AttentionName
     attend: Attend
     batch_invariant: Attend
     note: str = ""  # why the best backend on this machine is not used
     same_text_limit: float = inf
-    variants: tuple[Attend, ...] = ()  # trying them compiles every kernel that `attend` may need later
+    variants: tuple[Attend, ...] = ()  # together they run every kernel that `attend` may need
 
 
 SDPA = Attention("sdpa", sdpa.attend, sdpa.attend_batch_invariant)
 
 GPU_LIMIT = 1.1
-"""The `same_text_limit` of sdpa on GPUs. They have few float64 units, and the time grows with the context, so
-it is measured before batch-invariant attention is used."""
+"""The `same_text_limit` of sdpa on GPUs. It is low, because GPUs have few float64 units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +87,14 @@ class DeviceCapabilities:
     has_flash: bool = False
     is_rocm: bool = False
     trials: Trials = TRIALS
-    cpu_kernels: CDLL | None = None  # compiled, in seconds, only for models on a CPU that use them
+    cpu_kernels: CDLL | None = None  # None unless a model on a CPU may use them
 
 
 @dataclass(frozen=True, slots=True)
 class HeadShape:
     """A model's heads: `count` query heads over `shared` key heads, each of `size` values of type `dtype`.
 
-    `windows` holds each window size of its layers once (0: no window); all layers have this `softcap`."""
+    `windows` has each window size of the layers once (0: no window); all layers have this `softcap`."""
 
     count: int
     shared: int
@@ -107,7 +105,7 @@ class HeadShape:
 
 
 def capabilities_of(device: torch.device) -> DeviceCapabilities:
-    """Find out what this device and the installed packages can do. Packages are not imported for it."""
+    """Find out what this device and the installed packages can do, without importing the packages."""
     has_triton = find_spec("triton") is not None
     if device.type != "cuda" or torch.version.cuda is None:
         has_interpreter = has_triton and device.type == "cpu"
@@ -125,9 +123,9 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
 
 
 def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    """Return the backend chosen by name, or the best one for "auto".
+    """Return the backend with this name; for "auto", the best backend of this machine.
 
-    Raises AttentionUnavailable if the backend chosen by name cannot be used."""
+    Raises AttentionUnavailable if the backend with this name cannot be used."""
     if choice == "auto":
         if machine.device.type == "cpu":
             if refusal("native", machine, heads):  # triton's interpreter is for tests
@@ -144,7 +142,7 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
 
 
 def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
-    """Return the sdpa backend with the limit that applies on this machine, and a note."""
+    """Return the sdpa backend with the `same_text_limit` of this machine, and a note."""
     if machine.device.type == "cpu":
         return replace(SDPA, note=note) if note else SDPA
     if machine.device.type == "cuda":
@@ -199,7 +197,7 @@ def slowness_of_triton(
     torchs: Timer = step_seconds,
     trials: Trials = TIMED,
 ) -> str:
-    """Compare the time of a layer with sdpa's; return why ours is not used, or "". The answer is kept."""
+    """Compare the time of a layer with sdpa's; return why triton is not used, or "". The answer is kept."""
     attend = _make("triton", machine, heads).attend
     scoring = Scoring(heads.size**-0.5, heads.windows[0], heads.softcap)
     for rows, prefix in trials:
@@ -210,7 +208,7 @@ def slowness_of_triton(
 
 
 def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
-    """Make the backend and run its trials; return it, or a sentence about what went wrong."""
+    """Make the backend and run its trials; return the backend, or why a trial failed."""
     try:
         attention = _make(name, machine, heads)
         for attend in attention.variants or (attention.attend,):
@@ -261,7 +259,7 @@ def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials
 def _random_layer(
     heads: HeadShape, rows: int, prefix: int, attend: Attend, device: torch.device
 ) -> tuple[Tensor, LayerCache, BlockView]:
-    """Make a chain of rows after a prefix, and draw random queries, keys and values, the same in each call."""
+    """Make a chain of rows after a prefix, and random queries, keys and values, which are equal in each call."""
     source = torch.Generator(device).manual_seed(0)
     shapes = ((heads.count, rows), *((heads.shared, prefix + rows),) * 2)
     query, *cached = (

@@ -2,14 +2,13 @@
 
     attend(query, cache, view, scoring)     query [1, H, T, D], out [1, T, H, DV]
 
-`cache` has one layer's keys and values, first the prefix's and then the block's. `view` says which keys each row
-sees (prefix length, positions, visibility); all layers of a pass share it. `scoring` has the parameters that differ
-between layers (scale, window, soft cap, sinks). Every layer makes a cache and a scoring in every step, so they are
-tuples, which are made fast.
+`cache` has one layer's keys and values, first the prefix's and then the block's. `view` determines which keys each
+row sees (prefix length, positions, visibility); all layers of a pass share the view. `scoring` has the parameters
+that differ between layers (scale, window, soft cap, sinks). Every layer makes a cache and a scoring in every step,
+so both are tuples, which are made fast.
 
-transformers passes unknown keyword arguments of a model's forward on to the registered attention function, and
-builds no mask for an attention name without a mask function. So the block is passed as `block=BlockView(...)`, and
-each layer adds its own scoring.
+transformers passes unknown keyword arguments of a model's forward method to the registered attention function, and
+builds no mask for an attention name without a mask function. So the block is passed as `block=BlockView(...)`.
 """
 
 from dataclasses import dataclass, field
@@ -56,8 +55,8 @@ class Scoring(NamedTuple):
 class BlockView:
     """Which of the keys [L + T] each row of a block [T] sees in one forward pass.
 
-    Masks and tables are made on the device once and shared by all layers. A recorded graph reads `paths` (the table
-    of paths) and `recorded_positions` [T] from tensors that are given; otherwise both are made from the block."""
+    Each mask and table is made on the device once and shared by all layers. A recorded graph gives `paths` (the
+    table of paths) and `recorded_positions` [T] as tensors; otherwise both are made from the block."""
 
     block: Block
     prefix_length: int
@@ -77,9 +76,9 @@ class BlockView:
         self.positions = uploaded(np.array(self.block.positions), self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:
-        """Return a mask [T, L + T], True if a row sees a key; None if every row sees all keys.
+        """Return a mask [T, L + T], True if a row sees a key.
 
-        With `window` 0, rows see keys at any distance."""
+        With `window` 0, rows see keys at any distance, and the mask of a single row is None."""
         if window not in self._sights:
             self._sights[window] = self._near(window) if window else self._full()
         return self._sights[window]
@@ -173,5 +172,5 @@ def attend_layer(
 
 
 def register() -> None:
-    """Register this attention with transformers under NAME; repeated calls do no harm."""
+    """Register this attention with transformers under NAME. Safe to repeat."""
     AttentionInterface.register(NAME, attend_layer)

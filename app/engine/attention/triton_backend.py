@@ -6,7 +6,7 @@ to step (prefix length, positions, which row sees which) from the table of paths
 
 The order of the kernels' sums depends on the model and the device, never on a step's rows. SPAN and GROUP_SPANS,
 which decide that order, are constants. The tiles decide which matrix instruction is used, so they are chosen once
-for a model: by head size, type and the device's shared memory. The number of spans that one program sums
+for each size and type of heads, by the device's shared memory. The number of spans that one program sums
 (`spans_per_program`) does not change the result, so it is chosen for every pass.
 """
 
@@ -23,12 +23,12 @@ from app.engine.attention.paths import NEWEST, SLOTS
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
 SPAN = 256
-"""Positions of a span, whose sum starts from zero: four tiles of 64 keys, so that loads and products overlap."""
+"""Positions of a span, whose sum starts from zero. A span has several tiles, so that loads and products overlap."""
 
 GROUP_SPANS = 8
-"""Number of spans in a group. Their sums are folded into the group's sum, and then the groups' sums are folded. A
-group is long enough that few partial sums are written for many rows (1 MiB for 64 rows of 32 heads of 128), and
-short enough that 32k keys of 8 heads make 128 programs."""
+"""Number of spans in a group. The spans' sums are folded into the group's sum, and then the groups' sums are
+folded. A group is long enough that few partial sums are written for many rows (1 MiB a group for 64 rows of 32
+heads of 128), and short enough that 32k keys of 8 heads make 128 programs."""
 
 BUSY = 64
 """Number of programs that is assumed to keep a device busy if its multiprocessors are not known."""
@@ -37,8 +37,8 @@ HOPPER = 9
 """Major compute capability of the GPUs whose matrix unit takes 64 rows from 4 warps."""
 
 SCRATCH = 1 << 26
-"""Bytes of partial sums that a layer may allocate; the rows of a long prompt's chunk are computed in parts that
-fit."""
+"""Maximum bytes of partial sums that a layer allocates at once. Larger blocks, such as a prompt's chunks, are
+computed in parts."""
 
 _EVEN = 2
 """If a layer's rows are computed in parts, each part has a multiple of this many rows, so that its table of paths
@@ -144,7 +144,8 @@ class TritonAttention:
         return out
 
     def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
-        """Return two backends, with one span or one group per program; they use all compiled variants."""
+        """Return two backends, which sum one span or one group per program. Together they use all compiled
+        variants."""
         return replace(self, busy=sys.maxsize), replace(self, busy=1)
 
 
@@ -223,7 +224,7 @@ class _Work:
 
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """The kernels in triton's interpreter, for tests. The interpreter misreads bfloat16, so states become
+    """The kernels in triton's interpreter, for tests. The interpreter misreads bfloat16, so the kernels get
     float32."""
 
     fused: TritonAttention
