@@ -1,12 +1,12 @@
 """Restricts replies to a grammar, with llguidance.
 
 Verification follows the accepted path: a matcher consumes the tokens before each row and then masks that row's
-logits. A draft does not change the result: a token that the grammar forbids is never drawn, even if it was drafted.
+logits. So a token that the grammar forbids is never drawn, even if it was drafted.
 
-The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that it
-forces, such as the names of a schema's properties, are drafted first.
+The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that the
+grammar forces, such as the names of a schema's properties, are drafted first.
 
-A grammar describes an answer. A model may think before it:
+A grammar describes an answer. A model may think before the answer:
 
     {"type": "object"}    ->    start: (<think> thought)? @answer    thought: any text </think>
 """
@@ -33,7 +33,7 @@ from app.values.logits import CONTROL_RULE, Grammar, control_rule, lark_text
 
 NO_THOUGHT = ReplyFormat()
 SUFFIX = r'\[suffix=("(?:[^"\\]|\\.)*")\]: (.+)'
-"""Matches a rule of text in a Lark grammar: its groups are the suffix that ends the text, and the text's
+"""Matches a rule of text in a Lark grammar. The groups are the suffix that ends the text, and the text's
 pattern."""
 
 
@@ -56,7 +56,7 @@ class Grammars:
         """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun` reply.
 
         If the format of the `reply` has thoughts, the answer may follow a thought; with `is_open` the prompt has
-        already opened one. Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
+        opened the thought. Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
         tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
         try:
             source = _source(grammar, tokenizer.get_vocab(), reply, is_open)
@@ -80,9 +80,12 @@ class GrammarMask:
         self._prompt_tokens = prompt_tokens
 
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
-        """Return the logits [vocab] after these tokens, with -inf for each token that is not allowed."""
+        """Return the logits [vocab] after these tokens, with -inf for each token that is not allowed.
+
+        Logits after tokens that the grammar forbids stay unchanged. Raises GrammarRefused if no token is
+        allowed."""
         matcher = self._movable.at(history[self._prompt_tokens :])
-        if matcher is None:  # a row after a wrong guess; its token is not accepted
+        if matcher is None:  # the row follows a wrong guess, so its token is not accepted
             return logits
         bits = np.frombuffer(matcher.compute_bitmask(), dtype=np.uint8)
         allowed = np.zeros(len(logits), dtype=bool)
@@ -90,7 +93,7 @@ class GrammarMask:
         allowed[: len(known)] = known
         if not allowed.any():
             raise GrammarRefused(
-                "The model has no token that continues the grammar "
+                "The model has no token that the grammar allows next "
                 f"({matcher.get_error() or 'nothing fits'}): simplify the grammar."
             )
         return logits.masked_fill(uploaded(~allowed, logits.device), -torch.inf)
@@ -98,12 +101,12 @@ class GrammarMask:
     def constraint(self, vocabulary: int) -> Constraint:
         """Make a constraint for drafts, with a copy of the matcher.
 
-        `vocabulary` is the number of tokens that the model has weights for."""
+        `vocabulary` is the number of tokens for which the model has weights."""
         return DraftConstraint(self._movable.copy(), self._prompt_tokens, vocabulary)
 
 
 class DraftConstraint:
-    """Returns the tokens that the grammar allows after each path of a draft tree; computes each path once a
+    """Returns the tokens that the grammar allows after a path of a draft tree; computes each path once in a
     step."""
 
     def __init__(self, movable: "_MovableMatcher", prompt_tokens: int, vocabulary: int) -> None:
@@ -130,22 +133,20 @@ class DraftConstraint:
 
 
 class _MovableMatcher:
-    """Moves a matcher from one position of a reply to another."""
+    """A matcher that can be moved to any position of a reply."""
 
     def __init__(self, matcher: LLMatcher) -> None:
         self._matcher = matcher
         self._taken: list[int] = []
 
     def copy(self) -> "_MovableMatcher":
-        """Return a copy at the reply's beginning."""
+        """Move to the reply's beginning, and return a copy."""
         self._matcher.rollback(len(self._taken))
         self._taken = []
         return _MovableMatcher(self._matcher.deep_copy())
 
     def at(self, reply: Sequence[int]) -> LLMatcher | None:
-        """Move the matcher to the position after these tokens and return it; None if the grammar forbids them.
-
-        It is rolled back to the longest common prefix and consumes the rest."""
+        """Move the matcher to the position after these tokens and return it; None if the grammar forbids them."""
         path, taken = list(reply), self._taken
         if path[: len(taken)] != taken:
             same = next(index for index, token in enumerate(taken) if path[index : index + 1] != [token])
@@ -161,8 +162,8 @@ class _MovableMatcher:
 def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LLTokenizer:
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise GrammarRefused(
-            "The tokenizer of this model cannot be used with a grammar: choose another model, or ask for no JSON, "
-            "response_format or forced tool."
+            "The tokenizer of this model cannot be used with a grammar: choose another model, or ask for neither "
+            "JSON nor a response_format nor a forced tool."
         )
     return from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
 

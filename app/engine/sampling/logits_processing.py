@@ -4,12 +4,11 @@ Grammars (`grammar_mask.py`) change logits, too. Their types are defined here, s
 without llguidance (tools/gpu_report).
 
 A change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
-tokens of its own path. Each drafted branch is thus verified with its own penalties and its own state of the
-grammar, and the text is the same with lookahead on and off.
+tokens of its own path. So the text is the same with lookahead on and off.
 
 Penalties count how often each token occurs before a row, on the logits' device. The histories of a reply's rows
 differ by few tokens, so the counts are updated from row to row. Each differing token is an argument of a kernel,
-and needs no upload. The counts are uploaded anew if the histories differ more.
+and needs no upload. If the histories differ more, the counts are uploaded anew.
 """
 
 from collections import Counter
@@ -33,7 +32,7 @@ Process = Callable[[Tensor, Sequence[int]], Tensor]
 FEW = 16
 """Up to this many differing tokens, counts are updated instead of uploaded; each token costs one or two kernels."""
 ROOM = 1024
-"""Tokens that may be added after an upload before the next upload is needed."""
+"""Number of different tokens that may be added between two uploads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +56,7 @@ def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> 
 
 
 class Counts(NamedTuple):
-    """Each token once, and how often it occurs: ids [n], times [n] (float32). Times may be 0."""
+    """Different tokens, ids [n], and how often each occurs, times [n] (float32). Times may be 0."""
 
     ids: Tensor
     times: Tensor
@@ -74,7 +73,7 @@ class TokenCounts:
     """Counts the tokens before each row of one reply."""
 
     def __init__(self, start: int = 0) -> None:
-        """Count the tokens from index `start` of a history on."""
+        """Count only tokens from index `start` of a history on."""
         self._start = start
         self._counted: list[int] = []
         self._indexes: dict[int, int] = {}  # each token's index in the two tensors

@@ -2,15 +2,14 @@
 
 The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order). Then the
 argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).
-That is a draw from the softmax, and it does not depend on how many rows were computed or what was drafted:
-lookahead on and off give the same text for the same seed. Sums are computed in float64, and among equal scores the
-lowest id wins, so that a row draws the same token alone and among many. Only tokens that pass the filters need
-noise.
+This is a draw from the softmax that does not depend on how many rows were computed or what was drafted: lookahead
+on and off give the same text for the same seed. Sums are computed in float64, and among equal scores the lowest id
+wins, so that a row draws the same token alone and among many rows. Only tokens that pass the filters need noise.
 
 On the CPU a row's token is drawn when verification reaches the row. On a GPU each accepted token would then wait
 for the device again, so the tokens of all rows are drawn at once, and copied together with the likeliest tokens.
-Our own kernels (`sampling_triton.py`) find and draw them if they pass a trial; a recorded step contains these
-kernels. A penalty or a grammar depends on the accepted tokens, so with it a GPU's rows are drawn in turn, too.
+Our own kernels (`sampling_triton.py`) do both if they pass a trial; a recorded step contains these kernels. A
+penalty or a grammar depends on the accepted tokens, so with either of them a GPU's rows are drawn in turn, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -63,7 +62,7 @@ class Draws:
     positions: tuple[int, ...]
 
     def inputs(self, vocabulary: int) -> NDArray[np.int64]:
-        """Return what our kernels read: the bits of SETTINGS values, and the keys of the rows' noise."""
+        """Return the input of our kernels: the bits of SETTINGS values, and the keys of the rows' noise."""
         chosen = self.sampling
         top_k = chosen.top_k if chosen.top_k < vocabulary else 0
         settings = np.array((chosen.temperature, chosen.top_p, chosen.min_p, top_k), dtype=np.float64)
@@ -76,13 +75,13 @@ class Draws:
 
 
 class BestTokens(Protocol):
-    """The signature of the function `best_tokens`, which a recorded step can answer from what it has computed."""
+    """The signature of `best_tokens`. A runner's method of this name may return the result of a recorded step."""
 
     def __call__(self, logits: Tensor, count: int, draws: Draws | None = None, /) -> Tensor: ...
 
 
 class Sampler(Protocol):
-    """A reply's way to choose tokens: greedy, or by its temperature, filters, seed and grammar."""
+    """Chooses a reply's tokens: greedily, or by its temperature, filters, seed and grammar."""
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
         """Sample the rows of one step's logits [R, vocab], and find the `likely` likeliest tokens of each row.
@@ -91,7 +90,8 @@ class Sampler(Protocol):
 
 
 def best_tokens(logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-    """Find each row's `count` likeliest tokens: [R, 2 * count + 1] are their logits, their ids, and argmax's id.
+    """Find each row's `count` likeliest tokens. Returns [R, 2 * count + 1]: their logits, their ids, and argmax's
+    id.
 
     With `draws` the drawn tokens are a further column. Our kernels may find more tokens than `count`. Ids are exact
     in float32, because vocabularies are smaller than 2**24."""
@@ -122,7 +122,7 @@ def best_by_kernels(logits: Tensor, draws: Draws | None) -> Tensor:
 
 
 def _best_on_cpu(logits: Tensor, count: int) -> Tensor:
-    # On a CPU reading the logits costs time, so only rows with equal best logits are read again.
+    # Reading the logits takes time on a CPU, so only rows with equal best logits are read again.
     count = min(count, logits.shape[-1])
     values, ids = logits.max(dim=-1, keepdim=True) if count == 1 else _topk(logits, count)
     firsts = ids[:, :1]
@@ -159,7 +159,7 @@ def make_sampler(
 def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the ids and the values [R, K] of each row's `count` largest logits, in one copy from the device.
 
-    The first id is the lowest one among equal logits, as argmax's is; topk does not promise that."""
+    Among equal best logits the first id is the lowest, as argmax's is; topk does not promise that."""
     ids, values, _ = _on_host(best_tokens(logits, count), count)
     return ids, values
 
@@ -217,7 +217,7 @@ def _drawn_on_host(
 
 
 def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
-    """Copy what `best_tokens` found to the host: ids and logits [R, count], and the last column's tokens [R]."""
+    """Copy a result of `best_tokens` to the host: ids and logits [R, count], and the last column's tokens [R]."""
     numbers = found.cpu().numpy()
     width = (numbers.shape[1] - 1) // 2  # rounding down ignores the column of drawn tokens, if there is one
     tokens = numbers[:, width:].astype(np.int64)
@@ -230,7 +230,7 @@ def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.f
 
 
 def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """Compute topk. On a CPU torch's own takes three to seven times as long for a large vocabulary.
+    """Compute topk; for a large vocabulary on a CPU, in a third to a seventh of the time of torch's topk.
 
     A row's largest logits are in the blocks with the largest maxima, or after the last whole block."""
     blocks = logits.shape[-1] // TOPK_BLOCK
@@ -246,7 +246,7 @@ def _topk(logits: Tensor, count: int) -> tuple[Tensor, Tensor]:
 
 
 def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
-    """Draw the token at position len(history) from its logits [vocab], after any penalties."""
+    """Draw the token at position len(history) from its logits [vocab], to which penalties were applied."""
     if sampling.temperature == 0:
         return int(logits.float().argmax())
     ids, scores = survivors(logits.float() / sampling.temperature, sampling)
@@ -254,7 +254,7 @@ def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
 
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
-    """Draw a token for each row of logits [R, vocab] at its position, at most `values` logits at once."""
+    """Draw a token for each row of logits [R, vocab] at its position. Filters about `values` logits at once."""
     return draw_by_keys(
         logits, uploaded(_noise_keys(sampling.seed, positions), logits.device), sampling, values
     )
@@ -271,14 +271,15 @@ def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int =
 def kernel_fault(device: torch.device, dtype: torch.dtype, vocabulary: int) -> str:
     """Try our kernels on a GPU with logits of this size; return why they are not used, or "". The answer is kept.
 
-    Raises an error that proves nothing, such as full memory; the next call then tries them again."""
+    Raises errors that prove nothing, such as full memory; the next call then tries the kernels again."""
     return fault_found(partial(_fault_of_kernels, device, dtype, vocabulary))
 
 
 def _fault_of_kernels(
     device: torch.device, dtype: torch.dtype, vocabulary: int, timer: Timer = gpu_seconds
 ) -> str:
-    """Compare tokens with torch's, and for logits of this type also times. With penalties logits have float32."""
+    """Compare tokens with torch's, and for logits of this type also times. float32 is tried, too, because penalties
+    make logits of this type."""
     made = torch.randn((TRIED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
     for kind in dict.fromkeys((dtype, torch.float32)):
         logits = made.to(device, kind)
@@ -326,7 +327,7 @@ def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
 def _filter(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor | None]:
     """Apply top-k, top-p and min-p to rows [R, vocab].
 
-    Returns ids [R or 1, K], scores [R, K], and which of them pass: None if all do."""
+    Returns ids [R or 1, K], scores [R, K], and which scores pass [R, K]: None if all do."""
     kept: Tensor | None = None
     if 0 < sampling.top_k < scores.shape[1]:
         ids = _largest(scores, sampling.top_k)
@@ -348,11 +349,11 @@ def _filter(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor, Tensor 
 
 
 def _largest(scores: Tensor, count: int) -> Tensor:
-    """Find the ids [R, count] of the largest scores, best first; unlike topk, lowest ids first among equals."""
+    """Find the ids [R, count] of the largest scores, best first, and among equal scores the lowest id first."""
     if len(scores) == 1 and scores.is_cpu:  # on a CPU the integer keys below take up to 80 times as long
         row = scores[0]
         values, ids = row.topk(count + 1)
-        if values[count] == values[count - 1]:  # topk may take any of equal scores at the border
+        if values[count] == values[count - 1]:  # topk may return any of several equal scores
             ids = (row >= values[count]).nonzero()[:, 0]
         else:
             ids = ids[:count].sort().values
@@ -366,7 +367,7 @@ def _largest(scores: Tensor, count: int) -> Tensor:
 
 
 def gumbel(seed: int, position: int, ids: Tensor) -> Tensor:
-    """Compute the Gumbel noise [K] of tokens `ids` [K] at this position in float64, equal on every device."""
+    """Compute the Gumbel noise [K] of tokens `ids` [K] at this position in float64."""
     return gumbel_of(ids + noise_key(seed, position))
 
 

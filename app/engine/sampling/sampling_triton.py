@@ -1,15 +1,16 @@
-"""Finds each row's likeliest tokens and draws its next one on a GPU, in two launches. Needs triton.
+"""Finds each row's likeliest tokens and draws its next token on a GPU, in two launches. Needs triton.
 
-    scan_kernel     a program for BLOCK tokens: the best token of each GROUP, and the best one with noise
+    scan_kernel     a program for BLOCK tokens: the best token of each GROUP, and the highest score with noise
     choose_kernel   a program for each row: its likeliest tokens, and the token that it draws
 
-They draw the same tokens as `sampling.py`. A token's rank is one integer, made of its score and then its id, so
-that among equal scores the lowest id ranks first. Each filter keeps the tokens down to some rank. With top-k, these
-are found one by one: a row's best token is the best of its groups' best tokens, and is then taken out of its group.
-Without top-k, the token with the highest score with noise is drawn if the filters keep it; else the highest among
-the tokens that rank above it, and so on. Noise is computed in float32, and in float64 for tokens that could win
-within float32's error; sums of chances are computed exactly if their error could decide. Settings that change
-between replies are read from the device's memory, so that both launches can be recorded.
+The kernels draw the same tokens as `sampling.py`. A token's rank is an integer, made of its score and then its id,
+so that among equal scores the lowest id ranks first. Each filter keeps the tokens down to some rank. With top-k,
+these tokens are found one by one: a row's best token is the best of its groups' best tokens, and is then removed
+from its group. Without top-k, the token with the highest noisy score (score plus noise) is drawn if the filters
+keep it; else the token with the highest noisy score among those of higher rank, and so on. Noise is computed in
+float32, and in float64 for tokens that could win within float32's error; sums of chances are computed in float64 if
+their error could decide. Settings that change between replies are read from the device's memory, so that both
+launches can be recorded.
 """
 
 import torch
@@ -18,7 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK, GROUP = tl.constexpr(2048), tl.constexpr(64)
-"""Tokens that a program scans, and tokens of a group, whose best one is stored."""
+"""Tokens that a program scans, and tokens of a group, of which the best token is stored."""
 LIKELY, MOST = tl.constexpr(8), tl.constexpr(128)
 """MOST_LIKELY and MOST_TOP_K of sampling.py."""
 _LOWEST = tl.constexpr(-(1 << 63))
@@ -85,14 +86,14 @@ def _noise(bits):
 
 @triton.jit
 def _chance(score, peak):
-    """Compute exp(score - peak): a token's chance, in parts of the likeliest token's."""
+    """Compute exp(score - peak): a token's chance, relative to the likeliest token's."""
     return tl.exp(score - tl.where(peak == float("-inf"), 0.0, peak))
 
 
 @triton.jit(do_not_specialize=["vocabulary"], do_not_specialize_on_alignment=["logits", "keys", "settings"])
 def scan_kernel(logits, keys, settings, groups, tops, peaks, masses, vocabulary):
-    """Store the best rank of each group. If rows draw without top-k, also store for BLOCK tokens the best score
-    with noise, the best score, and the sum of the chances."""
+    """Store the best rank of each group. If rows draw without top-k, also store for BLOCK tokens the highest score
+    with noise, the highest score, and the sum of the chances."""
     row, chunk = tl.program_id(0), tl.program_id(1)
     temperature, top_k = tl.load(settings).to(tl.float32), tl.load(settings + 3)
     token = chunk * BLOCK + tl.arange(0, BLOCK // GROUP)[:, None] * GROUP + tl.arange(0, GROUP)[None, :]
@@ -110,7 +111,7 @@ def scan_kernel(logits, keys, settings, groups, tops, peaks, masses, vocabulary)
 
 @triton.jit
 def _without(left, best, logits, vocabulary, divisor, GROUPS: tl.constexpr):
-    """Return the groups' best ranks below `best`, the best rank of all."""
+    """Return the groups' best ranks after removing `best`, the best rank of all."""
     group = _token(best) // GROUP
     _, rank = _loaded(logits, group * GROUP + tl.arange(0, GROUP), vocabulary, divisor)
     following = tl.max(tl.where(rank < best, rank, _LOWEST), 0)
@@ -136,11 +137,10 @@ def _drawn_from_list(likely, key, top_k, top_p, min_p):
 
 @triton.jit
 def _noisiest(tops, limit, floor, peak, logits, key, vocabulary, divisor, CHUNKS: tl.constexpr):
-    """Find the token with the highest score with noise, above the rank `limit` and with at least the chance
-    `floor`.
+    """Return the rank of the token with the highest score with noise, among tokens that rank above `limit` and have
+    at least the chance `floor`; -2^63 if there is none.
 
-    `tops` are the highest scores with noise of each BLOCK tokens, in float32. Returns -2^63 if there is no
-    token."""
+    `tops` are the highest scores with noise of each BLOCK tokens, in float32."""
     chunk, top = tl.arange(0, CHUNKS), tl.max(tops, 0)
     least = top - (1e-3 + tl.abs(top) * 1e-6)
     may_have = (tops >= least) & (tops > float("-inf"))
@@ -165,7 +165,7 @@ def _noisiest(tops, limit, floor, peak, logits, key, vocabulary, divisor, CHUNKS
 
 @triton.jit
 def _is_kept(drawn, groups, logits, top_p, peak, vocabulary, divisor, chunks, GROUPS: tl.constexpr):
-    """Return 1 if top-p keeps this rank, else 0: chances are added one by one, from the highest."""
+    """Return 1 if top-p keeps this rank, else 0. Adds the higher chances one by one, in float64."""
     at = tl.arange(0, GROUPS)
     total, best_score = tl.full((), 0.0, tl.float64), peak.to(tl.float64)
     for chunk in tl.range(0, chunks):

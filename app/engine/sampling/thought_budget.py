@@ -38,7 +38,7 @@ def thought_budget(
 
     @lru_cache(4)
     def closing(before: tuple[int, ...]) -> Sequence[int]:
-        """Return the tokens that close the thought; none if the reply is not in a thought any more."""
+        """Return the tokens that close the thought; none if no thought is open after these tokens."""
         text = decode(before)
         begins = is_open or text.lstrip().startswith(reply.thought_opening.strip())
         if not begins or reply.thought_closing.strip() in text:
@@ -48,14 +48,14 @@ def thought_budget(
         return encode(end[written:])[:MOST_FORCED]
 
     def process(logits: Tensor, history: Sequence[int]) -> Tensor:
-        place = len(history) - limit
-        if not 0 <= place < MOST_FORCED:
+        index = len(history) - limit
+        if not 0 <= index < MOST_FORCED:
             return logits
         forced = closing(tuple(history[reply_start:limit]))
-        if place >= len(forced):
+        if index >= len(forced):
             return logits
         return torch.full_like(logits, -torch.inf).index_fill(
-            0, logits.new_tensor([forced[place]]).long(), 0.0
+            0, logits.new_tensor([forced[index]]).long(), 0.0
         )
 
     return process
