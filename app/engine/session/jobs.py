@@ -4,8 +4,8 @@
     long texts     another thread, so that a short question need not wait for a book
 
 The tokenizer releases the interpreter's lock, so the engine's thread can decode meanwhile. The tokens are
-valid only for the model whose tokenizer made them: if another model is loaded by then, the session tokenises
-again.
+valid only for the model whose tokenizer made them. If another model is loaded when the request is answered, the
+session tokenises it again.
 """
 
 from collections.abc import Callable
@@ -28,14 +28,13 @@ if TYPE_CHECKING:
 PAUSE = 3.0
 """Seconds without a job after which the worker begins optional work."""
 LONG = 50_000
-"""The number of characters above which a text is long. Tokenising a long text takes a twentieth of a second or
+"""The number of characters above which a request's texts are long. Tokenising them takes a twentieth of a second or
 more."""
 CHARACTERS_OF_MESSAGE = 100
-"""Characters by which each message counts as longer than its text, because the template takes time for a
-message."""
+"""Characters that are added to the length of each message, because filling the template takes time, too."""
 
 OnLoaded = Callable[[bool], None]
-"""Called with True if the model was loaded, else False; on the worker's thread unless the engine is closed."""
+"""Called with True if the model was loaded, else False; on the worker's thread, unless the engine is closing."""
 Tokenise = Callable[[Request], "RequestTokens"]
 """Tokenises a request. Raises AppError if the model cannot read it."""
 
@@ -48,7 +47,7 @@ class TokenisedRequest:
     tokens: "RequestTokens | None" = None
 
     def repeated(self, request: Request) -> "TokenisedRequest":
-        """Return the same tokens for another request with the same texts."""
+        """Return another request, which has the same texts, with these tokens."""
         return replace(self, request=request)
 
 
@@ -76,7 +75,7 @@ class Shutdown:
 
 @dataclass(frozen=True, slots=True)
 class MarginJob:
-    """The job to find how sure the model is of the token after the tokens in `written`."""
+    """The job to find how sure the model is of the token after the reply's tokens `written`."""
 
     request: Request
     written: tuple[int, ...]
@@ -87,7 +86,7 @@ AnyJob = ReplyJob | LoadJob | UnloadJob | MarginJob | EmbeddingJob
 
 
 def fail_job(job: AnyJob, error: AppError) -> None:
-    """Report the error of a failed job to its caller."""
+    """Report a job's error to its caller."""
     match job:
         case ReplyJob(_, reply):
             reply.append(Failed(str(error), _refused_part(error)))
@@ -116,15 +115,16 @@ class JobQueue:
         self._numbers = count()
 
     def put(self, job: AnyJob | Shutdown, may_wait: bool = False) -> None:
-        """Add a job after the earlier urgent jobs; after all others if it may wait."""
+        """Add a job after the earlier urgent jobs; if the job may wait, after all other jobs."""
         self._waiting.put((may_wait, next(self._numbers), job))
 
     def get(self, timeout: float | None = None) -> AnyJob | Shutdown:
-        """Remove and return the next job, waiting for it. Raises queue.Empty after `timeout` seconds."""
+        """Wait for the next job, remove and return it. Raises queue.Empty after `timeout` seconds."""
         return self._waiting.get(timeout=timeout)[2]
 
     def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
-        """Remove and return the next job. If no job comes within `pause` seconds, call `work` until a job comes.
+        """Wait for the next job, remove and return it. If none comes within `pause` seconds, call `work`
+        repeatedly.
 
         `work` returns the seconds that it took, and the queue waits as long for a job before the next call. If
         `work` returns 0, it is not called again."""
@@ -148,8 +148,10 @@ class TokenisingThreads:
         self._long = ThreadPoolExecutor(1, "tokens of long texts")
 
     def tokenise(self, request: Request, tokenise: Tokenise | None) -> Future[TokenisedRequest]:
-        """Queue a request for tokenising; without `tokenise`, the answer has no tokens. The answer can be cancelled
-        until the request's turn; its `result()` raises AppError if the model cannot read the request."""
+        """Queue a request for tokenising; without `tokenise`, or after `close`, the answer has no tokens.
+
+        The answer can be cancelled until tokenising begins; its `result()` raises AppError if the model cannot read
+        the request."""
         prompt = request.prompt
         written = [one.content for one in prompt] if isinstance(prompt, tuple) else []
         written += [prompt] if isinstance(prompt, str) else []

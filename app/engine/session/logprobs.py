@@ -19,10 +19,10 @@ SCORED_ROWS = 64
 
 
 class LogprobsRecorder:
-    """A sampler that records the log probabilities of its tokens, by position, and adds them to pieces."""
+    """A sampler that records the log probabilities of the chosen tokens, and adds them to pieces."""
 
     def __init__(self, sampler: Sampler, top: int, prompt_tokens: int, spell: Spell) -> None:
-        """Record each chosen token and the `top` likeliest tokens at its position."""
+        """Record, for each chosen token, its log probability and those of the `top` likeliest tokens."""
         self._sampler = sampler
         self._top = top
         self._next = prompt_tokens
@@ -30,7 +30,7 @@ class LogprobsRecorder:
         self._found: dict[int, TokenLogprobs] = {}
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """Sample with the wrapped sampler, and record what is chosen."""
+        """Sample with the wrapped sampler, and record each chosen token."""
         choices = self._sampler(logits, likely, positions)
 
         def choose(row: int, history: Sequence[int]) -> int:
@@ -41,7 +41,8 @@ class LogprobsRecorder:
         return Choices(choose, choices.ids, choices.logits)
 
     def added_to(self, piece: Piece) -> Piece:
-        """Return the piece with the next recorded log probabilities, if any, and forget these."""
+        """Return the piece with the log probabilities of its tokens, and forget them; without records, the piece
+        itself."""
         if not self._found:
             return piece
         positions = range(self._next, self._next + len(piece.token_ids))
@@ -52,7 +53,7 @@ class LogprobsRecorder:
 def prompt_logprobs(
     runner: ModelRunner, prompt: Sequence[int], top: int, spell: Spell, is_stopping: Callable[[], bool]
 ) -> Iterator[Prefilling]:
-    """Read the prompt anew, and yield the log probabilities of its tokens with the progress.
+    """Read the prompt in small blocks, and yield the log probabilities of its tokens with the progress.
 
     The first token, which nothing predicts, gets the log probability 0. Ends early when `is_stopping` returns
     True."""

@@ -1,7 +1,7 @@
-"""Writes the reply to a request as events: makes its decoder and its sampler, and runs them.
+"""Writes the reply to a request as events: makes the decoder and the sampler of the reply, and runs them.
 
-Events report the progress of reading the prompt, then the text as it is written, then its end. The sampler applies
-the request's penalties, biases, grammar and sampling settings, and records log probabilities.
+Events report the progress of reading the prompt, then the text as it is written, then the end. The sampler applies
+the request's penalties, biases, grammar and sampling settings, and can record log probabilities.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -53,10 +53,10 @@ def reply_events(
     is_stopping: Callable[[], bool],
     spell: Spell,
 ) -> Iterator[Event]:
-    """Read the prompt, then write the reply until it ends, or until `is_stopping` returns True after a step.
+    """Read the prompt, then write the reply until it ends, or until `is_stopping` returns True after an event.
 
-    If the request wants the same text from every decoder, the runner pads blocks to fixed row counts (buckets) from
-    now on; otherwise it does so only for CUDA graphs."""
+    If the request wants the same text from every decoder, the runner pads blocks to fixed row counts (buckets);
+    otherwise it does so only for CUDA graphs."""
     options, prompt, before = request.options, tokens.prompt, tokens.begun
     decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
     buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
@@ -117,8 +117,9 @@ def generate(
     stopper: StoppingCriteria,
     same_text_buckets: Buckets = (),
 ) -> Iterator[Prefilling | FirstToken | Step]:
-    """Yield the prompt's progress, the first token, then the decoder's steps. The caller may close this
-    generator at any time."""
+    """Yield the progress of reading the prompt, the first token, then the decoder's steps.
+
+    The caller may close this generator at any time."""
     logits = yield from runner.prefill(prompt, same_text_buckets)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
@@ -197,8 +198,8 @@ def make_reply_sampler(
 def _thought_budget(loaded: LoadedModel, tokens: RequestTokens, budget: int, has_grammar: bool) -> Process:
     """Make the process that forces the end of the model's thought after `budget` tokens (`thought_budget.py`).
 
-    With a grammar it forces only the text up to the thought's closing marker. The grammar decides about all text
-    after the marker."""
+    With a grammar it forces only the text up to the thought's closing marker, because the grammar decides about the
+    text after the marker."""
     tokenizer, prompt, reply = loaded.tokenizer, len(tokens.prompt), loaded.info.chat_format.reply
     if has_grammar:
         end = reply.thought_end.partition(reply.thought_closing)[0] + reply.thought_closing

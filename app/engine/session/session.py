@@ -1,4 +1,4 @@
-"""Keeps one model loaded and answers requests: loads the model if needed, tokenises, then yields events."""
+"""Keeps one model loaded and answers requests: loads the model if needed, tokenises the request, yields events."""
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Make the tokenizer of requests to this model, from a copy of the model's own tokenizer that threads can
-    share.
+    """Make the tokenizer of requests to this model, which other threads can use: from a copy of the model's own
+    tokenizer.
 
     Must be called by the thread that uses the model."""
     own = deepcopy(loaded.tokenizer)
@@ -109,10 +109,10 @@ class Session:
         return self._loaded.current_info if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:
-        """Load the chosen model unless it is loaded already.
+        """Load the chosen model unless it is loaded already. Return it.
 
-        If the model is not found, the old one stays; if it cannot be loaded, the old one is loaded again. After
-        LoadCancelled no model is loaded if reading the new one had begun."""
+        If the model is not found, the old model stays. If the new model cannot be loaded, the old model is loaded
+        again, but not after LoadCancelled or EngineClosed. Raises the error in all these cases."""
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)
@@ -123,7 +123,7 @@ class Session:
             raise
         except Exception as error:
             if error.__traceback__:
-                clear_frames(error.__traceback__)  # their frames hold the weights that were read so far
+                clear_frames(error.__traceback__)  # the frames refer to the weights that were read so far
             if isinstance(error, LoadCancelled):
                 self._drop()
             else:
@@ -147,7 +147,7 @@ class Session:
         self._ranks.close()
 
     def forget(self) -> None:
-        """Drop all tokens and states of earlier prompts from the runner, the n-gram pool and the draft models."""
+        """Drop everything that was kept of earlier prompts, in the runner, the n-gram pool and the draft models."""
         if self._loaded:
             self._loaded.runner.forget()
             self._loaded.statistics.forget()
@@ -166,9 +166,10 @@ class Session:
         is_stopping: Callable[[], bool] = never_stop,
         tokens: RequestTokens | None = None,
     ) -> Iterator[Event]:
-        """Open the request's model and yield the reply's events, the last of which is Finished. Errors are raised.
+        """Open the request's model and yield the reply's events, the last of which is Finished. Raises all errors.
 
-        `is_stopping` is called after every step. `tokens` are used if the loaded model's tokenizer made them."""
+        The reply ends early when `is_stopping` returns True. `tokens` are used if the loaded model's tokenizer made
+        them."""
         if request.logits.grammar and self._sandbox:
             self._sandbox.check_grammar(request.logits.grammar)
         loaded = self.open(request.model, progress)
@@ -184,7 +185,7 @@ class Session:
         keep(loaded, self._cache)
 
     def embed(self, job: EmbeddingJob) -> None:
-        """Embed the next few texts of a job; on the CPU if that was chosen for the chat's model."""
+        """Embed the next few texts of a job; on the CPU if that was chosen for the loaded model."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
@@ -216,9 +217,9 @@ class Session:
 
     @contextmanager
     def _forgetting_on_error(self) -> Iterator[None]:
-        """Forget the cache if the model fails, because the cache may hold half of a step.
+        """Forget earlier prompts if the model fails, because the cache may contain half of a step.
 
-        The cache is kept after a BadOption, such as that of a wrong grammar, because that step has committed
+        They are kept after a BadOption, such as that of a wrong grammar, because such a step has committed
         nothing."""
         try:
             yield
@@ -229,7 +230,9 @@ class Session:
             raise
 
     def _located(self, choice: ModelChoice, progress: Progress) -> tuple[ModelFolder, ...]:
-        """Return the model's folder and then that of its draft model, if any. Raises ModelError."""
+        """Return the folder of the model and then that of its draft model, if any.
+
+        Raises AppError if a folder is missing or cannot be used in this way."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
         refuse_draft_head(folders[0])
@@ -242,7 +245,7 @@ class Session:
     def _load_or_retry(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
     ) -> LoadedModel:
-        """Load the model; try once more if memory ran out and some memory could be freed."""
+        """Load the model. If memory ran out and `_makes_room` returns True, try once more."""
         try:
             return self._load(folders, choice, progress)
         except Exception as error:
@@ -251,7 +254,7 @@ class Session:
         return self._load(folders, choice, progress)
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-        """Yield a reply's events; begin again if it fails before the first piece and memory could be freed."""
+        """Yield a reply's events. If memory runs out before the first piece, free memory and begin again once."""
         is_begun = False
         try:
             for event in events():
@@ -266,8 +269,10 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free memory after it ran out; return whether to try again. A sentence-embedding model is unloaded from
-        the GPU, because its texts can wait. If cuBLAS could not start, torch's cached memory is freed for it."""
+        """Free memory after it ran out; return whether to try again.
+
+        A sentence-embedding model is unloaded from the GPU. If there is none and cuBLAS could not start, torch's
+        cached memory is freed for it."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_gpu():
@@ -307,7 +312,7 @@ class Session:
     def _return_to(
         self, folders: tuple[ModelFolder, ...], choice: ModelChoice | None, progress: Progress
     ) -> None:
-        """Load the earlier model again after another one failed to load; log a warning if that fails, too."""
+        """Load the earlier model again, unless a model is loaded. If that fails, log a warning."""
         if not folders or choice is None or self._loaded:
             return
         try:

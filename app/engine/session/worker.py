@@ -1,7 +1,8 @@
-"""The one thread that owns the model: it takes jobs from a queue and appends events to the caller's sink.
+"""The engine's worker, the only thread that uses the model: it takes jobs from a queue and reports their results.
 
-An error of a request becomes a `Failed` event with a sentence, and the thread continues with the next request. The
-thread imports torch when the first job comes, so that the app's window can open at once.
+The events of a reply are appended to the caller's sink. An error of a request becomes a `Failed` event with a
+sentence, and the thread continues with the next job. The thread imports torch when the first job comes, so that the
+app's window can open at once.
 """
 
 import logging
@@ -55,20 +56,20 @@ log = logging.getLogger(__name__)
 CLOSING = "Foresight is closing and takes no more questions."
 LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes of address space that importing torch and its dependencies takes (981 MB on Linux without CUDA, more with
-it). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
+CUDA). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
 KEPT_FORMATS = 16
 """Number of chat templates whose formats are cached."""
 UNLOADED = "No model is loaded: the next message loads it again."
 CANCELLED = "Loading was cancelled."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
-"""Loggers whose warnings do not help the user: about kernels that are missing without CUDA (transformers imports
-torchao if it is installed), and about weights that are in main memory on purpose."""
+"""Loggers whose warnings do not help the user: they warn about kernels that are missing without CUDA (transformers
+imports torchao if it is installed), and about weights that are in main memory on purpose."""
 
 
 def import_session() -> type["Session"]:
     """Import torch and the class that answers requests; return the class.
 
-    Meanwhile other threads compile the C libraries that are not compiled yet."""
+    Also starts threads that compile the C libraries that are not compiled yet."""
     quiet_imports()
     from app.engine.cpu_kernels import compiled_kernels
     from app.engine.lookahead.native_drafter import compiled_drafter
@@ -81,14 +82,13 @@ def import_session() -> type["Session"]:
 
 
 def quiet_imports() -> None:
-    """Set chatty loggers to report only errors. Must be called before torch is imported."""
+    """Let the loggers in CHATTY report only errors. Must be called before torch is imported."""
     for name in CHATTY:
         logging.getLogger(name).setLevel(logging.ERROR)
 
 
 class Engine:
-    """Owns the worker thread. Its methods are thread-safe, and only `check_grammar`, `chat_format` and `close`
-    wait."""
+    """Owns the worker thread. Its methods are thread-safe; only `check_grammar`, `chat_format` and `close` wait."""
 
     def __init__(
         self,
@@ -101,8 +101,8 @@ class Engine:
     ) -> None:
         """Start the worker thread. Without a `cache_dir`, a model is measured whenever it is loaded.
 
-        The engine makes its own sandbox by default, and closes the sandbox when it is closed. Texts are
-        embedded on `device` until a model is loaded, then on the device that was chosen for that model."""
+        By default the engine makes its own sandbox; closing the engine closes the sandbox. Texts are embedded on
+        `device` until a model is loaded, then on the device that was chosen for that model."""
         self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
         self._formats = lru_cache(KEPT_FORMATS)(lambda text: self._sandbox.chat_format(text, {}, ()))
@@ -122,7 +122,7 @@ class Engine:
             return
 
         def put(made: Future[TokenisedRequest]) -> None:
-            """Queue the request, or fail it at once if it was refused."""
+            """Queue the request, or report its failure at once if it could not be tokenised."""
             if error := made.exception():
                 self._end(ReplyJob(TokenisedRequest(request), reply), app_error(error))
             else:
@@ -131,19 +131,19 @@ class Engine:
         self.tokenise(request).add_done_callback(put)
 
     def tokenise(self, request: Request) -> Future[TokenisedRequest]:
-        """Tokenise a request on another thread if its model is loaded; otherwise the worker does so in the
-        request's turn.
+        """Tokenise a request on another thread if its model is loaded; otherwise leave that to the worker.
 
-        `result()` raises AppError if the model cannot read it."""
+        `result()` raises AppError if the model cannot read the request."""
         tokenizer = self._session.tokenizer_for(request.model) if self._session else None
         return self._tokenising.tokenise(request, tokenizer.tokens if tokenizer else None)
 
     def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
-        """Queue the loading of a model, so that the first request need not wait; `status` reports the result."""
+        """Queue the loading of a model, so that the first request need not wait. `status` and `ended` report the
+        result."""
         self._put(LoadJob(choice, ended))
 
     def unload(self) -> None:
-        """Queue the unloading of the model; the next request loads its model again."""
+        """Queue the unloading of the model. The next request loads its model again."""
         self._put(UnloadJob())
 
     def cancel_load(self) -> None:
@@ -153,7 +153,7 @@ class Engine:
             self._status = EngineStatus("loading", "Cancelling")
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
-        """Ask how sure the model is of the next token after a reply's first tokens.
+        """Queue the question how sure the model is of the next token after a reply's first tokens.
 
         The result has the two likeliest tokens and the difference of their logits. `result()` raises AppError."""
         answer: Future[Margin] = Future()
@@ -164,7 +164,7 @@ class Engine:
     def embed(
         self, model: ModelFolder, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
     ) -> Future[Vectors]:
-        """Queue the embedding of texts by a sentence-embedding model, after all other jobs.
+        """Queue the embedding of texts by a sentence-embedding model. More urgent jobs are done first.
 
         The result is float32[texts, width], each row of length one; `result()` raises AppError. The job
         can be cancelled until its work has begun."""
@@ -175,15 +175,15 @@ class Engine:
     def check_grammar(self, grammar: Grammar) -> None:
         """Raise GrammarRefused for a grammar that cannot be used.
 
-        The caller waits for the sandbox, a few seconds at most; the worker thread does not wait."""
+        The caller waits for the sandbox, usually a few seconds at most; the worker thread does not wait."""
         self._sandbox.check_grammar(grammar)
 
     def chat_format(self, template: str) -> ChatFormat:
-        """Return the format of any model's chat template. The caller waits, as for a grammar."""
+        """Return the format of any model's chat template. The caller waits for the sandbox."""
         return self._formats(template)
 
     def status(self) -> EngineStatus:
-        """Return what the worker is doing now."""
+        """Return what the worker is doing, and the loaded model."""
         return self._status
 
     def reader(self) -> CachedTokenReader:
@@ -192,7 +192,9 @@ class Engine:
         return session.reader if session else CachedTokenReader()
 
     def stop(self) -> None:
-        """Stop the running reply, fail the queued jobs and refuse new ones. Returns at once; safe to repeat."""
+        """Let the thread stop the running reply and end the queued jobs with an error; refuse new jobs.
+
+        Does not wait for the thread. Safe to repeat."""
         with self._lock:
             self._is_closing.set()
             self._queue.put(Shutdown())
@@ -200,15 +202,17 @@ class Engine:
         self._sandbox.close()
 
     def close(self, timeout: float = 30.0) -> None:
-        """Stop the engine and wait for the thread to end, at most `timeout` seconds. Safe to repeat."""
+        """Stop the engine and wait for the thread to end, at most `timeout` seconds. Safe to repeat.
+
+        A thread that has not ended by then is only logged."""
         self.stop()
         self._thread.join(timeout)
         if self._thread.is_alive():
             log.info("the engine did not end within %s seconds", timeout)
 
     def _put(self, job: AnyJob, may_wait: bool = False) -> None:
-        """Queue a job, or fail it at once if the engine is closing, because a job after the Shutdown would be
-        lost."""
+        """Queue a job, or report its failure at once if the engine is closing, because a job after the Shutdown
+        would be lost."""
         with self._lock:
             is_open = not self._is_closing.is_set()
             if is_open:
@@ -244,7 +248,7 @@ class Engine:
                 self._dispatch(session, job)
         except Exception as error:
             failure = app_error(error)
-            # If a model is still loaded, only this request has failed, unless the device is lost.
+            # If a model is still loaded, only this job has failed, unless the device is lost.
             is_cancelled = isinstance(error, LoadCancelled)
             can_go_on = is_cancelled or (session.info and not is_device_fault(error))
             self._status = self._ready(session) if can_go_on else EngineStatus("failed", str(failure))
@@ -260,7 +264,7 @@ class Engine:
     def _start(self, job: AnyJob) -> "Session":
         is_chat = isinstance(job, ReplyJob) and job.asked.request.is_chat
         if is_chat or isinstance(job, LoadJob):
-            self._sandbox.start()  # it imports libraries at the same time as this thread imports torch
+            self._sandbox.start()  # the sandbox imports its libraries while this thread imports torch
         taken = resident_bytes()
         if address_space_left() < LEAST_ADDRESS_SPACE:
             raise MemoryError
@@ -270,7 +274,7 @@ class Engine:
     def _startup_error(self, error: Exception) -> AppError:
         """Return the error of an engine that cannot start, for example because torch is missing; log and show it.
 
-        The first error is kept, because a half-imported library raises a different one at the next attempt."""
+        The first error is kept, because a half-imported library raises a different error at the next attempt."""
         if self._startup_failure is None:
             if is_out_of_memory(error):
                 self._startup_failure = ModelTooLarge(
@@ -301,7 +305,8 @@ class Engine:
                 self._embed(session, job)
 
     def _open(self, session: "Session", choice: ModelChoice, ended: OnLoaded) -> None:
-        """Load a model and call its listener `ended`; an error of either becomes a note in the status."""
+        """Load a model and call its listener `ended`. An error of the load or of the listener is shown in the
+        status."""
         problem = ""
         try:
             session.open(choice, self._progress(self._check_closing))
@@ -315,7 +320,8 @@ class Engine:
         self._status = self._ready(session, problem)
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
-        """Return the status with the loaded model; a problem is added as a note."""
+        """Return the status after a job: the loaded model with the problem as a note, if there is one. Without a
+        model, any problem but a cancelled load is a failure."""
         if (info := session.info) is None:
             is_unloaded = problem in ("", CANCELLED)
             return EngineStatus("ready", UNLOADED) if is_unloaded else EngineStatus("failed", problem)
@@ -332,7 +338,7 @@ class Engine:
 
         peak = session.peak  # read again only at the end, because reading it takes a system call
         for event in session.events(asked.request, self._progress(loading), is_stopping, asked.tokens):
-            # Set once, because setting it for each event would slow every step.
+            # The status is set once, because setting it for each event would slow every step.
             if self._status.phase != "busy":
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
@@ -347,7 +353,7 @@ class Engine:
         self._status = self._ready(session)
 
     def _embed(self, session: "Session", job: EmbeddingJob) -> None:
-        """Embed a few texts, and queue the rest after other jobs. A failure does not affect the loaded model."""
+        """Embed a few texts, and queue the job again for the rest. A failure does not affect the loaded model."""
         if not job.is_wanted:
             return
         try:
