@@ -1,8 +1,8 @@
 """Manages the other ranks from rank 0: starts them, lets them load the model, and starts them again.
 
-With `--devices` the other ranks are child processes of the app, which end with the app. If one of them ends, the
-others are ended, too, and the next reply loads the model again on the remaining devices. With torchrun the ranks
-are already running, and torchrun ends all of them if one ends.
+With `--devices` the other ranks are child processes of the app, which end with the app. If a rank ends, the next
+reply ends the other ranks, too, and loads the model again on the remaining devices. With torchrun the ranks are
+already running, and torchrun ends all ranks if one of them ends.
 """
 
 import json
@@ -32,11 +32,11 @@ _PINGS = 21
 
 
 class Ranks:
-    """Starts and ends the other ranks; does nothing with a single device."""
+    """Starts and ends the other ranks, if the plan has any."""
 
     def __init__(self, plan: RankPlan) -> None:
         self._plan = plan
-        self._devices = plan.devices  # those of the ranks that still run
+        self._devices = plan.devices  # of the ranks that still run
         self._children: list[ChildProcess] = []
         self._link: Link | None = None
         self._shared: ParallelRunner | None = None
@@ -50,17 +50,17 @@ class Ranks:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no rank with the model is known to have ended or failed."""
+        """Whether no exchange with the ranks has failed and all started processes are running."""
         is_broken = self._shared is not None and self._shared.is_broken
         return not is_broken and all(child.is_running for child in self._children)
 
     def begin(self, choice: ModelChoice) -> ModelChoice:
-        """Choose this rank's device and start the other processes, before the model is loaded here.
+        """Choose this rank's device and start the other processes, before this rank loads the model.
 
-        Returns the choice with that device. Raises BadOption for a missing GPU, RankLost if torchrun must
+        Returns the choice with this device. Raises BadOption for a missing GPU, RankLost if torchrun must
         restart."""
         self._leave_out_ended_ranks()
-        if self._plan.torchrun and not self._devices:  # if models run on GPUs here, each rank gets one
+        if self._plan.torchrun and not self._devices:  # if models run on GPUs, each rank gets a GPU
             is_gpu = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"
             ranks = range(self._plan.torchrun.size)
             self._devices = tuple(f"cuda:{rank}" if is_gpu else "cpu" for rank in ranks)
@@ -77,7 +77,8 @@ class Ranks:
     ) -> LoadedModel:
         """Load the model on the other ranks; return a model that all ranks compute together.
 
-        A model that cannot check draft trees stays on this device, with a note. Raises AppError if a rank fails."""
+        A model that cannot check draft trees stays on this device alone, with a note. Raises AppError if a rank
+        fails."""
         if self.size == 1:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
@@ -111,9 +112,8 @@ class Ranks:
         )
 
     def close(self) -> None:
-        """End the started processes after the model was unloaded; the next load tries all devices again.
-
-        Under torchrun the ranks only unload the model."""
+        """End the started processes; the next load tries all devices again. Under torchrun the ranks only unload
+        the model."""
         if not self._plan.torchrun:
             self._hang_up()
             self._devices = self._plan.devices
@@ -150,11 +150,11 @@ class Ranks:
                 if not child.ask(request.encode() + b"\n", STARTING):
                     raise self._lost(rank)
             link = connect(FileStore(store, self.size), 0, self.size)
-            link.ping()  # the answers show that the other ranks have read the store
+            link.ping()  # the store is deleted next, and the answers show that the other ranks have read it
             return link
 
     def _lost(self, rank: int) -> RankLost:
-        """Mark a rank as ended, so that the next load leaves it out; return the error to raise."""
+        """Record that a rank has ended, so that the next load leaves it out; return the error to raise."""
         self._gone.add(rank)
         words = f"Rank {rank} ({self._devices[rank]}) ended: it was killed, crashed, or had no memory left."
         if self._plan.torchrun:
@@ -164,7 +164,7 @@ class Ranks:
 
     def _leave_out_ended_ranks(self) -> None:
         is_whole = self.is_whole and not self._gone
-        self._shared = None  # it holds the old model
+        self._shared = None  # it refers to the old model
         if is_whole:
             return
         if self._plan.torchrun:

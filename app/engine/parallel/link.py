@@ -1,8 +1,8 @@
-"""Connects ranks: rank 0 sends orders, as JSON, to the other ranks, which answer with tensors.
+"""Connects ranks: rank 0 sends orders, as JSON, to the other ranks, which answer with tensors or JSON.
 
-Orders and answers are made and needed on the host, so ranks on GPUs, too, send them by local sockets: no kernel is
-launched, and a rank that waits for its next order keeps no GPU busy. gloo is not used, because its receiver
-announces itself before anything is sent, and each message passes through two threads.
+Orders and answers are made and needed on the host, so ranks on GPUs, too, use local sockets: no kernel is launched,
+and a rank that waits for its next order keeps no GPU busy. gloo is not used, because its receiver sends a message
+before it gets anything, and each message passes through two threads.
 
 Rank 0 listens on 127.0.0.1, and the other ranks read its port from a store of torch. Any program on this machine
 could connect to the port, so the ranks first send a secret from the store.
@@ -28,7 +28,7 @@ from app.engine.parallel.rank import Share
 from app.errors import ModelBroken
 
 _TYPICAL = 512
-"""About how many integers a step's order and its answer have."""
+"""About how many integers a step's order has, and about how many its answer has."""
 MEETING = timedelta(seconds=60)
 """How long the ranks may take to connect."""
 FOR_TORCHRUN = timedelta(days=1)
@@ -46,15 +46,15 @@ class Op(IntEnum):
     LOAD = 1  # load the model that the settings describe
     REPLY = 2  # use the settings for all further replies
     PREFILL = 3  # read the text as a prompt
-    STEP = 4  # commit new tokens of the text, then compute a share of a block
-    FOLLOW = 5  # commit new tokens of the text and feed them at once
+    STEP = 4  # commit new tokens of the text, then compute a share of a block and answer
+    FOLLOW = 5  # feed and commit new tokens of the text
     FORGET = 6
     UNLOAD = 7
-    PING = 8  # answer as in a step
+    PING = 8  # answer at once, with as many numbers as in a step
 
 
 class LinkBroken(Exception):
-    """A rank does not answer, because its process has ended; `rank` is its number."""
+    """The rank with the number `rank` does not answer, usually because its process has ended."""
 
     def __init__(self, rank: int) -> None:
         super().__init__(f"rank {rank} does not answer")
@@ -63,9 +63,10 @@ class LinkBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `text` has the tokens committed since the last order, or a prompt; `settings` are a JSON object.
+    """An order. `text` has the committed tokens that the rank does not know yet, or a prompt.
 
-    A share is sent without its indices in the whole block, because only rank 0 needs them."""
+    `settings` are a JSON object. A share is sent without its indices in the whole block, because only rank 0 needs
+    them."""
 
     op: Op
     text: tuple[int, ...] = ()
@@ -74,7 +75,8 @@ class Order:
 
 
 class Link:
-    """Exchanges messages between this rank and others. All methods raise LinkBroken if the other rank has ended."""
+    """Exchanges messages between this rank and others. Sending and receiving raise LinkBroken if the other rank has
+    ended."""
 
     def __init__(self, peers: Mapping[int, socket.socket], rank: int, size: int) -> None:
         """Use these sockets, which are connected to the other ranks in `peers`."""
@@ -141,7 +143,7 @@ class Link:
             raise ModelBroken(refused)
 
     def ping(self) -> float:
-        """Measure, at rank 0, the seconds that an order and its answer take for all ranks together."""
+        """Measure, on rank 0, the seconds that an order to all other ranks and their answers take."""
         began, pong = perf_counter(), torch.empty(_TYPICAL, dtype=torch.int64)
         for rank in self._peers:
             self.send_order(rank, Order(Op.PING, text=tuple(range(_TYPICAL))))
@@ -158,15 +160,15 @@ class Link:
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
-    """Return the bytes of a tensor; only a tensor that is not contiguous is copied."""
+    """Return the bytes of a tensor, without a copy if the tensor is contiguous."""
     return tensor.flatten().view(torch.uint8).numpy().data
 
 
 def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
-    """Connect to the other ranks, whose addresses are exchanged through a torch store.
+    """Connect rank 0 and the other ranks, which read rank 0's port from a torch store.
 
     Raises LinkBroken on rank 0 if a rank does not connect in time. On the other ranks, raises RuntimeError if rank
-    0 does not write its port to the store in time, and LinkBroken if rank 0 cannot be reached."""
+    0 does not write its port to the store in time, and LinkBroken if they cannot connect to rank 0."""
     store.set_timeout(within)
     if rank:
         port, *secret = json.loads(store.get(_KEY))

@@ -29,7 +29,8 @@ from app.values.messages import Prefilling
 class Share:
     """The block that one rank computes, and which of its results are used.
 
-    Result `own[i]` of the share (an index of its wanted rows) is result `in_block[i]` of the whole block."""
+    The result of the share's wanted row number `own[i]` is that of the whole block's wanted row number
+    `in_block[i]`."""
 
     block: Block
     own: tuple[int, ...]
@@ -40,10 +41,10 @@ def split(block: Block, missed: Sequence[int]) -> list[Share]:
     """Split the block into one share per rank; `missed[rank]` is how many tokens the rank must feed before its
     share.
 
-    The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank computes
-    its stretch and the ancestors of the stretch's first row, because its rows see them. So whole branches stay
-    together, as do neighbouring columns of the window. The largest share is as small as possible. An example is a
-    tree of 6 rows on two ranks:
+    The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank computes its
+    stretch and the ancestors of the stretch's first row, because its rows see them. So branches and neighbouring
+    columns of the window mostly stay together. The largest number of rows that a rank feeds is as small as
+    possible. An example is a tree of 6 rows on two ranks:
 
         row      0  1  2  3  4  5          depth first   0 1 3 | 5 2 4
         parent  -1  0  0  1  2  1          rank 0        0 1 3
@@ -76,7 +77,8 @@ def depth_first(parents: Sequence[int]) -> list[int]:
 
 
 def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> list[int]:
-    """Compute the ends of the stretches if no rank may feed more than `most` rows."""
+    """Compute the ends of the ranks' stretches if no rank may feed more than `most` rows. The last end is below the
+    number of rows if the ranks cannot feed all rows."""
     ends, begin = list[int](), 0
     for lagging in missed:
         above = ancestors[begin] if begin < len(ancestors) else 0
@@ -87,7 +89,7 @@ def _ends_within(most: int, ancestors: Sequence[int], missed: Sequence[int]) -> 
 
 def _share(block: Block, rank: int, stretch: Sequence[int], owner: Sequence[int]) -> Share:
     rows = {0, *stretch}
-    for row in stretch[:1]:  # all other rows' ancestors are in the stretch, or ancestors of its first row
+    for row in stretch[:1]:  # ancestors of other rows are in the stretch, or are ancestors of its first row
         while (row := block.parents[row]) >= 0:
             rows.add(row)
     kept = sorted(rows)
@@ -113,7 +115,8 @@ def children_of(block: Block) -> dict[tuple[int, int], int]:
 
 
 def followed(block: Block, tokens: Sequence[int]) -> list[int]:
-    """Return the path of rows, from a root row on, with the text's next tokens, as far as the block has it."""
+    """Return the path of rows, from a root row on, that has the next tokens of the text; it ends where the block
+    has no such row."""
     children = children_of(block)
     rows = list[int]()
     for token in tokens:
@@ -140,7 +143,7 @@ _BITS = 32
 
 
 class RankModel:
-    """A rank's model and its text, of which all but the missed tokens are committed."""
+    """A rank's model and text. All tokens of the text but the missed tokens are committed."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.runner = runner
@@ -160,8 +163,8 @@ class RankModel:
         return (yield from self.runner.prefill(ids, same_text_buckets))
 
     def extend(self, tokens: Sequence[int]) -> None:
-        """Continue the text with these tokens. Commits the rows of the newest share that have them; the other
-        tokens become missed tokens."""
+        """Continue the text with these tokens. Commits the rows of the newest share that have these tokens; the
+        rest of the tokens become missed tokens."""
         rows = followed(self._fed, tokens) if self._fed else []
         if rows:
             count = len(self._missed)
@@ -171,8 +174,8 @@ class RankModel:
         self._fed = None
 
     def forward(self, block: Block) -> Tensor:
-        """Feed the missed tokens and a share whose row 0 is the current token; return its wanted rows' logits
-        [R, vocab]."""
+        """Feed the missed tokens and a share, whose row 0 is the current token; return the logits [R, vocab] of the
+        share's wanted rows."""
         if self._missed and not self._fits(block):
             self.catch_up()
         self._fed = block
@@ -204,11 +207,11 @@ class RankModel:
 
 
 def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int64]:
-    """Return answers [R, 1 + K] for a share's wanted rows: the sampled token, then the K likeliest with their
-    logits.
+    """Return answers [R, 1 + K] for a share's wanted rows: the sampled token, then the K likeliest tokens with
+    their logits.
 
-    Sampling takes time, so tokens are sampled only along the path from row 0 to a row without a matching child;
-    other rows get -1. All accepted rows of this rank are on this path."""
+    Sampling takes time, so tokens are sampled only along the path from row 0 on which each row has the token that
+    was sampled before it; other rows get -1. All accepted rows of this rank are on this path."""
     choices = sampler(logits, SUCCESSORS, [block.positions[row] + 1 for row in block.wanted])
     bits = choices.logits.astype(np.float32).view(np.uint32).astype(np.int64)
     answers = np.full((len(block.wanted), 1 + choices.ids.shape[1]), -1, dtype=np.int64)
@@ -223,7 +226,9 @@ def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int
 
 
 def choices_of(answers: NDArray[np.int64], likely: int) -> Choices:
-    """Unpack answers that `answers_of` made into choices; `likely` tokens per row are kept."""
+    """Unpack answers of `answers_of` into choices with the `likely` likeliest tokens of each row.
+
+    Choosing raises LookupError for a row without a sampled token."""
     sampled: list[int] = answers[:, 0].tolist()
     ids, bits = answers[:, 1 : 1 + likely] >> _BITS, answers[:, 1 : 1 + likely] & 2**_BITS - 1
 

@@ -1,6 +1,6 @@
-"""A rank above 0: it executes rank 0's orders until rank 0 closes the connection.
+"""A rank above 0, which executes rank 0's orders until rank 0 closes the connection.
 
-`--devices` starts this module as a process; torchrun's processes call `serve_torchrun`.
+With `--devices` this module is started as a process; torchrun's processes call `serve_torchrun`.
 """
 
 import json
@@ -29,7 +29,7 @@ class RankServer:
     def __init__(self, link: Link) -> None:
         self._link = link
         self._loaded: RankModel | None = None
-        self._sampler: Sampler | None = None  # without it, rank 0 receives logits
+        self._sampler: Sampler | None = None  # None if rank 0 wants logits
         self._buckets: Buckets = ()  # row counts that steps are padded to
 
     def serve(self) -> None:
@@ -118,7 +118,7 @@ def serve_torchrun(torchrun: TorchrunRank) -> None:
 
 
 def _serve_app(request: bytes, say: Say) -> None:
-    """Report that torch is imported, then connect to rank 0 and serve."""
+    """Report to the app that torch is imported, then connect to rank 0 and serve."""
     from torch.distributed import FileStore  # type: ignore[attr-defined]
 
     wanted = json.loads(request)

@@ -27,12 +27,12 @@ FAR = 24
 
 
 class ParallelRunner:
-    """Runs a model of which every rank has a copy. If a rank ends, methods raise AppError, and the runner is
-    unusable."""
+    """Runs a model of which every rank has a copy. If a rank ends, `prefill`, `forward` and `commit` raise
+    AppError, and the runner cannot be used again."""
 
     max_branches = MAX_ROWS
     pending = 0
-    is_asynchronous = False  # a step is over when all ranks have answered
+    is_asynchronous = False  # `forward` waits for the answers of all ranks
 
     def __init__(self, runner: BlockRunner, link: Link, lost: Callable[[int], AppError]) -> None:
         """Share steps by this link. `lost` makes the error for a rank that has ended."""
@@ -71,9 +71,9 @@ class ParallelRunner:
         return self._runner.horizon(position)
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Make a reply's sampler. The ranks sample their own rows unless the logits are needed here."""
+        """Make a reply's sampler. The ranks sample their own rows, unless the logits are needed on this rank."""
         own = self._runner.sampler(sampling)
-        # A penalty depends on accepted tokens that are in other ranks' shares.
+        # A penalty depends on accepted tokens, which may be in other ranks' shares.
         is_here = from_logits or sampling.repetition_penalty != 1
         self._sampler = None if is_here else own
         self._settings["sampling"] = None if is_here else asdict(sampling)
@@ -82,8 +82,8 @@ class ParallelRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Let every rank read the prompt, after sending changed settings. Yields this rank's progress; returns
-        its logits."""
+        """Send changed settings, and let every rank read the prompt. Yields the progress of this rank; returns the
+        logits [vocab] after the last token."""
         buckets = tuple((rows - 1) // self._link.size + 1 for rows in same_text_buckets)
         self._block, self._shares = None, {}
         self._unsent, self._missed = [[] for _ in self._unsent], [0] * self._link.size
@@ -101,7 +101,8 @@ class ParallelRunner:
     def forward(self, block: Block) -> Tensor:
         """Run the block on the ranks; return logits [R, vocab] of its wanted rows.
 
-        If the ranks sample, return packed answers [R, 1 + SUCCESSORS] instead (`rank.answers_of`)."""
+        If the block is divided and the ranks sample, return packed answers [R, 1 + SUCCESSORS] instead
+        (`rank.answers_of`)."""
         shares = split(block, self._missed)
         rows = [len(share.block) + missed for share, missed in zip(shares, self._missed, strict=True)]
         self._block = block
@@ -129,11 +130,13 @@ class ParallelRunner:
         return self._runner.forward_siblings(tokens)
 
     def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Find the likeliest tokens here, because no recorded step has found those of joined logits."""
+        """Find the likeliest tokens on this rank, because no recorded step has read the joined logits."""
         return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit rows here; other ranks receive the tokens later. Raises ValueError without a block to commit."""
+        """Commit rows on this rank, and send their tokens to each rank that has FAR unsent tokens.
+
+        Raises ValueError without a block to commit."""
         if self._block is None:
             raise ValueError(f"there is no block whose rows {list(rows)} could be committed")
         tokens = [self._block.tokens[row] for row in rows]
@@ -150,16 +153,16 @@ class ParallelRunner:
                     self._send_text(rank)
 
     def forget(self) -> None:
-        """Drop the text here and on every rank that can be reached."""
+        """Drop the text on this rank and, if no exchange has failed, on the other ranks."""
         self._model.forget()
         if self.is_broken:
             return
-        with suppress(AppError), self._whole_exchange():  # the next prefill reports a broken link
+        with suppress(AppError), self._whole_exchange():  # the next exchange reports a broken link
             for rank in self._others:
                 self._link.send_order(rank, Order(Op.FORGET))
 
     def _send_text(self, rank: int, share: Share | None = None) -> None:
-        """Send the rank its unsent tokens and its share. Without a share it only feeds the tokens."""
+        """Send the rank its unsent tokens and its share; without a share, the rank only feeds the tokens."""
         text = tuple(self._unsent[rank])
         self._link.send_order(rank, Order(Op.STEP if share else Op.FOLLOW, text, share))
         self._unsent[rank] = []
@@ -168,8 +171,10 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner as broken on any error, because answers still in flight would be read as the next
-        step's."""
+        """Mark the runner as broken after any error, because unread answers would be read as those of the next
+        step.
+
+        Raises the error of `lost` for LinkBroken."""
         try:
             yield
         except LinkBroken as broken:
@@ -184,12 +189,12 @@ class ParallelRunner:
 
 
 def rows_together(rows: int, ranks: int) -> int:
-    """Return the size of a block whose shares have `rows` rows: the current token and a part of the others."""
+    """Return the rows of a block whose shares have `rows` rows: the current token and a part of the other rows."""
     return (rows - 1) * ranks + 1
 
 
 def _choices(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
-    """Unpack the ranks' answers, which are integers, or sample from logits that were computed only here."""
+    """Unpack the ranks' answers, which are integers, or sample from the logits of a block that was not divided."""
     is_logits = answers.is_floating_point()
     return own(answers, likely, positions) if is_logits else choices_of(answers.numpy(), likely)
 
@@ -197,7 +202,7 @@ def _choices(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *,
 def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepProfile:
     """Return the step profile of all ranks together, by the rows of whole blocks.
 
-    `exchange` is the time in seconds of an order and its answer; it is added to steps that are shared."""
+    `exchange` is the time in seconds of an order and its answer, and is added to steps of several rows."""
 
     def together(times: StepTimes) -> StepTimes:
         seconds = (
