@@ -1,5 +1,5 @@
 """An assistant of Gemma 4, a small draft model. Its layers have no keys and values of their own: they attend to
-those of the target, which is the model that checks the drafts.
+the keys and values of the target, which is the model that checks the drafts.
 
 An assistant reads only the newest token: its embedding, and the target's state one token earlier.
 
@@ -10,7 +10,7 @@ An assistant reads only the newest token: its embedding, and the target's state 
     predicts after   A B C      A B C d       A B C d e
 
 Guesses have the position of C, too, as in transformers (`SinglePositionMultiTokenCandidateGenerator`). Full layers
-attend to the keys and values of the target's last full layer, sliding layers to those of its last sliding layer.
+attend to the target's last full layer, sliding layers to the target's last sliding layer.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class Assistant:
         """Take the target's embedding, and for each kind of layer the target's layer whose keys and values are
         read."""
         self._model, self._embed_tokens, self._layers = model, embed_tokens, layers
-        # transformers' mask of a sliding layer shows the keys of one position more than in other models.
+        # In transformers, sliding layers of assistants see one key more than those of other models.
         self._reach: int = model.config.get_text_config().sliding_window + 1
 
     def output(self, token: int, state: Tensor, target: HiddenStates, length: int) -> tuple[Tensor, Tensor]:
@@ -41,7 +41,7 @@ class Assistant:
 
     @torch.inference_mode()
     def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
-        # Uses transformers' eager attention on all keys, with transformers' mask, instead of cutting keys off.
+        # Uses transformers' eager attention and mask on all keys, while `output` leaves keys out.
         ours, before = self._model.config._attn_implementation, len(text) - 1
         self._model.set_attn_implementation("eager")
         try:
@@ -65,13 +65,13 @@ class Assistant:
 
 
 class AssistantReader:
-    """Computes the draft logits after the tokens that the target has committed, and guesses after them."""
+    """Computes draft logits after the tokens that the target has committed and guesses after these tokens."""
 
     def __init__(self, assistant: Assistant, target: HiddenStates, context: int, vocabulary: int) -> None:
         self.context, self.vocabulary = context, vocabulary
         self._assistant, self._target = assistant, target
         self._length = 0  # how many of the target's tokens the newest call attended to
-        self._states: list[Tensor] = []  # outputs after the token that follows these, and after guesses
+        self._states: list[Tensor] = []  # outputs after the next token and after each guess
 
     @torch.inference_mode()
     def read(self, tokens: Sequence[int], known: int) -> Tensor:

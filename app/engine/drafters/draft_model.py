@@ -1,14 +1,14 @@
 """A draft model: a small model that guesses the next tokens for a larger model with the same tokenizer, its target,
 which checks the guesses (Leviathan et al. 2023).
 
-Its KV cache holds one sequence of tokens, the text and some guesses. The first question of a step also feeds the
-tokens that were committed since the last step; guesses that were fed but rejected are removed:
+Its KV cache has one sequence of tokens, the text and some guesses. The first question of a step also feeds the
+tokens that were committed since the last question; guesses that were fed but rejected are removed:
 
-    text A B, asked after A B, A B c, A B c d     the cache holds A B c d
-    text A B c x, asked after A B c x             d is taken back, x is fed
+    text A B, asked after A B, A B c, A B c d     the cache has A B c d
+    text A B c x, asked after A B c x             d is removed, x is fed
 
-It draws with the same noise as the reply (`sampling.py`), so that the token it expects tends to be the token that
-the sampler draws.
+A draft model draws with the same noise as the reply (`sampling.py`), so that the token that it expects tends to be
+the token that the sampler draws.
 """
 
 from bisect import bisect_right
@@ -28,8 +28,8 @@ from app.engine.sampling.sampling import gumbel, survivors
 from app.values.messages import Sampling
 
 Proposal = tuple[int, int]
-"""(token, gap class): for the best token 8 to 15, by its lead in logits; for others 0 to 7, by their distance
-to it."""
+"""(token, gap class): 8 to 15 for the best token, by its lead in logits; 0 to 7 for other tokens, by their distance
+to the best token."""
 
 PROPOSALS = 8
 """The largest number of tokens that are proposed at once."""
@@ -46,7 +46,7 @@ class SequenceReader(Protocol):
 
     @property
     def vocabulary(self) -> int:
-        """The number of token ids that it can read, from 0 on."""
+        """The number of token ids that can be read, from 0 on."""
 
     def read(self, tokens: Sequence[int], known: int) -> Tensor:
         """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call."""
@@ -56,7 +56,7 @@ class SequenceReader(Protocol):
 
 
 class RunnerSequenceReader:
-    """Computes draft logits with a small model of its own."""
+    """Computes draft logits with a small model."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.context, self.vocabulary = runner.context, runner.vocabulary
@@ -77,7 +77,7 @@ class RunnerSequenceReader:
 
 
 class DraftModel:
-    """Proposes tokens that may follow a text and guesses. `seconds` is the total time that this took."""
+    """Proposes tokens that may follow a text and guesses. `seconds` is the total time of all proposals."""
 
     def __init__(self, reader: SequenceReader, name: str, vocabulary: int) -> None:
         """Propose only tokens of the target's `vocabulary`."""
@@ -89,7 +89,7 @@ class DraftModel:
         self._fed: list[int] = []
         self._counts = TokenCounts()
         self._text: Sequence[int] = ()
-        self._known = 0  # number of the first tokens of the text that are in the cache
+        self._known = 0  # how many leading tokens of the text are in the cache
 
     def follow(self, text: Sequence[int]) -> int:
         """Begin a step after this text; return how many of its tokens are not fed yet."""
@@ -102,7 +102,8 @@ class DraftModel:
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
         """Propose tokens that may follow the text and these guesses, the expected token first.
 
-        Returns [] if text and guesses exceed the context, or contain a token without an embedding."""
+        Returns [] if text and guesses exceed the context, if a token to be fed has no embedding, or if a head has
+        nothing to read."""
         tokens = [*self._text, *guesses] if guesses else list(self._text)
         if len(tokens) > self.context:
             return []
@@ -127,7 +128,7 @@ class DraftModel:
     def _logits(self, tokens: list[int], guesses: Sequence[int]) -> Tensor:
         """Feed the tokens that are not in the cache yet; return the logits [vocab] after all tokens.
 
-        The tokens end with the guesses. Returns an empty tensor if they cannot be fed."""
+        The tokens end with the guesses. Returns an empty tensor if a token cannot be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)
@@ -153,7 +154,7 @@ def prefilled(runner: ModelRunner, tokens: Sequence[int]) -> Tensor:
 def proposals(logits: Tensor, history: Sequence[int], sampling: Sampling) -> list[Proposal]:
     """Propose the next tokens after this history, drawn as the reply's tokens are, the expected token first.
 
-    The logits include any penalties; filters are applied to the likeliest tokens."""
+    Penalties were applied to the logits already; filters are applied to the DRAWN_FROM likeliest tokens."""
     scores = logits.float()
     if sampling.temperature == 0:
         values, ids = largest(scores, PROPOSALS)

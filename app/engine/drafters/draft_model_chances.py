@@ -1,17 +1,17 @@
-"""Learns how likely the target (the model that checks the guesses) accepts a guess, from the estimates of the draft
-model and of the n-gram pool together.
+"""Learns how likely the target (the model that checks the guesses) is to accept a guess, from the estimates of the
+draft model and of the n-gram pool together.
 
-A guess after a node that the draft model was asked about is judged by three properties: its gap class, or "not
-named" if the draft model did not propose it; its chance in the pool, if the pool knows it; and the depth of the
-node. Each adds to its log odds (logistic regression):
+A guess after a node that the draft model was asked about has three properties: its gap class, or "not named" if the
+draft model did not propose it; its chance in the pool, or "unknown" if the pool does not guess it; and the depth of
+the node. Each adds to the guess's log odds (logistic regression):
 
     odds = confidence * odds of the gap class + weight of the class
          + slope * log odds of the pool, or the weight of "unknown"
          + weight of the depth
 
-Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et al. 2011). All
-classes share the confidence, so a draft model that is sure without reason loses confidence with its first
-mistakes. The confidence starts at a half: while little is known of the draft model, its guesses get the rows
+Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et
+al. 2011). All classes share the confidence, so a draft model that is sure without reason loses confidence with its
+first mistakes. The confidence starts at a half: while little is known of the draft model, its guesses get the rows
 that the pool does not need, and a guess of the pool loses little if the draft model disagrees.
 """
 
@@ -26,15 +26,15 @@ from app.engine.lookahead.acceptance_estimator import DRAFTED, GAP_CLASSES
 from app.engine.lookahead.drafter import SUREST, Edge
 
 DEPTHS = (1, 3)
-"""Borders between the classes of a guess's depth in the tree."""
+"""Borders between the classes of a node's depth in the tree."""
 
 GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
 """Log odds of a named token with a good draft model, by gap class: distances, then leads of the expected token."""
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
 """The initial confidence, and the speed at which it learns, relative to other weights."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
-"""The first weights of the gap classes. For distances they add the odds that the first confidence takes away. So
-only leads are doubted at first, because tokens other than the expected one are seldom right anyway."""
+"""The first weights of the gap classes. For distances they add the log odds that the first confidence takes away.
+So only leads are doubted at first, because tokens other than the expected token are seldom right anyway."""
 NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
 """The first weights of tokens that the draft model does not name, and of tokens that the pool does not know."""
 NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0
@@ -51,13 +51,13 @@ FIRST_WEIGHTS = (
     FIRST_CONFIDENCE / SCALE,
 )
 RATE, LEAST_RATE, FIRST_SQUARES = 0.5, 0.01, 0.5
-"""AdaGrad's learning rate, the smallest step factor, and the sum of squared gradients that it starts from."""
+"""AdaGrad's learning rate, its minimum after the division, and the first sum of squared gradients."""
 LEAST_CHANCE = 1e-4
 
 Features = tuple[tuple[int, float], ...]
 """((index of a weight, its factor), ...)"""
 Judged = tuple[int, float, Features]
-"""(token, chance, the features that gave it): kept until the target's token is known."""
+"""(token, chance, the features that gave this chance), kept until the target's token is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,8 +91,8 @@ class DraftModelChances:
         """Join a node's guesses from both sources; return the edges, likeliest first, and the argument `judged` of
         `observe`.
 
-        The pool's chances are multiplied by `trust` first. The returned chances are divided by `trust`, because the
-        caller multiplies them by it."""
+        The pool's chances are multiplied by `trust` first. The returned edges' chances are divided by `trust`,
+        because the caller multiplies them by `trust`."""
         deep = (_DEPTHS + bisect_right(DEPTHS, depth), 1.0)
         known = {token: (chance * trust, cell) for chance, token, cell in pool}
         first = pool[0][1] if pool else None
@@ -102,7 +102,7 @@ class DraftModelChances:
             by_pool = (_SLOPES, _log_odds(expected)) if expected else (_UNKNOWN, 1.0)
             named = (_CONFIDENCE, GAP_ODDS[gap] * SCALE)
             chance, features = self._chance((gap, 1.0), named, by_pool, deep)
-            # The pool keeps the credit for its first guess, even if the draft model proposes the same token.
+            # The pool stays the origin of its first guess, even if the draft model proposes the same token.
             edges.append((chance / trust, token, cell if token == first else DRAFTED))
             judged.append((token, chance, features))
         for token, (expected, cell) in known.items():
@@ -114,7 +114,7 @@ class DraftModelChances:
         return edges, judged
 
     def observe(self, judged: Sequence[Judged], token: int) -> None:
-        """Update the weights by the token that the target continued with."""
+        """Update the weights by the token that the target chose."""
         for guess, chance, features in judged:
             error = (guess == token) - chance
             for number, factor in features:

@@ -5,8 +5,8 @@
 values are computed from a token's embedding and the joined state, side by side; after a guess, the head's own
 output replaces the state. The LM head has a smaller vocabulary: its token t is the target's t + d2t[t].
 
-Layout and names of the weights are those that vllm-project/speculators saves (`models/eagle3/core.py`,
-`models/eagle3/model_definitions.py` and `DraftVocabMixin` in `model.py` there, August 2026):
+The weights have the layout and names with which vllm-project/speculators saves them (`models/eagle3/core.py`,
+`models/eagle3/model_definitions.py` and `DraftVocabMixin` in its `model.py`, August 2026):
 
     embed_tokens, norm, lm_head, fc, input_norm or fc_norm.<i> if the config asks for them, d2t, t2d
     layers.0.   input_layernorm, hidden_norm, post_attention_layernorm, self_attn.<q|k|v|o>_proj (for qwen3 with
@@ -46,7 +46,7 @@ _PARTS: dict[LayerType, _Parts] = {
 
 
 def layer_config(config: EagleConfig) -> PreTrainedConfig:
-    """Make transformers' config of the head's layers. Raises what transformers raises."""
+    """Make transformers' config of the head's layers. Raises transformers' errors."""
     made: PreTrainedConfig = _PARTS[config.model_type].config(**config.layer)
     made._attn_implementation = attention.NAME
     return made
@@ -77,13 +77,15 @@ class _FirstLayer(nn.Module):
 
 
 class EagleHead(nn.Module):
-    """A head, on the meta device until `tie` completes it. Its parts are named as in checkpoints."""
+    """An EAGLE-3 head. Its parts have the names of checkpoints."""
 
     targets: Tensor
     """The target's token id for each id of the head's LM head [draft vocab]."""
 
     def __init__(self, config: EagleConfig, states: int) -> None:
-        """Make a head that reads `states` hidden states of its target. Raises what transformers raises."""
+        """Make a head that reads `states` hidden states of its target, on the meta device, without weights.
+
+        Raises transformers' errors."""
         super().__init__()
         parts, made = _PARTS[config.model_type], layer_config(config)
         self.config, self._layer_config = config, made
@@ -107,8 +109,8 @@ class EagleHead(nn.Module):
             self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
 
     def tie(self, embed_tokens: nn.Module, targets: Tensor) -> None:
-        """Complete a head that has its weights: set its embeddings, and the target's token id for each id of the
-        head's LM head."""
+        """Complete a head whose weights were loaded: set its embeddings and `targets`, and make its rotary
+        table."""
         self.embed_tokens = embed_tokens
         self.register_buffer("targets", targets.to(self.device), persistent=False)
         self.rotary_emb = _PARTS[self.config.model_type].rotary(self._layer_config).to(self.device)
@@ -131,7 +133,9 @@ class EagleHead(nn.Module):
         return self.forward(tokens, states, positions, attention_mask=None, block=view, **{CACHE_NAME: cache})
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
-        """Compute outputs [1, n, width] of tokens [1, n] with joined states; `named` are attention's arguments."""
+        """Compute outputs [1, n, width] of tokens [1, n] with joined states or earlier outputs.
+
+        `named` are arguments of the attention."""
         embedded = self.embed_tokens(tokens)
         named["position_embeddings"] = self.rotary_emb(embedded, positions)
         first, *rest = self.layers

@@ -31,7 +31,7 @@ CHUNK = 512
 
 
 class Head(Protocol):
-    """Layers that read a target's states; `num_layers` of them keep keys and values."""
+    """Layers that guess tokens from a target's states. `num_layers` of the layers keep keys and values."""
 
     num_layers: int
 
@@ -40,33 +40,34 @@ class Head(Protocol):
         """The device of its weights."""
 
     def joined(self, states: Tensor) -> Tensor:
-        """Join the target's states [1, n, all widths] into the input of a row [1, n, width]."""
+        """Join the target's states [1, n, all widths] into the inputs of n rows [1, n, width]."""
 
     def output(self, tokens: Tensor, states: Tensor, view: BlockView, cache: BlockCache) -> Tensor:
-        """Compute the outputs [1, n, width] of tokens [1, n] from joined states, or from earlier outputs instead.
+        """Compute the outputs [1, n, width] of tokens [1, n], from joined states or from earlier outputs.
 
         The positions in the view are those of the states."""
 
     def logits(self, output: Tensor) -> Tensor:
-        """Compute logits [1, vocab] from one output [1, width]; minus infinity for tokens it never predicts."""
+        """Compute logits [1, vocab] from an output [1, width]; -inf for tokens that the head cannot predict."""
 
     def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
-        """Compute logits [1, vocab] after a text without our attention, which a trial compares with `logits`."""
+        """Compute logits [1, vocab] after a text with transformers' attention; a trial compares `logits` with
+        them."""
 
 
 class HeadReader:
-    """Computes the draft logits after the tokens that the target has committed, and guesses after them."""
+    """Computes draft logits after the tokens that the target has committed and guesses after these tokens."""
 
     def __init__(
         self, head: Head, target: HiddenStates, attend: Attend, context: int, vocabulary: int
     ) -> None:
-        """Take the states of the target, and the size of its vocabulary."""
+        """Read the states of the `target`, whose vocabulary has this size."""
         self.context, self.vocabulary = context, vocabulary
         self._head, self._target, self._attend = head, target, attend
         self._cache = BlockCache()
         self._own = HiddenStates(self._cache, head.num_layers)
         # How many of the newest call's tokens have rows that were computed from the target's states. The first
-        # token, which has no row, counts as one of them.
+        # token, which has no row, is counted as well.
         self._true_rows = 1
 
     @torch.inference_mode()
@@ -104,7 +105,7 @@ class HeadReader:
         return output
 
     def _states(self, begin: int, rows: int) -> Tensor:
-        """Return `rows` joined states from `begin` on: the target's, or else the head's own outputs."""
+        """Return `rows` joined states from index `begin` on; if the target lacks some, the head's own outputs."""
         if begin + rows <= len(self._target):
             return self._head.joined(self._target.rows(begin, begin + rows))
         return self._own.rows(begin - 1, begin - 1 + rows)

@@ -5,10 +5,10 @@ a node's reach is high enough (`draft_model_budget.py`), the draft model is aske
 both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
 after nodes that the pool does not know.
 
-The pool's own tree is grown, too, which takes microseconds in C. The text leaves a tree when it continues with a
-token that the tree does not guess there. When the text has left both trees, the draft model's gain is the
-difference between the tokens that each tree got right. Until the gain is more than chance may explain, the target
-(the model that writes the reply) checks the pool's tree, and the draft model's guesses are only counted:
+The pool's own tree is grown, too, which takes microseconds in C. The text leaves a tree at the first token that the
+tree did not guess. When the text has left both trees, the draft model's gain is the difference between the tokens
+that each tree got right. Until the gain is more than chance may explain, the target (the model that writes the
+reply) checks the pool's tree, and the draft model's guesses are only counted:
 
     text ... A B C D      joint tree A x      1 token, known with A B
                           pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2
@@ -30,7 +30,8 @@ from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafte
 
 @dataclass(frozen=True, slots=True)
 class DraftModelStatistics:
-    """What was learned about a draft model: its gain (`draft_model_budget.py`), and the weights by temperature."""
+    """What was learned about a draft model: the gain (`draft_model_budget.py`), and weights by
+    `round(2 * temperature)`."""
 
     gain: float = FIRST_GAIN
     weights: Mapping[int, LearnedWeights] = field(default_factory=dict)
@@ -41,7 +42,7 @@ class DraftModelStatistics:
 
 
 class DraftModelSource:
-    """A draft model that is used with a pool: the model, the chances of its guesses, and when it is asked."""
+    """A draft model, the chances of its guesses, and the budget that decides when the model is asked."""
 
     def __init__(self, model: DraftModel, budget: DraftModelBudget) -> None:
         self.model, self.budget = model, budget
@@ -49,7 +50,7 @@ class DraftModelSource:
 
     @property
     def statistics(self) -> DraftModelStatistics:
-        """What is stored about the draft model; it contains no text."""
+        """What is stored about the draft model between runs of the app. It contains no text."""
         return DraftModelStatistics(
             self.budget.gain, {kind: one.learned for kind, one in self._chances.items()}
         )
@@ -70,7 +71,7 @@ class DraftModelSource:
         return self._chances[kind]
 
     def drafters(self, make: MakeDrafter) -> MakeDrafter:
-        """Wrap a maker of drafters so that the draft model's guesses are joined with theirs."""
+        """Return a maker of drafters that join the draft model's guesses with those of the drafters of `make`."""
         return lambda sources: ModelDrafter(self, make(sources), sources)
 
 
@@ -81,7 +82,7 @@ class _Drafted:
     text: int  # number of tokens up to the current token
     joint: DraftTree
     alone: DraftTree
-    fed: DraftTree  # the tree that the model checked; only as many rows of the other tree are counted
+    fed: DraftTree  # the tree that the target checks; only as many rows of the other tree are counted
     reach: float = 0.0  # the sum over all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
@@ -108,7 +109,7 @@ class ModelDrafter:
         self._drafted: list[_Drafted] = []  # trees that the text has not left yet
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """Grow the best tree of at most `rows` nodes and depth `depth`, without guesses less likely than `floor`.
+        """Grow the best tree: at most `rows` nodes, `depth` guesses in a line, no reach below `floor`.
 
         First learns from the trees of earlier steps."""
         self._drafted = [
@@ -130,11 +131,11 @@ class ModelDrafter:
         return drafted.fed
 
     def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
-        """Return the pool's own guesses; the pool is judged by them, and windows start from them."""
+        """Return the pool's own guesses."""
         return self._alone.edges(context, position, is_current)
 
     def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """Judge the pool's guesses by the accepted tokens; the next `draft` judges the draft model's."""
+        """Judge the pool's guesses by the accepted tokens; the next `draft` judges the draft model's guesses."""
         self._alone.observe(context, accepted)
 
     def learn_successors(
@@ -165,7 +166,7 @@ class ModelDrafter:
 
 
 def _followed(tree: DraftTree, written: Sequence[int]) -> list[int]:
-    """Return the path of nodes that hold the written tokens, from the current token's node on."""
+    """Return the path of nodes that guessed the written tokens, from the current token's node on."""
     nodes = [0]
     for token in written:
         below = tree.child(nodes[-1], token)
