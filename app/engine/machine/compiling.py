@@ -1,7 +1,7 @@
 """Compiles C with the machine's compiler, once for each processor.
 
-A library is kept in the user's cache folder; its name is a digest of everything that it was made from. It is linked
-without an OpenMP runtime, so that it uses the runtime that torch has loaded, and shares torch's threads.
+A library is kept in the user's cache folder; its name is a digest of everything that it was made from. Libraries
+are linked without an OpenMP runtime, so that they use the runtime that torch has loaded, and share torch's threads.
 """
 
 import logging
@@ -39,8 +39,8 @@ Library = TypeVar("Library")
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A C file, and the compiler's flags in addition to FLAGS. `otherwise` says what is worse without the
-    library."""
+    """A C file, and the compiler's flags in addition to FLAGS. `otherwise` is a clause about what is worse without
+    the library."""
 
     file: Path
     flags: Sequence[str]
@@ -52,8 +52,7 @@ class Source:
 
 
 class Compiled(NamedTuple, Generic[Library]):
-    """A library, or None. `note` says why there is none and what to do about it; it is "" if nothing can be
-    done."""
+    """A library, or None. `note` says why there is no library and what to do; "" if nothing can be done."""
 
     library: Library | None
     note: str = ""
@@ -69,7 +68,7 @@ def cache_folder() -> Path:
 
 
 def once(find: Callable[[], Compiled[Library]]) -> Callable[[], Compiled[Library]]:
-    """Wrap `find` so that only the first call compiles the library; concurrent calls wait for its result."""
+    """Wrap `find` so that only the first call runs it; concurrent calls wait for the result."""
     lock, found = Lock(), cache(find)
 
     @wraps(find)
@@ -111,7 +110,7 @@ def compiled(
 
 
 def processor_capabilities() -> dict[str, Any]:
-    """Return what torch reports about the processor; the older supported releases report nothing."""
+    """Return torch's report about the processor; {} with the older supported releases of torch."""
     capabilities: dict[str, Any] = getattr(torch.cpu, "get_capabilities", dict)()
     return capabilities
 
@@ -123,7 +122,7 @@ def _refused(source: Source, reason: str) -> Compiled[Any]:
 
 
 def _digest(source: Source, compiler: str) -> str:
-    """Return a digest of everything that the library depends on: source, headers, flags, compiler and processor."""
+    """Return a digest of what the library depends on: source, headers, flags, compiler and processor."""
     made_from = (
         *source.texts(), str((*FLAGS, *LINK, *source.flags)),
         str(Path(compiler).resolve()), str(Path(compiler).stat().st_mtime),

@@ -1,7 +1,7 @@
 """Recognises errors of the machine, and writes the sentences that report them. Importing this does not import
 torch.
 
-After some faults a CUDA context runs nothing any more, and only a new process can use the GPU.
+After some faults a process has lost its CUDA device, and only a new process can use the GPU.
 """
 
 import logging
@@ -62,22 +62,21 @@ def fault_found(trial: Callable[[], str]) -> str:
 
 
 def refused_because(error: BaseException) -> str:
-    """Return the reason of an error of a trial. Raises the error again if the device is lost or the loading was
-    ended.
+    """Return why a trial raised this error. If memory ran out, free the trial's memory.
 
-    If memory ran out, the trial's memory is freed."""
+    Raises the error again if the device is lost or the loading was ended."""
     if is_device_fault(error) or isinstance(error, ENDED):
         raise error
     reason = reason_of(error)
     if is_out_of_memory(error):
         if error.__traceback__:
-            clear_frames(error.__traceback__)  # their frames hold the trial's tensors
+            clear_frames(error.__traceback__)  # the frames refer to the trial's tensors
         release_memory()
     return reason
 
 
 def reason_of(error: BaseException) -> str:
-    """Return why a kernel could not be used, in at most 200 characters."""
+    """Return the reason that an error of a kernel or its compiler gives, in at most 200 characters."""
     if is_out_of_memory(error) and not is_uninitialised(error):
         return "memory ran out"
     if isinstance(error, CalledProcessError):
@@ -89,7 +88,7 @@ def reason_of(error: BaseException) -> str:
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return a sentence that reports an error. An unexpected error is logged with its traceback."""
+    """Return a sentence that reports an error to the user. Logs unexpected errors with their tracebacks."""
     if isinstance(error, AppError):
         return str(error)
     if is_uninitialised(error):

@@ -1,4 +1,4 @@
-"""Plans by the command line's options which devices share each step. Importing this does not import torch."""
+"""Reads from the command line's options which devices share each step. Importing this does not import torch."""
 
 import re
 from collections.abc import Mapping
@@ -11,7 +11,7 @@ from app.values.messages import Device, ModelFolder
 from app.values.model import Fit
 from app.values.validation import require
 
-_PLACE = re.compile(r"cpu|cuda:[0-9]{1,3}")
+_DEVICE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,16 +30,16 @@ class TorchrunRank:
 
 @dataclass(frozen=True, slots=True)
 class RankPlan:
-    """The devices of the ranks, such as "cpu" or "cuda:0"; () for one device, which the ModelChoice names.
+    """The devices of the ranks, such as "cpu" or "cuda:0"; () if the ModelChoice names the device.
 
-    With `torchrun` the other ranks are already running; without it the app starts them."""
+    With `torchrun` the other ranks are already running; otherwise the app starts them."""
 
     devices: tuple[str, ...] = ()
     torchrun: TorchrunRank | None = None
 
     def __post_init__(self) -> None:
         for device in self.devices:
-            require(bool(_PLACE.fullmatch(device)), "a device must be cpu, or a GPU's number", device)
+            require(bool(_DEVICE.fullmatch(device)), "a device must be cpu, or a GPU's number", device)
         gpus = [device for device in self.devices if device != "cpu"]
         twice = next((gpu for gpu in gpus if gpus.count(gpu) > 1), "")
         require(not twice, "a GPU can be named once only", twice)

@@ -1,5 +1,4 @@
-"""Chooses the device and the precision of a model, and compares results with the tolerance of all trials at
-load."""
+"""Chooses the device and the precision of a model, uploads arrays, and compares results up to rounding."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +20,7 @@ NO_GPU = "No CUDA device is available here"
 FITTING = "install a CUDA build of torch that fits"
 INDEX = "https://download.pytorch.org/whl"
 CUDA_TORCH = f'run pip uninstall -y torch, then pip install "torch>=2.11,<2.14" --index-url {INDEX}/cu130'
-"""Advice to install torch with CUDA from PyTorch's own index, because PyPI has it only for Linux."""
+"""Advice to install torch with CUDA from PyTorch's own index, because PyPI has this build only for Linux."""
 OLDER_DRIVER = f"update the NVIDIA driver, or install torch from {INDEX}/cu126"
 WORKING_DRIVER = "restart the machine, or install the NVIDIA driver again"
 VISIBLE = "CUDA_VISIBLE_DEVICES"
@@ -29,7 +28,8 @@ SECONDS = 10.0
 """Maximum time of nvidia-smi when a model is loaded."""
 
 TOLERANCE = {torch.float32: 1e-2, torch.bfloat16: 0.15, torch.float16: 0.05}
-"""How far a row's values may differ, in standard deviations of all values. Wrong logits differ by 1 and more."""
+"""How far a row's values may differ (root mean square), in standard deviations of all values. Wrong logits differ
+by 1 or more."""
 
 
 class Gpu:
@@ -66,7 +66,7 @@ class Gpu:
 
 @dataclass(frozen=True, slots=True)
 class ChosenDevice:
-    """The device that a model runs on. `note` explains why an existing GPU is not used; "" if it is."""
+    """The device that a model runs on. `note` explains why an existing GPU is not used; "" otherwise."""
 
     device: torch.device
     note: str = ""
@@ -119,9 +119,8 @@ def _problem_of(gpu: Gpu) -> tuple[str, str]:
         return f"There is a GPU ({name}), but its driver does not run torch's CUDA {cuda}", OLDER_DRIVER
     try:
         gpu.compute()
-    except (
-        Exception
-    ) as error:  # torch has no kernels for the GPU, the driver is too old, or no memory is left
+    # torch has no kernels for the GPU, the driver is too old, or no memory is left
+    except Exception as error:
         remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
         return f"The GPU cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
     return "", ""
@@ -133,7 +132,8 @@ def numbered(device: torch.device) -> torch.device:
 
 
 def choose_dtype(choice: DType, device: torch.device) -> torch.dtype:
-    """Choose bfloat16 if the machine multiplies it natively, else float16 on CUDA and float32 elsewhere."""
+    """Return the chosen type. For "auto" return bfloat16 if the CPU or CUDA device multiplies it natively, else
+    float16 on CUDA and float32 on other devices."""
     if choice != "auto":
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[choice]
     if device.type == "cuda":
@@ -150,7 +150,7 @@ def sum_exactly(device: torch.device) -> None:
 
     By default cuBLAS may round partial sums to half precision when it splits a product's sums. It does that for few
     rows, so a row's result would depend even more on the number of rows. cuDNN's attention makes a new plan for
-    each length of the text, so no trial at load could cover all of its plans. TF32 is off by default."""
+    each length of the text, so trials at load could not cover all plans. TF32 is off by default."""
     if device.type == "cuda":
         torch.backends.cuda.enable_cudnn_sdp(False)
         torch.backends.cuda.matmul.allow_bf16_reduced_precision_reduction = False
@@ -163,7 +163,7 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def uploaded(array: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy an array to the device without waiting; torch keeps the pinned source memory until it has been read."""
+    """Copy an array to the device without waiting. On the CPU the tensor shares the array's memory."""
     return _source(array, device).to(device, non_blocking=device.type != "mps")
 
 
@@ -178,7 +178,7 @@ def _source(array: NDArray[Any], device: torch.device) -> Tensor:
 
 
 def rounding_of(model: nn.Module) -> float:
-    """Return the largest tolerance of layers that round activations; 0.0 if no layer does.
+    """Return the largest tolerance of layers that round activations; 0.0 without such layers.
 
     Values that differ a little may be rounded to different numbers, each of which changes many values of the next
     layer."""
@@ -186,7 +186,8 @@ def rounding_of(model: nn.Module) -> float:
 
 
 def is_exact(model: PreTrainedModel) -> bool:
-    """Return whether the number of rows or threads changes only float32's last digits, and therefore no text."""
+    """Return whether the model computes in float32 without rounded activations. The number of rows or threads then
+    changes only the last digits."""
     return model.dtype.itemsize >= 4 and not rounding_of(model)
 
 

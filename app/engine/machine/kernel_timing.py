@@ -1,7 +1,7 @@
-"""Compares the time of our kernels on a GPU with torch's, so that ours are used only if they are not slower.
+"""Compares the time of our kernels on a GPU with torch's, so that ours are not used if they are clearly slower.
 
-Only steps with our kernels can be recorded as graphs, for which the host launches no kernels one by one. So our
-kernels are timed on the GPU alone (`gpu_seconds`), and torch's attention with the host's launches (`step_seconds`).
+Only steps with our kernels can be recorded as graphs, whose kernels the host does not launch one by one. So our
+attention is timed on the GPU alone (`gpu_seconds`), and torch's with the host's launches (`step_seconds`).
 """
 
 from collections.abc import Callable
@@ -18,8 +18,7 @@ SLACK = 2e-6
 ROUNDS, SECONDS, MOST_RUNS = 3, 0.01, 50
 """The number of rounds of a measurement, about how long a round takes, and how often it runs the work at most."""
 HERTZ = 2e9
-"""The clock that is assumed for a GPU. No GPU's clock is much faster, so this many cycles take about a second or
-more."""
+"""The assumed clock of a GPU. No GPU's clock is much faster, so that HERTZ cycles take about a second or more."""
 
 Run = Callable[[], object]
 Timer = Callable[[Run], float]
@@ -27,8 +26,8 @@ Timer = Callable[[Run], float]
 
 
 def gpu_seconds(run: Run) -> float:
-    """Measure the seconds that the GPU computes. It first waits until the host has launched all kernels of a
-    round."""
+    """Measure the seconds that the GPU computes. In each round the GPU first waits long enough for the host to
+    launch all kernels of the round."""
     times, launching = _times(run)
     wait = getattr(torch.cuda, "_sleep", lambda _cycles: None)  # torch's name is private
     make_event: Any = torch.cuda.Event
@@ -70,6 +69,6 @@ def _times(run: Run) -> tuple[int, float]:
 
 
 def slowness(ours: float, torchs: float, which: str = "it", other: str = "torch's") -> str:
-    """Return a sentence if ours is too slow, such as "it takes 2.3 times as long as torch's", else ""."""
+    """Return a clause if ours is too slow, such as "it takes 2.3 times as long as torch's", else ""."""
     is_slow = ours > MOST * torchs + SLACK
     return f"{which} takes {ours / torchs:.1f} times as long as {other}" if is_slow else ""

@@ -1,4 +1,4 @@
-"""Recognises errors of full memory, frees memory, measures it and sets up its allocators, all for this process.
+"""Recognises errors of full memory, frees and measures this process's memory, and sets up its allocators.
 
 Importing this does not import torch.
 """
@@ -33,7 +33,7 @@ WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out; torch's error for CUDA is recognised by its words."""
+    """Return whether an error means that memory ran out; errors but MemoryError are recognised by their words."""
     if isinstance(error, MemoryError):
         return True
     # Words are searched only in errors of the system and of torch, because errors of other types may quote a file.
@@ -90,11 +90,11 @@ TRIAL_BYTES = 32 << 20
 
 
 def expand_segments(device: "torch.device") -> bool:
-    """Let the segments of CUDA's allocator grow on Linux, so that a new, larger KV cache leaves no holes.
+    """Let the segments of CUDA's allocator grow on Linux. Return whether segments can grow.
 
-    A fixed segment can be reused only for buffers of its size or smaller, so each larger buffer would take further
-    memory. Returns whether segments grow now. They do not if the user has set up torch's allocator, or if the
-    driver refuses it, as those of some virtual GPUs do."""
+    A fixed segment can be reused only for buffers of its size or smaller, so each larger KV cache would take
+    further memory. Segments cannot grow if the user has set up torch's allocator, or if the driver refuses that, as
+    the drivers of some virtual GPUs do."""
     import torch
 
     if device.type != "cuda" or sys.platform != "linux" or torch.version.cuda is None:
@@ -121,12 +121,12 @@ _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def resident_bytes() -> int:
-    """Return the bytes of the process's resident memory now; 0 if the system does not report them."""
+    """Return the bytes of the process's resident memory; 0 if the system does not report them."""
     return _kilobytes("VmRSS") << 10
 
 
 def peak_bytes() -> int:
-    """Return the peak of resident bytes since `restart_peak`; 0 if the system does not report it."""
+    """Return the peak of the process's resident bytes since `restart_peak`; 0 if the system does not report it."""
     return _kilobytes("VmHWM") << 10
 
 

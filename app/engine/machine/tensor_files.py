@@ -1,4 +1,4 @@
-"""Reads tensors of a safetensors checkpoint by their names, from one file or several."""
+"""Reads tensors of a safetensors checkpoint, of one or several files, by their names."""
 
 import json
 from contextlib import ExitStack
@@ -36,7 +36,7 @@ class TensorFiles:
 
 
 def tensor_names(folder: Path) -> list[str]:
-    """Read the names of the tensors in a folder; [] for a GGUF file."""
+    """Read the names of the tensors in a folder; [] for a folder without safetensors files."""
     if (folder / SAFE_WEIGHTS_NAME).is_file():
         with safe_open(folder / SAFE_WEIGHTS_NAME, framework="pt") as weights:
             return list(weights.keys())
@@ -44,8 +44,8 @@ def tensor_names(folder: Path) -> list[str]:
 
 
 def _paths(folder: Path) -> list[Path]:
-    """Return the files that transformers reads. Folders in the index's file names are ignored, so that no other
-    folder is read."""
+    """Return the checkpoint's files. Folders in the index's file names are ignored, so that only this folder is
+    read."""
     whole = folder / SAFE_WEIGHTS_NAME
     if whole.is_file():
         return [whole]
