@@ -1,11 +1,11 @@
 """Chooses how many threads run a step on a CPU: all, or fewer while other programs keep the cores busy.
 
 Threads wait for each other at every matrix product. While another program uses one of their cores, each wait
-lasts until the system gives the core back, and fewer threads are faster. Only a trial shows how many are best,
-so now and then a step is run twice, on another number of threads and on the chosen number.
+lasts until the system gives the core back, and fewer threads are faster. Only a trial shows how many threads are
+best, so from time to time a step is run twice, on another number of threads and on the chosen number.
 
-The text must not depend on the number of threads. So the number is chosen only for float32 without rounded
-activations, whose last digits depend on the rows of a step anyway, and for models that compute each row
+The text must not depend on the number of threads. So the number is chosen only for models in float32 without
+rounded activations, whose last digits depend on the rows of a step anyway, and for models that compute each row
 independently.
 """
 
@@ -39,16 +39,14 @@ class ThreadChoice:
 
     @property
     def other(self) -> int:
-        """The next number to try: one less, half, twice as many and all, in turn. On an idle machine a step with
-        any of them takes little longer."""
+        """The next number to try: all, twice as many, one less and half, in turn."""
         near = {self.count - 1, self.count // 2, min(2 * self.count, self._most), self._most}
         others = sorted(near - {0, self.count}, reverse=True)
         return others[self._turn % len(others)]
 
     @property
     def is_trial_due(self) -> bool:
-        """Whether enough time was saved for the next trial. A number that won its first trial is tried again at
-        once."""
+        """Whether enough time was saved for the next trial, or `other` won its first trial and is tried again."""
         return self._wins > 0 or self._saved >= self._price
 
     def observe(self, seconds: float) -> None:
@@ -56,7 +54,8 @@ class ThreadChoice:
         self._saved += SHARE * seconds
 
     def compare(self, seconds: float, of_other: float) -> None:
-        """Compare a step's seconds on `count` and on `other` threads; after two wins `other` becomes `count`."""
+        """Compare a step's seconds on `count` and on `other` threads; after two wins in a row `other` becomes
+        `count`."""
         self._saved, self._price = 0.0, of_other
         if of_other >= MARGIN * seconds:
             self._turn, self._wins = self._turn + 1, 0
@@ -80,7 +79,8 @@ class ThreadedSteps(EagerSteps):
         self._choice, self._clock = choice, clock
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """Run a step; in a trial run it twice, because a step changes nothing until it is committed."""
+        """Run a step. In a trial run it twice, which is possible because a step changes nothing until it is
+        committed."""
         choice = self._choice
         if not choice.is_trial_due:
             logits, seconds = self._timed(choice.count, cache, block, batch_invariant)
@@ -108,8 +108,8 @@ class ThreadedSteps(EagerSteps):
 
 
 def steps_on_cpu(model: PreTrainedModel, attention: Attention) -> EagerSteps:
-    """Make steps that choose their number of threads if there are several and the text does not depend on the
-    number; otherwise make steps that use all threads."""
+    """Make steps that choose their number of threads, if there are several threads and the text does not depend on
+    the number; otherwise make steps that use all threads."""
     most = torch.get_num_threads()
     if most > 1 and (is_exact(model) or takes_rows_one_by_one(model, attention)):
         return ThreadedSteps(model, attention, ThreadChoice(most))

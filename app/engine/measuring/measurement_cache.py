@@ -2,8 +2,8 @@
 libraries.
 
 A file contains the cache key of its measurement, and is used only for an equal key. So the measurement is repeated
-for another model, precision, device, number of threads or library version. It is repeated, too, if the folder
-cannot be written or a file is invalid; no reply fails because of this.
+for another model, precision, device, number of CPU threads or library version. If the folder cannot be written or a
+file is invalid, no reply fails, and the measurement is repeated as well.
 """
 
 import json
@@ -57,8 +57,8 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
 
 
 def _of_kernels(device: torch.device) -> CacheKey:
-    """Describe the kernels: on a CPU the C files; on a GPU our Triton sources, and the versions of Triton and the
-    driver."""
+    """Describe the kernels: on a GPU our Triton sources, and the versions of Triton and the driver; on other
+    devices the C files."""
     if device.type != "cuda":
         return {"kernels": _digest(*SOURCE.texts())}
     try:
@@ -89,8 +89,7 @@ def _digest(*words: str) -> str:
 
 
 class MeasurementCache:
-    """Stores one value of each kind for each key, in files of a folder. If the folder is None, nothing is
-    stored."""
+    """Stores one value of each kind for each key, in files of a folder; without a folder, nothing."""
 
     def __init__(self, folder: Path | None) -> None:
         self._folder = folder
@@ -109,7 +108,7 @@ class MeasurementCache:
             return nothing
 
     def write(self, kind: str, subject: CacheKey, note: object) -> None:
-        """Store a JSON value. Writes the whole file or leaves it as it was; an OSError is only logged."""
+        """Store a JSON value. Writes the whole file or leaves it unchanged; an OSError is only logged."""
         if self._folder is None:
             return
         try:

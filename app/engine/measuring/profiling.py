@@ -4,8 +4,8 @@ buckets give bitwise identical results.
 Each round of timing runs one block of each bucket, from the largest to the smallest, without committing it; a
 bucket's time is the median of the rounds. Two buckets are also timed after a longer context, because each row
 attends to all tokens of the context. A slow model is timed at fewer buckets. On a busy machine the rounds end
-early, so that a chat need not wait long. `same_bits.py` compares the results, those of the most useful buckets
-first.
+early, so that a chat need not wait long. `same_bits.py` compares the results of the buckets, beginning with the
+most useful buckets.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,8 +41,8 @@ from app.engine.runner.sequential_runner import SequentialRunner
 MEASURED_BUCKETS: Buckets = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 FEW_BUCKETS: Buckets = (1, 2, 4, 8, 16, 32, 64)
 SLOW, SLOW_ON_CPU = 0.1, 0.01
-"""If a step of one row takes longer than this many seconds, only the row counts in FEW_BUCKETS are measured. The
-limit is lower on a CPU, because blocks of many rows take many times as long there."""
+"""If a step of one row takes longer than this many seconds, only row counts in FEW_BUCKETS are measured. The limit
+is lower on a CPU, because there blocks of many rows take many times as long."""
 PREFIX = 24
 """Number of tokens before a measured block, unless a longer context is timed."""
 CONTEXT = 1024
@@ -51,10 +51,10 @@ LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
 """About how many seconds steps are timed with each kind of attention, in at least ROUNDS[0] and at most ROUNDS[1]
-rounds. There are two kinds: the usual one, and the batch-invariant one, with which a row's result depends only on
-the tokens before it and the number of rows."""
+rounds. The kinds are the usual attention, and the batch-invariant attention, with which a row's result depends only
+on the tokens before the row and the number of rows."""
 LONGEST = 8.0
-"""Seconds after which no further measurement begins; half of them are for timing."""
+"""About the maximum seconds of a measurement: half of them for timing, half for comparing results."""
 
 LONG_PREFIX = 2048
 """Number of tokens before the blocks with which batch-invariant attention is timed for a long chat."""
@@ -63,8 +63,8 @@ USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
 """Buckets of models that compute each row independently. They are so close that blocks need little padding."""
 ALWAYS_READ = 2
-"""How many buckets of USEFUL_FIRST (32 and 1) are compared even if the time is over, because without bucket 1 a
-slow model's plain steps would be padded to 32 rows."""
+"""How many buckets of USEFUL_FIRST (32 and 1) are compared even if the time is over, because without bucket 1 the
+plain steps of a slow model would be padded to 32 rows."""
 SHORT, LONG, BEFORE = 1, 33, 24
 """Rows of a draft model's two timed passes, and the number of tokens before them."""
 QUESTION_SECONDS = 0.2
@@ -76,7 +76,7 @@ ProgressListener = Callable[[int, int], None]
 
 
 def measured_text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
-    """Make random tokens, few enough that the model reads them with a single rotary table."""
+    """Make random tokens for the prefix and the largest block, few enough for a single rotary table."""
     return random_tokens(runner.vocabulary, min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0)))
 
 
@@ -87,7 +87,7 @@ def random_tokens(vocabulary: int, length: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class StepTimer:
-    """Times blocks after the text's first `prefix` tokens, until `end`."""
+    """Times blocks after the text's first `prefix` tokens; after the time `end` no round begins."""
 
     runner: MeasuredRunner
     text: Sequence[int]
@@ -97,31 +97,30 @@ class StepTimer:
     prefix: int = PREFIX
 
     def affordable(self, is_padded: bool = True) -> Buckets:
-        """Return the buckets to measure: those for which the text is long enough, and fewer if a step takes
-        long."""
+        """Return the buckets to measure: those for which the text is long enough; only those in FEW_BUCKETS if a
+        step takes long or, on a CPU, if blocks are not padded."""
         on_cpu = self.runner.model.device.type == "cpu"
         is_free_on_cpu = on_cpu and not is_padded and not self.runner.buckets
         one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
         is_few = is_free_on_cpu or one_row > (SLOW_ON_CPU if on_cpu else SLOW)
         wanted = self.runner.buckets or MEASURED_BUCKETS
-        if is_few:  # only the runner's own buckets, because blocks are padded to these
+        if is_few:  # only buckets in `wanted`, because the runner pads blocks to its own buckets
             wanted = tuple(rows for rows in wanted if rows in FEW_BUCKETS)
         most = min(len(self.text) - PREFIX, self.runner.max_rows)
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return a timer that always reports 0 as done. It reports at each run, so that loading can be
-        cancelled."""
+        """Return a timer that reports at each run that nothing is done, only so that loading can be cancelled."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
-        """Measure the median seconds of a step of each bucket, up to the first bucket for which memory is too
-        small."""
+        """Measure the median seconds of a step of each bucket, up to the first bucket for which memory does not
+        suffice."""
         self.runner.forget()
         for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
             pass
         if self.prefix > PREFIX:
-            assert isinstance(self.runner, BlockRunner), "only a KV cache can be lengthened"
+            assert isinstance(self.runner, BlockRunner), "only the cache of a BlockRunner can be lengthened"
             lengthen(self.runner.cache, self.prefix)
         warm_up, done = self.runner.warm_up, count(1)
         most = len(buckets) * (warm_up + ROUNDS[1])
@@ -163,7 +162,8 @@ class StepTimer:
 
 @torch.inference_mode()
 def lengthen(cache: BlockCache, length: int) -> None:
-    """Repeat the cache's committed rows up to `length` rows; a step's time does not depend on their content."""
+    """Repeat the cache's committed rows up to `length` rows, because a step's time does not depend on their
+    content."""
     cache.reserve(length + MEASURED_BUCKETS[-1])
     times = -(-length // cache.length)
     cache.restore([states.repeat(1, 1, times, 1) for states in cache.committed()], length)
@@ -177,12 +177,13 @@ def time_in_turn(
     clock: Callable[[], float] = perf_counter,
     warm_up: int = 1,
 ) -> list[float]:
-    """Return the median seconds of the jobs 0, 1, 2, ..., run in turn in as many rounds as fit into `seconds`.
+    """Return the median seconds of the jobs 0, 1, 2, ..., which run in turn in as many rounds as fit into
+    `seconds`.
 
     Runs at least ROUNDS[0] and at most ROUNDS[1] rounds; after `end` no round begins except the first. Jobs must be
     sorted by size. Each round runs them from the largest to the smallest, because a step of one row takes up to a
-    third longer after a large block. A job first runs `warm_up` times untimed. If memory is too small for a job, it
-    and all later jobs are left out."""
+    third longer after a large block. A job first runs `warm_up` times untimed. If memory does not suffice for a
+    job, this job and all larger jobs are left out."""
     possible = _possible(run, jobs, warm_up)
     rounds: list[list[float]] = []
     begin = clock()
@@ -251,12 +252,12 @@ def _profile_blocks(
 def _profile_chains(
     runner: SequentialRunner, progress: ProgressListener, clock: Callable[[], float]
 ) -> StepProfile:
-    """Measure the times of chains. Their text may differ, because they round differently from single rows."""
+    """Measure the times of chains, which round differently from single rows."""
     dtype = dtype_name(runner.model.dtype)
     timer = StepTimer(runner, measured_text(runner), progress, clock, clock() + LONGEST / 2)
     free = timer.times(timer.affordable(), is_batch_invariant=False)
     runner.forget()
-    differs = f"{dtype}: steps with several tokens round differently from single ones, so the text may differ"
+    differs = f"{dtype}: steps with several tokens round differently from plain steps, so the text may differ"
     return StepProfile(free, note=_SAME_TEXT.format(dtype) if is_exact(runner.model) else differs)
 
 
@@ -283,7 +284,8 @@ def _batch_invariant_profile(
 
 
 def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Buckets) -> str:
-    """Return why batch-invariant attention is too slow here, timed after a long prefix; "" if it is not."""
+    """Return why batch-invariant attention is not used: it does not exist on this device, or it is too slow after a
+    long prefix; "" if it is used."""
     limit, dtype = runner.attention.same_text_limit, dtype_name(runner.model.dtype)
     if limit == inf:
         return ""
@@ -330,7 +332,7 @@ def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:
 
 
 def trial_text(reader: SequenceReader) -> list[int]:
-    """Make random tokens that a draft model reads while it is timed."""
+    """Make the random tokens that a draft model reads while it is timed."""
     return random_tokens(reader.vocabulary, min(BEFORE + LONG, reader.context))
 
 

@@ -1,17 +1,18 @@
 """Finds which buckets give bitwise identical results: reads the same rows at every bucket and compares all values.
 
-There are two comparisons, because few values are rounded differently: if a layer of 64 by 64 runs with one row or
-with sixteen, one value in 30,000 differs.
+There are two comparisons, because few values are rounded differently. For example, one value in 30,000 differs if a
+layer of 64 by 64 runs with sixteen rows instead of one row.
 
-1. Each layer alone gets varied inputs of a real pass, in blocks of every bucket: some 100,000 values a layer.
+1. One layer of each kind and shape gets varied inputs of a real pass, in blocks of every bucket: some 100,000
+   values a layer.
 
 2. The whole model, with attention, reads the same text at every bucket, each time in two ways:
 
     chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, and sees the rows before it
     drafted    t0 x  y  t1 | t2 x  y  t3        between the real rows are wrong guesses, which are not committed
 
-So in the two readings a row has other neighbours and another index in its block, and a key may be in the prefix or
-in the block. If both readings of a bucket agree, the text is the same as long as all blocks are padded to that
+So between the two readings a row's neighbours and its index in the block differ, and a key may be in the prefix or
+in the block. If both readings of a bucket agree, the text is the same as long as all blocks are padded to this
 bucket. Buckets whose readings and layers agree with each other form a set.
 """
 
@@ -46,7 +47,7 @@ STRIDE = 3
 deeper than any draft tree."""
 
 MakeBlock = Callable[[Sequence[int], int], tuple[Block, tuple[int, ...]]]
-"""(the rest of the text, its position) -> a block, and the indices of its rows that hold the text."""
+"""(the rest of the text, its position) -> a block, and the indices of its rows that are tokens of the text."""
 
 
 def agree(one: Bits, other: Bits) -> bool:
@@ -92,14 +93,14 @@ def _multiplies(module: nn.Module) -> bool:
 
 def has_experts(model: PreTrainedModel) -> bool:
     """Return whether layers group rows by expert, so that a row's result depends on the other rows. Packed experts
-    compute each row independently."""
+    do not count, because they compute each row independently."""
     stacked = any(parameter.dim() > 2 for parameter in model.parameters())
     named = (module for name, module in model.named_modules() if name.rpartition(".")[2] == "experts")
     return stacked or not all(isinstance(module, PackedExperts) for module in named)
 
 
 def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int) -> Bits:
-    """Return logits, keys and values of the text after `start`, read in blocks of `bucket` rows.
+    """Return logits, keys and values of the text after `start`, read in at most PASSES blocks of `bucket` rows.
 
     Returns [] if the chained and the drafted reading differ."""
     chained = _read(runner, text, start, bucket, lambda line, position: _chained(line[:bucket], position))
@@ -130,7 +131,8 @@ def _chained(line: Sequence[int], position: int) -> tuple[Block, tuple[int, ...]
 
 
 def _drafted(line: Sequence[int], position: int, bucket: int) -> tuple[Block, tuple[int, ...]]:
-    """Make a block whose rows 0, 3, 6, ... are the text; each row between is a wrong guess after one of them."""
+    """Make a block whose rows 0, 3, 6, ... (with a larger stride in large blocks) are the text. The rows between
+    are wrong guesses after the text's row before them."""
     stride = max(STRIDE, -(-bucket // NEWEST))
     count = min(bucket, stride * len(line))
     real = tuple(range(0, count, stride))
@@ -145,7 +147,7 @@ def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits
     """Return each layer's output for its rows [rows, size], fed in full blocks of `bucket` rows."""
     found = []
     for layer, rows in layers:
-        # Blocks are [1, T, size], as in the model. All are full, because another row count is another bucket.
+        # Blocks are [1, T, size], as in the model. All are full, because results may depend on the row count.
         enough = _repeated(rows, bucket)
         starts = range(0, len(enough) // bucket * bucket, bucket)
         found.append(torch.cat([layer(enough[None, start : start + bucket])[0] for start in starts]).cpu())
@@ -154,7 +156,7 @@ def read_layers(layers: Sequence[tuple[nn.Module, Tensor]], bucket: int) -> Bits
 
 @torch.inference_mode()
 def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.Module, Tensor]]:
-    """Run the model once to find one layer of each kind and shape, with varied rows [rows, size] of its inputs."""
+    """Run the model once; return one layer of each kind and shape, with varied rows [rows, size] of its inputs."""
     captured: dict[tuple[object, ...], tuple[nn.Module, Tensor]] = {}
 
     def capture(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
@@ -177,7 +179,7 @@ def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
 
 
 def _varied(states: Tensor, layer: nn.Module) -> Tensor:
-    """Make random multiples of these rows [T, .., size], enough rows for a comparison."""
+    """Multiply these rows [T, .., size] by random factors; repeat them to have enough values for a comparison."""
     size = max(
         (parameter.shape[0] for parameter in layer.parameters(recurse=False)), default=states.shape[-1]
     )
