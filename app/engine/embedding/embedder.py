@@ -1,4 +1,4 @@
-"""Runs sentence-embedding models: texts with similar meanings get vectors of similar directions.
+"""Runs sentence-embedding models, which give texts with similar meanings vectors of similar directions.
 
 A model is a folder in the format of sentence-transformers: an encoder, the pooling of its rows into one vector
 (`1_Pooling/config.json`), and the longest input in tokens. Longer texts are read in several windows, whose vectors
@@ -56,8 +56,8 @@ class SentenceModel:
     def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
         """Embed texts as float32[len(texts), width], each vector of length one.
 
-        Calls `on_tokens` with the number of tokens. Raises BadOption for ids outside the vocabulary, and
-        ModelBroken for tokens without weights."""
+        Calls `on_tokens` with the number of tokens, before reading them. Raises BadOption for ids outside the
+        vocabulary, and ModelBroken if a text has tokens without weights."""
         width = int(self.model.config.hidden_size)
         if not texts:
             return np.zeros((0, width), np.float32)
@@ -91,8 +91,8 @@ class SentenceModel:
         return str(self.tokenizer.decode(list(text), skip_special_tokens=True))
 
     def _check_weights(self, token: int) -> None:
-        """Raise ModelBroken for a token without weights, because on a GPU this token would cause a device error,
-        after which chats fail, too."""
+        """Raise ModelBroken for a token without weights. On a GPU this token would cause a device error, after
+        which chats fail, too."""
         embedding: Any = self.model.get_input_embeddings()
         if token >= (known := len(embedding.weight)):
             raise ModelBroken(
@@ -109,7 +109,7 @@ class SentenceModel:
 
 
 class SentenceModels:
-    """Keeps the sentence-embedding model that was used last. A model is loaded when it is needed."""
+    """Keeps the sentence-embedding model that was used last; loads a model when it is needed."""
 
     def __init__(
         self,
@@ -130,7 +130,7 @@ class SentenceModels:
         on_tokens: OnTokens = ignore_tokens,
         device: Device = "auto",
     ) -> np.ndarray:
-        """Embed texts with this model on this device; load it if necessary. Raises ModelError, BadOption."""
+        """Embed texts with this model; load it on this device if necessary. Raises ModelError, BadOption."""
         key = folder, device
         if self._model is None or key != self._key:
             self.close()
@@ -140,7 +140,7 @@ class SentenceModels:
         return embed_anywhere(self._model, texts, on_tokens)
 
     def leave_gpu(self) -> bool:
-        """Unload the model if it is on a GPU; return whether it was."""
+        """Unload the model if it is on a GPU; return whether it was unloaded."""
         takes_memory = self._model is not None and self._model.model.device.type != "cpu"
         if takes_memory:
             self.close()
@@ -153,7 +153,7 @@ class SentenceModels:
 def embed_anywhere(
     model: SentenceModel, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens
 ) -> np.ndarray:
-    """Embed texts; if the device runs out of memory, move the model to the CPU for good and embed them there."""
+    """Embed texts; if the device runs out of memory, move the model to the CPU and embed the texts there."""
     try:
         return model.embed(texts, on_tokens)
     except Exception as error:
@@ -165,7 +165,9 @@ def embed_anywhere(
 
 
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
-    """Read a sentence-embedding model. Raises ModelError if its files are broken or not supported."""
+    """Load a sentence-embedding model to a device, or to the CPU if a trial on the device fails.
+
+    Raises ModelError if its files are broken or not supported, and errors of full memory."""
     try:
         with panics_as_errors():
             pool = _pool_of(folder)
@@ -247,7 +249,8 @@ def _pool_of(folder: ModelFolder) -> Pool:
 
 
 def _positions(model: PreTrainedModel) -> int:
-    """Return the number of positions. RoBERTa and similar models use only positions after the padding's index."""
+    """Return the number of positions that texts can use; in RoBERTa and similar models, only those after the
+    padding's index."""
     for name, module in model.named_modules():
         is_table = name.endswith("position_embeddings") and isinstance(module, Embedding)
         if is_table and module.padding_idx is not None:

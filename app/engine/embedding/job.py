@@ -1,7 +1,6 @@
-"""An embedding job, whose texts are embedded in small pieces, so that the worker can do more urgent jobs in
-between.
+"""An embedding job. Its texts are embedded in small pieces, so that the worker can do more urgent jobs in between.
 
-The texts of a piece are padded to the longest, so they have similar lengths.
+The texts of a piece have similar lengths, because they are padded to the longest text.
 """
 
 from collections.abc import Callable, Sequence
@@ -43,7 +42,8 @@ class EmbeddingJob:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job was not cancelled. Reading this starts the job, which can then no longer be cancelled."""
+        """Whether the job was not cancelled. Reading this property starts the job, so that it cannot be
+        cancelled."""
         return bool(self._made) or self.answer.set_running_or_notify_cancel()
 
     @property
