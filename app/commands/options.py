@@ -114,7 +114,9 @@ PresetOption = Annotated[
 Rows = Annotated[
     int | None,
     typer.Option(
-        "--rows", metavar="ROWS", help="Maximum positions that auto checks per step; 0 lets it choose."
+        "--rows",
+        metavar="ROWS",
+        help="Maximum positions per step that auto checks on average; 0 lets it choose.",
     ),
 ]
 SameText = Annotated[
