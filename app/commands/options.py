@@ -114,9 +114,7 @@ PresetOption = Annotated[
 Rows = Annotated[
     int | None,
     typer.Option(
-        "--rows",
-        metavar="ROWS",
-        help="Maximum positions per step that auto checks on average; 0 lets it choose.",
+        "--rows", metavar="ROWS", help="Maximum positions per step on average in auto; 0 lets it choose."
     ),
 ]
 SameText = Annotated[

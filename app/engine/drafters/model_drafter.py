@@ -141,7 +141,6 @@ class ModelDrafter:
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """Store the likeliest tokens and their logits [R, K], best first, as successors of these contexts."""
         self._alone.learn_successors(contexts, ids, logits)
 
     def _finder(

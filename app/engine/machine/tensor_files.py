@@ -23,7 +23,6 @@ class TensorFiles:
         return name in self._files
 
     def shape(self, name: str) -> list[int]:
-        """Read a tensor's shape from the file's header."""
         return list(self._files[name].get_slice(name).get_shape())
 
     def stored(self, name: str) -> str:

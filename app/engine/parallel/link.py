@@ -84,7 +84,6 @@ class Link:
         self.rank, self.size = rank, size
 
     def send(self, to: int, tensor: Tensor) -> None:
-        """Send a tensor's values to another rank."""
         self._send(to, _bytes_of(tensor))
 
     def _send(self, to: int, content: bytes | memoryview) -> None:

@@ -158,7 +158,6 @@ class RankModel:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Read a prompt, as a runner's prefill does."""
         self._missed, self._fed = [], None
         return (yield from self.runner.prefill(ids, same_text_buckets))
 

@@ -87,7 +87,6 @@ class RankServer:
         return ""
 
     def _unload(self) -> None:
-        """Unload the model and free its memory."""
         self._loaded = self._sampler = None
         release_memory()
 

@@ -81,7 +81,6 @@ def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> Written
 
 
 def number_of_layers(model: PreTrainedModel) -> int:
-    """Return how many layers the decoder has."""
     return int(model.config.get_text_config(decoder=True).num_hidden_layers)
 
 

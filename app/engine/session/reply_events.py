@@ -129,7 +129,6 @@ def generate(
 
 
 def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    """Make the decoder that these settings choose."""
     match decoding.decoder:
         case "plain":
             return plain
