@@ -105,7 +105,7 @@ class Pool:
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
         """Continue a context by `length` tokens, each the likeliest guess; return them.
 
-        If there is no guess, the context's tokens are repeated."""
+        Without a guess, tokens of the context are repeated."""
         line = list(context)
         while len(line) < len(context) + length:
             edges = self.edges(line[-LONGEST:], len(line))
