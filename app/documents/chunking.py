@@ -27,9 +27,9 @@ MAX_WEIGHT = 1_500
 OVERLAP = 240
 """Maximum weight that a chunk repeats from the chunk before it."""
 SHORT_SECTION = 250
-"""Weight up to which a section is merged with the next."""
+"""Maximum weight of a section that is merged with the next section."""
 WINDOW = 12_000
-"""Weight that is split at once. For texts without structure, the splitter's time grows faster than their length."""
+"""Weight of a window, because the splitter's time grows faster than the length of a text without structure."""
 CODE = frozenset({
     ".bash", ".c", ".cc", ".clj", ".cmake", ".cpp", ".cs", ".css", ".cu", ".cuh", ".cxx", ".dart",
     ".ex", ".exs", ".go", ".gradle", ".groovy", ".h", ".hpp", ".hs", ".hxx", ".ini", ".java", ".jl",
@@ -70,13 +70,13 @@ TAB = 4
 MAX_DEPTH = 16
 """Maximum number of nested definitions in a path."""
 MAX_LINE = 4_096
-"""The usual length of the parts into which a very long line is divided; some texts have no line ends."""
+"""Usual length of the parts into which a line of at least twice this length is divided."""
 JOINERS = "\u200d\ufe0e\ufe0f"
 
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A piece of a text with its position and the path of headings above it."""
+    """A piece of a text with its position and the path of headings or definitions above it."""
 
     start: int
     end: int
@@ -85,7 +85,7 @@ class Chunk:
 
 
 def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
-    """Yields the chunks of a text that comes in parts of any length; `source` is the name of its file."""
+    """Yields the chunks of a text that comes in parts of any length; `source` is the name of the text's file."""
     ending = PurePath(source).suffix.lower()
     if ending in CODE:
         window = _Window(CodeOutline(), TextSplitter)
@@ -97,7 +97,7 @@ def chunks(parts: Iterable[str], source: str) -> Iterator[Chunk]:
 
 
 class Line(NamedTuple):
-    """A line with its line end, or a part of a very long line; `is_new` is true if a line begins here."""
+    """A line with its line end, or a part of a very long line. `is_new` is false for later parts of a line."""
 
     start: int
     text: str
@@ -109,7 +109,7 @@ class Line(NamedTuple):
 
 
 def lines_of(parts: Iterable[str]) -> Iterator[Line]:
-    """Yields the lines of a text that comes in parts of any length."""
+    """Yields the lines of a text that comes in parts of any length, and very long lines in parts."""
     start, is_new, rest = 0, True, ""
     for part in parts:
         *whole, rest = (rest + part).split("\n")
@@ -134,7 +134,9 @@ def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
 
 
 def _whole_characters(text: str) -> int:
-    """Returns the length of a part that separates no letter from its combining marks: about MAX_LINE."""
+    """Returns the greatest length, up to MAX_LINE, at which no letter is separated from its combining marks.
+
+    If there is none in the second half, returns MAX_LINE."""
     end = MAX_LINE
     while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
         end -= 1
@@ -172,7 +174,7 @@ def underlined_heading(line: str, below: str) -> Heading | None:
 
 
 def numbered_heading(line: str) -> Heading | None:
-    """Recognises a heading by its words on a separate line: "CHAPTER IV. The Rabbit"."""
+    """Recognises a heading by its first words: "CHAPTER IV. The Rabbit" is a heading of level 2."""
     return Heading(2, line.strip()) if NUMBERED.match(line) else None
 
 
@@ -199,7 +201,7 @@ class Outline(ABC):
     def __init__(self) -> None:
         self._starts: list[int] = [0]
         self._words: list[int] = [0]
-        """For each path, the position after its heading; 0 if it has none."""
+        """For each path, the position after the heading that begins the path; 0 without such a heading."""
         self._paths: list[str] = [""]
 
     def begins_section(self, line: Line, below: Line) -> bool:  # noqa: ARG002 - for outlines without sections
@@ -211,7 +213,7 @@ class Outline(ABC):
         """Records the path of this line."""
 
     def path(self, start: int, text: str) -> str:
-        """Returns the path of a chunk, which is the path of its first words after the headings at its beginning.
+        """Returns the path of a chunk, which is the path of the first words after the headings at its beginning.
 
         Chunks must come in order, because the paths before this chunk are forgotten."""
         passed = self._place(start)
@@ -337,10 +339,10 @@ class _Window:
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """Yields all chunks except the last one, with which the next window begins."""
+        """Yields all chunks except the last, with which the next window begins, unless only blanks follow."""
         text = self._emptied()
         found = self._split(text)
-        is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow it
+        is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow the chunk
         for start, chunk in found if is_settled else found[:-1]:
             yield self._chunk(self._start + start, chunk)
         begin = len(text) if is_settled or not found else found[-1][0]

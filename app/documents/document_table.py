@@ -1,4 +1,4 @@
-"""The tables of collections, which are searched together, and of their documents with their states."""
+"""The table of documents, and that of collections, which are documents that are searched together."""
 
 import sqlite3
 from dataclasses import dataclass
@@ -19,13 +19,14 @@ SELECT_DOCUMENT = """
     FROM document
 """
 SELECT_TEXT = "SELECT id, title, source, origin, digest, characters FROM document"
-BUSY = "('waiting', 'reading', 'indexing')"
+ACTIVE_STATES = ("waiting", "reading", "indexing")
+"""The states of documents that are to be imported or indexed."""
 LEAVING, REPLACED, REMOVED = "leaving", "replaced", "removed-"
-"""The states of hidden documents. In state LEAVING a document's rows are being deleted. REPLACED marks an older
+"""The states of hidden documents. In state LEAVING, a document's rows are being deleted. REPLACED marks an older
 version of another document. A document that can be restored has REMOVED as a prefix of the state that it had."""
 HIDDEN = (LEAVING, REPLACED, *(f"{REMOVED}{state}" for state in get_args(DocumentState)))
 KEPT_VERSIONS = 5
-"""Number of older versions that are kept of each document."""
+"""Maximum number of older versions that are kept of a document."""
 SELECT_COLLECTIONS = f"""
     SELECT collection.id, collection.name, count(document.id) AS documents,
         coalesce(sum(iif(document.state = 'ready', document.characters, 0)), 0) AS characters,
@@ -41,7 +42,7 @@ LONGEST = 100
 
 @dataclass(frozen=True, slots=True)
 class DocumentVersion:
-    """A document's state and digest, by which a change is noticed.
+    """A document's state and digest, which show whether the document has changed.
 
     The digest is None until the text is complete."""
 
@@ -66,7 +67,7 @@ class StoredText:
 
 
 def collections(connection: sqlite3.Connection) -> tuple[Collection, ...]:
-    """Lists all collections by name."""
+    """Returns the collections that are not hidden, sorted by name."""
     return tuple(Collection(*row) for row in connection.execute(SELECT_COLLECTIONS))
 
 
@@ -80,7 +81,7 @@ def create_collection(connection: sqlite3.Connection, now: float, name: str) -> 
 def create_attached(connection: sqlite3.Connection, now: float, title: str) -> int:
     """Adds an empty collection that belongs to a chat. Returns its id.
 
-    It is named after its first document, with a number if that name is taken."""
+    Its name is ATTACHED and the title, with a number if that name is taken."""
     title = " ".join(title.split())
     for number in count(1):
         end = f" ({number})" if number > 1 else ""
@@ -114,7 +115,9 @@ def hide_collection(connection: sqlite3.Connection, collection: int) -> tuple[in
 
 
 def show_collection(connection: sqlite3.Connection, collection: int) -> None:
-    """Restores a hidden collection, with a number if its name is taken. Raises DocumentNotFound if it is erased."""
+    """Restores a hidden collection, with a number if its name is taken.
+
+    Raises DocumentNotFound if it was erased."""
     row = connection.execute("SELECT name FROM collection WHERE id = ? AND is_leaving = 2", (collection,))
     if not (found := row.fetchone()):
         require_collection(connection, collection)
@@ -140,7 +143,7 @@ def require_collection(connection: sqlite3.Connection, collection: int) -> None:
 
 
 def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> str:
-    """Checks a name that the user has typed for a collection, and returns it as it is stored. Raises BadOption."""
+    """Returns a name that the user has typed for a collection, with single spaces and cut. Raises BadOption."""
     clean = " ".join(name.split())[:LONGEST].strip()
     if not clean:
         raise BadOption("A collection needs a name: type one.")
@@ -160,13 +163,13 @@ def _is_taken(connection: sqlite3.Connection, name: str, besides: int = 0) -> bo
 
 
 def documents(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
-    """Returns the documents of a collection in the order in which they were added. Raises DocumentNotFound."""
+    """Returns the documents of a collection that are not hidden, oldest first. Raises DocumentNotFound."""
     require_collection(connection, collection)
     return documents_of(connection, collection)
 
 
 def documents_of(connection: sqlite3.Connection, collection: int) -> tuple[Document, ...]:
-    """Returns the documents of a collection, which may be hidden, in the order in which they were added."""
+    """Returns the same documents as `documents`, without checking that the collection exists."""
     rows = connection.execute(
         f"{SELECT_DOCUMENT} WHERE collection = ? AND state NOT IN {HIDDEN} ORDER BY id", (collection,)
     )
@@ -207,12 +210,12 @@ def add(
 
 
 def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, besides: int = 0) -> int:
-    """Returns the document of a collection that has a text of this digest; 0 if there is none."""
+    """Returns the oldest document, other than `besides`, whose text has this digest; 0 if there is none."""
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 
 def stored_texts(connection: sqlite3.Connection, collection: int, besides: int = 0) -> list[StoredText]:
-    """Returns the documents of a collection whose texts are complete, oldest first."""
+    """Returns the documents of a collection, except `besides`, whose texts are complete; oldest first."""
     rows = connection.execute(
         f"{SELECT_TEXT} WHERE collection = ? AND digest IS NOT NULL AND id <> ? AND state NOT IN {HIDDEN}"
         " ORDER BY id",
@@ -227,7 +230,7 @@ def stored_text(connection: sqlite3.Connection, wanted: int) -> StoredText:
 
 
 def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
-    """Returns the newest of the older versions of a document. Raises DocumentNotFound."""
+    """Returns the newest older version of a document. Raises DocumentNotFound if there is none."""
     row = connection.execute(
         f"{SELECT_TEXT} WHERE replaced_by = ? AND state = '{REPLACED}' ORDER BY id DESC LIMIT 1", (wanted,)
     ).fetchone()
@@ -237,9 +240,9 @@ def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
 
 
 def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
-    """Adds a hidden document that will get the older text of this document. Returns its id.
+    """Adds a hidden document to which the text of this document can be moved. Returns its id.
 
-    The newest KEPT_VERSIONS of such documents are kept; older ones are marked for deletion."""
+    The newest KEPT_VERSIONS hidden documents of a document are kept; the older ones are marked for deletion."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, digest, characters, added, replaced_by)"
         f" SELECT collection, title, source, origin, '{REPLACED}', digest, characters, ?, id"
@@ -267,7 +270,7 @@ def hide(connection: sqlite3.Connection, wanted: int) -> None:
 
 
 def show(connection: sqlite3.Connection, wanted: int) -> None:
-    """Restores a hidden document as it was. Raises DocumentNotFound if it is erased."""
+    """Restores a hidden document in its previous state. Raises DocumentNotFound if it was erased."""
     connection.execute(
         f"UPDATE document SET state = substr(state, {len(REMOVED) + 1})"
         f" WHERE id = ? AND state LIKE '{REMOVED}%'",
@@ -277,7 +280,9 @@ def show(connection: sqlite3.Connection, wanted: int) -> None:
 
 
 def claim(connection: sqlite3.Connection) -> bool:
-    """Marks all hidden documents and collections to be erased. Returns whether there are any."""
+    """Marks removed documents, with their older versions, and hidden collections for deletion.
+
+    Deletes those of the collections that are empty. Returns whether anything was marked."""
     marked = connection.execute(
         f"UPDATE document SET state = '{LEAVING}', done = 0, total = 0 WHERE state LIKE '{REMOVED}%'"
         f" OR replaced_by IN (SELECT id FROM document WHERE state LIKE '{REMOVED}%')"
@@ -316,13 +321,13 @@ def language(connection: sqlite3.Connection, wanted: int) -> str:
 
 
 def leaving(connection: sqlite3.Connection) -> list[int]:
-    """Returns the hidden documents whose rows are to be deleted."""
+    """Returns the documents in state LEAVING, whose rows are to be deleted."""
     return [row["id"] for row in connection.execute(f"SELECT id FROM document WHERE state = '{LEAVING}'")]
 
 
 def next_busy(connection: sqlite3.Connection) -> int:
-    """Returns the next document to import or index; 0 if there is none."""
-    return _first(connection, f"state IN {BUSY}", ())
+    """Returns the oldest document to import or index; 0 if there is none."""
+    return _first(connection, f"state IN {ACTIVE_STATES}", ())
 
 
 def unread(connection: sqlite3.Connection) -> set[int]:

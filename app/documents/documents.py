@@ -13,7 +13,7 @@ from app.documents import document_table, duplicates, passage_table, text_table
 from app.documents.duplicates import COMPARED, PASTED, AddedText
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
 from app.documents.file_import import MAX_BYTES, PendingFiles, cleaned, require_file
-from app.documents.indexing import ACTIVE_STATES, UNTITLED
+from app.documents.indexing import UNTITLED
 from app.documents.searcher import Searcher
 from app.documents.worker import DocumentWorker
 from app.errors import DocumentUnreadable
@@ -28,7 +28,7 @@ PASTED_AT_ONCE = 1_000_000
 class Documents(Store):
     """Collections of documents, their passages, and citations of them.
 
-    Methods raise DocumentError and StoreError."""
+    Methods raise DocumentError and StoreError; `create` and `rename` raise BadOption for a bad name."""
 
     def __init__(
         self,
@@ -37,7 +37,9 @@ class Documents(Store):
         embedder: Embedder = NO_EMBEDDER,
         now: Callable[[], float] = time.time,
     ) -> None:
-        """Starts the background threads, which resume unfinished work. `now` returns seconds since 1970."""
+        """Starts the background threads, which resume unfinished work. `now` returns seconds since 1970.
+
+        Raises StoreNotUsable if the folder of files to import cannot be made."""
         super().__init__(database, now)
         self._pending = PendingFiles(data_dir)
         self._searcher = Searcher(database, embedder)
@@ -48,7 +50,7 @@ class Documents(Store):
 
     @property
     def problem(self) -> str:
-        """A sentence about why nothing can be read or indexed now; "" if nothing prevents it."""
+        """The error that blocks all work, as a sentence; "" if there is none."""
         return self._worker.problem
 
     # Collections
@@ -59,13 +61,13 @@ class Documents(Store):
     rename = writes(document_table.rename_collection)
 
     def delete_attached(self, kept: Iterable[int]) -> None:
-        """Erases everything that is hidden, and all collections that belong to chats, except those in `kept`."""
+        """Erases the collections that belong to chats, except those in `kept`, and everything that is hidden."""
         for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
             self.delete(unused)
         self.erase()
 
     def delete(self, collection: int) -> tuple[int, ...]:
-        """Hides a collection with all its documents, and returns these; `restore` brings all back."""
+        """Hides a collection with all its documents. Returns the documents, for `restore`."""
         with self.database.writing() as connection:
             hidden = document_table.hide_collection(connection, collection)
         self._stop_work(hidden)
@@ -78,10 +80,11 @@ class Documents(Store):
     replaced_since = reads(document_table.replaced_since)
 
     def paste(self, collection: int, text: str, title: str = "") -> int:
-        """Adds a text. Returns its document, which may be an existing one with the same text or an older version.
+        """Adds a text. Returns its document: a new document, or an existing document with the same text or an older
+        version of it.
 
         A long text is added like a file, and may later be merged into another document: see `imported_into`. Raises
-        DocumentUnreadable if the text is empty or too long."""
+        DocumentUnreadable if the text is blank or too long."""
         kept, note = cleaned(text)
         if not kept.strip():
             raise DocumentUnreadable("There is nothing to read in this text: paste some words.")
@@ -108,7 +111,8 @@ class Documents(Store):
     def add_files(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
         """Adds copies of files. Returns their documents.
 
-        Adds none and raises DocumentUnreadable if a file is unusable."""
+        Adds none and raises DocumentUnreadable if a path is not a file or a file is too large. If copying a file
+        fails, raises the error of `PendingFiles.copy`; the files before it are added."""
         for path in paths:
             require_file(path)
         return tuple(
@@ -117,22 +121,22 @@ class Documents(Store):
         )
 
     def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Adds files that a browser uploaded, of which only the names are kept and not the paths.
-
-        Returns their documents."""
+        """Adds files that a browser uploaded, like `add_files`, but does not store their paths."""
         for path in paths:
             require_file(path)
         return tuple(self._add_file(collection, path, shown_name(path.name)) for path in paths)
 
     def cancel(self, document: int) -> None:
-        """Stops reading or indexing a document. It can be retried with `again`."""
+        """Stops reading or indexing a document, which `again` can resume."""
         with self.database.writing() as connection:
-            if document_table.document(connection, document).state in ACTIVE_STATES:
+            if document_table.document(connection, document).state in document_table.ACTIVE_STATES:
                 document_table.set_state(connection, document, "cancelled", "You cancelled this.")
         self._worker.stop(document)
 
     def again(self, document: int) -> None:
-        """Retries a document that failed or was cancelled."""
+        """Retries a document that failed or was cancelled.
+
+        Raises DocumentUnreadable if neither its text nor its file is here."""
         with self.database.writing() as connection:
             about = document_table.document(connection, document)
             has_file = self._pending.path(document, about.source).exists()
@@ -150,8 +154,9 @@ class Documents(Store):
         self._stop_work([document])
 
     def restore(self, documents: Iterable[int], collection: int = 0) -> None:
-        """Restores hidden documents and, unless `collection` is 0, this hidden collection. Raises
-        DocumentNotFound."""
+        """Restores hidden documents and, unless `collection` is 0, this hidden collection.
+
+        Raises DocumentNotFound, and restores nothing, if any of them was erased."""
         with self.database.writing() as connection:
             if collection:
                 document_table.show_collection(connection, collection)
@@ -160,7 +165,7 @@ class Documents(Store):
         self._worker.wake()
 
     def erase(self) -> None:
-        """Makes the worker delete all hidden documents, which can no longer be restored."""
+        """Makes the worker delete all hidden documents and collections, which `restore` then cannot find."""
         with self.database.writing() as connection:
             is_any = document_table.claim(connection)
         if is_any:
@@ -169,7 +174,7 @@ class Documents(Store):
     def undo_replacement(self, document: int) -> int:
         """Restores a document's previous text. Returns a new document with the text that had replaced it.
 
-        Raises DocumentNotFound if no older version is kept."""
+        Raises DocumentNotFound if the document is unknown or has no older version."""
         with self.database.writing() as connection:
             other = duplicates.undo_replacement(connection, document, self.now())
         self._worker.stop(document)  # the worker may be indexing the newer text
@@ -177,10 +182,9 @@ class Documents(Store):
         return other
 
     def imported_into(self, document: int) -> int:
-        """Returns the document that has the text of an added document, once `wait` has returned.
+        """Returns the document that has the text of an added document after its import.
 
-        It is another document if the text was a duplicate or a new version. Only imports of this process are
-        known."""
+        For a duplicate or a new version this is an older document. Only imports of this process are known."""
         return self._worker.imported_into(document)
 
     # Contents
@@ -190,7 +194,7 @@ class Documents(Store):
     words = reads(passage_table.cited_words)
 
     def text(self, document: int) -> str:
-        """Returns a document's whole text; "" before it is read."""
+        """Returns a document's text, as far as it has been read."""
         with self.database.reading() as connection:
             document_table.document(connection, document)
             return text_table.whole(connection, document)
@@ -202,7 +206,7 @@ class Documents(Store):
             return text_table.between(connection, document, start, end)
 
     def search(self, collections: Sequence[int], question: str, limit: int = 8) -> tuple[PassageHit, ...]:
-        """Finds the passages that match a question, best first; () if none is near enough."""
+        """Finds at most `limit` passages that match a question, best first; () if none is near enough."""
         return self._searcher.search(collections, question, limit)
 
     def whole(self, collections: Sequence[int], most_characters: int) -> tuple[Passage, ...]:
@@ -225,19 +229,19 @@ class Documents(Store):
         )
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosines of each of `texts` with each of `others`; () if no embedding model answers in
+        """Returns the cosines of each of `texts` with each of `others`; nothing if no embedding model answers in
         time."""
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Keeps the worker from long transactions while `has_to_wait()` is true, such as while a reply is
-        written."""
+        """Makes the worker postpone its longest transactions, the merging of the index of words, while
+        `has_to_wait()` is true, such as while a reply is written."""
         self._worker.give_way(has_to_wait)
 
     # Closing
 
     def wait(self) -> None:
-        """Waits until all work is done. Raises StoreError if the database cannot be written any more."""
+        """Waits until all work is done. Raises StoreError if an error blocks the work."""
         self._worker.wait()
         self._embedding_worker.wait()
 
@@ -255,7 +259,7 @@ class Documents(Store):
 
     def _add_file(self, collection: int, path: Path, name: str, title: str = "", origin: str = "") -> int:
         draft = self._pending.copy(path)
-        # A path may hold bytes that are not text; two such paths must stay different.
+        # A path may have bytes that are not UTF-8; two such paths must stay different.
         kept = origin.encode("utf-8", "backslashreplace").decode()
         with self.database.writing() as connection:
             document_table.require_collection(connection, collection)
@@ -265,6 +269,5 @@ class Documents(Store):
         return document
 
     def _stop_work(self, documents: Sequence[int]) -> None:
-        """Stops work on hidden documents."""
         for document in documents:
             self._worker.stop(document)

@@ -1,13 +1,13 @@
 """Decides whether a text that is added to a collection is new, a duplicate, or a new version of a document.
 
-same text                             duplicate: the stored document stays, with a note; it is retried if it failed
-most of an older text is in it, and   new version: the document gets the new text, and unchanged passages keep their
-it has its title, file name or path   rows; the older text is kept as a hidden document, so that this can be undone
-anything else                         a new document; if the title is taken it becomes "Title (2)"
+same text                        duplicate: the document gets a note; it is retried if it failed or was cancelled
+same title, file name or path,   new version: the document gets the new text, and unchanged passages keep their
+and most of the older text       rows; the older text is kept in a hidden document, so that Undo can restore it
+anything else                    new document, called "Title (2)" if its title is taken
 
-A file is compared with documents from the same path, because many folders have a file of the same name; an upload
-has no path, so it is compared with uploads of the same name. Texts are compared between transactions, because that
-takes long.
+A file is compared with documents from the same path, because many folders have a file of the same name. An upload
+has no path, so it is compared with uploads of the same name. Texts are compared outside of transactions, because
+comparing takes long.
 """
 
 import re
@@ -16,7 +16,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from app.database.database import Database
-from app.documents import document_table, passage_table, text_table
+from app.documents import document_table, text_table
 from app.documents.document_table import StoredText
 from app.values.display_text import numbered
 from app.values.text_normalisation import name_key, spaced
@@ -28,12 +28,12 @@ NOT_REPLACED = "Another document has this title but a different text, so both ar
 COMPARED = 250_000
 """Characters at the beginning of each text that are compared."""
 COMPARED_IN_ALL = 4_000_000
-"""Maximum number of characters of older texts that a text is compared with, so that hundreds of texts with the same
-title take no longer."""
+"""Characters of older texts after which no further text is compared, so that hundreds of texts with the same title
+do not take long."""
 MIN_SHARED = 0.6
-"""The smallest share of an older text that a newer version contains. With less, both texts are kept."""
+"""Minimum share of an older text's trigrams in a newer version. With less, both texts are kept."""
 MOST_REPLACED = 4_000_000
-"""Maximum number of characters of a text that replaces another, because moving a longer text takes too long."""
+"""Maximum number of characters of an older and of a newer version, because moving a longer text takes too long."""
 WORD = re.compile(r"\w+")
 
 Trigrams = Counter[tuple[str, str, str]]
@@ -41,7 +41,9 @@ Trigrams = Counter[tuple[str, str, str]]
 
 @dataclass(frozen=True, slots=True)
 class AddedText:
-    """A text that is being added. `beginning` has at most its first COMPARED characters."""
+    """A text that is being added. `beginning` has at most its first COMPARED characters.
+
+    `origin` is the path of its file; "" for pasted texts and uploads. `document` is 0 for a text without one."""
 
     collection: int
     title: str
@@ -56,7 +58,7 @@ NO_TEXT = StoredText(0, "")
 
 
 def older_version(database: Database, added: AddedText) -> StoredText:
-    """Finds the document of which the added text is a new version; NO_TEXT if there is none."""
+    """Returns the newest document of which the added text is a new version; NO_TEXT if there is none."""
     with database.reading() as connection:
         known = document_table.stored_texts(connection, added.collection, besides=added.document)
     newer, compared = trigrams(added.beginning), 0
@@ -75,7 +77,9 @@ def older_version(database: Database, added: AddedText) -> StoredText:
 def store_pasted_text(
     connection: sqlite3.Connection, added: AddedText, text: str, note: str, older: StoredText, now: float
 ) -> int:
-    """Stores a pasted text with a note. Returns its document. `older` is the result of `older_version`."""
+    """Stores a pasted text, unless the collection has the same text. Returns the document that has the text.
+
+    `older` is the result of `older_version`."""
     digest = text_table.digest_of(text_table.parts_of(text))
     if duplicate := document_table.same_text(connection, added.collection, digest):
         _note_duplicate(connection, duplicate, PASTED_AGAIN)
@@ -96,12 +100,12 @@ def store_file_text(
 ) -> int:
     """Finishes the import of a file whose text is stored. Returns the document that now has the text.
 
-    For a duplicate or a new version this is an older document, and the imported one is deleted."""
+    For a duplicate or a new version this is an older document, and the imported document is deleted."""
     about = document_table.document(connection, document)
     if duplicate := document_table.same_text(connection, about.collection, new.digest, besides=document):
         again = f"{about.source} was added again with the same text. It is stored once."
         _note_duplicate(connection, duplicate, PASTED_AGAIN if about.source == PASTED else again)
-        _delete(connection, document)
+        document_table.delete(connection, document)
         return duplicate
     if _is_unchanged(connection, older):
         _keep_version(connection, older.document, now)
@@ -109,7 +113,7 @@ def store_file_text(
         document_table.set_text(
             connection, older.document, new.digest, new.characters, _joined(note, REPLACED)
         )
-        _delete(connection, document)
+        document_table.delete(connection, document)
         return older.document
     title, kept = _free_title(connection, about.collection, new.title, besides=document)
     known = document_table.stored_texts(connection, about.collection, document)
@@ -123,7 +127,7 @@ def store_file_text(
 def undo_replacement(connection: sqlite3.Connection, document: int, now: float) -> int:
     """Gives a document its older text back. Returns a new document that has the newer text.
 
-    Raises DocumentNotFound if no older version is kept."""
+    Raises DocumentNotFound if the document is unknown or has no older version."""
     about = document_table.document(connection, document)
     older = document_table.newest_version(connection, document)
     newer = document_table.stored_text(connection, document)
@@ -133,24 +137,24 @@ def undo_replacement(connection: sqlite3.Connection, document: int, now: float) 
     document_table.set_text(connection, other, newer.digest, newer.characters, "")
     text_table.move(connection, older.document, document)
     document_table.set_text(connection, document, older.digest, older.characters, "")
-    _delete(connection, older.document)
+    document_table.delete(connection, older.document)
     return other
 
 
 def trigrams(text: str) -> Trigrams:
-    """Counts each sequence of three words; the beginning and the end of the text count as empty words."""
+    """Counts the sequences of three words in a text, with two empty words before and after the text."""
     words = WORD.findall(spaced(text).casefold())
     padded = ["", "", *words, "", ""] if words else []
     return Counter(zip(padded, padded[1:], padded[2:], strict=False))
 
 
 def is_new_version(newer: Trigrams, older: Trigrams) -> bool:
-    """Returns whether the newer text contains at least MIN_SHARED of the older text."""
+    """Returns whether the newer text contains at least MIN_SHARED of the older text's trigrams."""
     return bool(older) and (older & newer).total() >= MIN_SHARED * older.total()
 
 
 def _may_be_older(one: StoredText, added: AddedText) -> bool:
-    """Returns whether a stored text has the title, path or file name of the added text."""
+    """Returns whether a stored text can be replaced and has the title, path or file name of the added text."""
     if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
         return False
     if added.source == PASTED:
@@ -161,7 +165,7 @@ def _may_be_older(one: StoredText, added: AddedText) -> bool:
 
 
 def _is_unchanged(connection: sqlite3.Connection, older: StoredText) -> bool:
-    """Returns whether a document still exists with the text that was compared."""
+    """Returns whether a document is not hidden and still has the text that was compared."""
     found = document_table.version(connection, older.document)
     return found.digest == older.digest and found.state not in document_table.HIDDEN
 
@@ -183,7 +187,7 @@ def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) ->
 def _free_title(
     connection: sqlite3.Connection, collection: int, title: str, besides: int = 0
 ) -> tuple[str, str]:
-    """Returns a free title and a note: the title itself and "", or the title with a number if it is taken."""
+    """Returns a title that no other document has, and a note: "", or NOT_REPLACED if the title has a number."""
     known = document_table.stored_texts(connection, collection, besides)
     taken = {name_key(one.title) for one in known}
     free = next(name for name in numbered(title) if name_key(name) not in taken)
@@ -192,9 +196,3 @@ def _free_title(
 
 def _joined(*notes: str) -> str:
     return " ".join(filter(None, notes))
-
-
-def _delete(connection: sqlite3.Connection, document: int) -> None:
-    """Deletes a document whose text was moved to another one, with the few passages of an earlier attempt."""
-    passage_table.drop(connection, passage_table.some_ids(connection, document, -1))
-    document_table.delete(connection, document)

@@ -7,8 +7,8 @@ documents are found by their words. When another model is chosen, the vectors of
 
 A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384
 dimensions take 154 MB and one matrix product of about 15 ms. A search first reads the rows that are newer
-than the last one that was read. When a third of the vectors in memory are those of deleted passages, all are
-read again.
+than the last one that was read. If more than a third of the vectors in memory are those of deleted passages,
+all are read again.
 """
 
 import logging
@@ -34,9 +34,9 @@ cosine."""
 Ids = NDArray[np.int64]
 
 BATCH = 32
-"""Passages of a batch. Quitting the app loses at most one batch."""
+"""Passages of a batch. Quitting the app loses the work on at most one batch."""
 DELETED_AT_ONCE = 2_000
-"""Old vectors that are deleted in one transaction."""
+"""Vectors of other models that are deleted in one transaction."""
 RETRY_SECONDS = 30.0
 """Seconds until the next try if the model is missing or has failed."""
 POLL_SECONDS = 0.5
@@ -79,7 +79,7 @@ class Embedder(Protocol):
 
 
 class NoEmbedder:
-    """Stands for a missing model, so that passages are found only by their words."""
+    """Represents a missing model, with which passages are found only by their words."""
 
     model = ""
 
@@ -105,12 +105,12 @@ def put_vectors(
 
 
 def without_vectors(connection: sqlite3.Connection, after: int, most: int) -> list[int]:
-    """Returns the ids, larger than `after`, of passages of ready documents that have no vector; at most `most`."""
+    """Returns at most `most` ids above `after` of passages without a vector in ready documents."""
     return [row["id"] for row in connection.execute(WITHOUT, (after, most))]
 
 
 def forget_other_models(connection: sqlite3.Connection, model: str, most: int) -> int:
-    """Deletes at most `most` vectors of other models, or empty ones of older app versions. Returns their number."""
+    """Deletes at most `most` vectors that are empty or of other models. Returns the number of deleted vectors."""
     return connection.execute(FORGET, (model, most)).rowcount
 
 
@@ -123,7 +123,7 @@ class VectorBlock:
     vectors: Vectors
 
     def joined(self, more: "VectorBlock") -> "VectorBlock":
-        """Returns a block of this one's rows, followed by the rows of `more`."""
+        """Returns a block with the rows of this block, then those of `more`."""
         return VectorBlock(
             np.concatenate([self.passages, more.passages]),
             np.concatenate([self.documents, more.documents]),
@@ -144,8 +144,10 @@ class VectorIndex:
     def nearest(
         self, model: str, vector: Vectors, documents: Sequence[int], limit: int, others: Iterable[int] = ()
     ) -> tuple[list[tuple[int, float]], dict[int, float]]:
-        """Returns these documents' passages nearest to a vector of this model, best first, and the `others` among
-        their passages that have a vector; each with its cosine."""
+        """Compares a vector of this model with the passages of these documents.
+
+        Returns the `limit` nearest passages, best first, and the passages in `others` that have a vector, each with
+        its cosine."""
         asked = np.asarray(documents, np.int64)
         blocks = self._now(model, vector)
         places = [np.isin(block.documents, asked) for block in blocks]
@@ -187,9 +189,7 @@ class VectorIndex:
         return len(rows) == READ_AT_ONCE
 
     def _add(self, block: VectorBlock) -> None:
-        """Adds a block.
-
-        It is joined to the last block if that one is small, so that there are never many blocks."""
+        """Adds a block, or joins it to the last block if that is small, so that there are never many blocks."""
         last = self._blocks[-1] if self._blocks else None
         if last and len(last.passages) < READ_AT_ONCE and last.vectors.shape[1] == block.vectors.shape[1]:
             self._blocks[-1] = last.joined(block)
@@ -226,7 +226,7 @@ class EmbeddingWorker:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Waits until every passage has its vector. Does not wait if the model is missing or fails."""
+        """Waits until every passage has its vector, or the model is missing or fails."""
         self.wake()
         with self._changed:
             while not (self._is_idle or self._is_closing):
@@ -262,7 +262,7 @@ class EmbeddingWorker:
         self._forget_others(model)
         newest = 0
         while (batch := self._batch(newest)) and not self._is_closing and self._embedder.model == model:
-            # The title and the headings carry the topic of a passage.
+            # The title and the headings name the topic of a passage.
             texts = ["\n".join(filter(None, (one.title, one.heading, one.text))) for one in batch]
             made = self._result(self._embedder.embed(texts))
             if not made.size:  # the app is closing, or the model's folder has vanished

@@ -43,7 +43,7 @@ NO_TITLE = re.compile(
     r"|(?:[a-z]:|/|\\\\|file:|https?:).*|.*\.(?:docx?|xlsx?|pptx?|pdf|indd|qxd|tex|dvi|e?ps|rtf|od[tps]|txt|html?|md|tmp)",
     re.IGNORECASE,
 )
-"""Titles that programs write into files without a title: their own names, paths and file names."""
+"""Titles that say nothing about a text, such as names of programs, paths, file names and numbers."""
 DRAFT = re.compile(r"draft-[0-9a-f]{32}")
 ABANDONED = 24 * 3600.0
 """Seconds after which a draft counts as abandoned and is deleted."""
@@ -58,12 +58,14 @@ class PendingFiles:
         self._folder = data_dir / PENDING_FOLDER
 
     def lock_file(self) -> Path:
-        """Returns the path of the file that a process locks while it works on documents. Makes the folder."""
+        """Returns the path of the file that a process locks while it works on documents. Makes the folder.
+
+        Raises StoreNotUsable."""
         self._make_folder()
         return self._folder / "lock"
 
     def path(self, document: int, source: str) -> Path:
-        """Returns the path of a document's file; the suffix decides how the file is read."""
+        """Returns the path of a document's file, with the suffix by which a library may recognise the format."""
         return self._folder / f"{document}{Path(source).suffix.lower()[:MAX_SUFFIX]}"
 
     def copy(self, file: Path) -> Path:
@@ -76,7 +78,7 @@ class PendingFiles:
             shutil.copyfile(file, draft)
             sync_file(draft)
         except OSError as error:
-            with suppress(OSError):  # if nothing can be written there may be nothing to remove
+            with suppress(OSError):  # if nothing can be written, there may be nothing to remove
                 draft.unlink(missing_ok=True)
             if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
                 raise StoreFull(
@@ -96,7 +98,7 @@ class PendingFiles:
             raise self.not_usable(error) from error
 
     def drop(self, document: int) -> None:
-        """Deletes the file of a document, if it is here."""
+        """Deletes the file of a document, if there is one."""
         for path in self._files():
             if _document_of(path) == document:
                 path.unlink(missing_ok=True)
@@ -118,8 +120,8 @@ class PendingFiles:
     def not_usable(self, error: OSError) -> StoreNotUsable:
         """Returns the StoreNotUsable for a system error of the folder."""
         return StoreNotUsable(
-            f"The folder {self._folder} cannot be used ({error.strerror}): let this user write it, "
-            "or choose another one with --data-dir."
+            f"The folder {self._folder} cannot be used ({error.strerror}): give this user write "
+            "access to it, or choose another data folder with --data-dir."
         )
 
     def _make_folder(self) -> None:
@@ -178,7 +180,9 @@ class FileImport:
         return self._stored * text_table.PART + self._length
 
     def read(self, reader: FileReader) -> None:
-        """Reads the whole file, and stores all full parts of its text. Raises DocumentUnreadable, TaskCancelled."""
+        """Reads the whole file, and stores its text, except the end, which `finish` stores.
+
+        Raises DocumentUnreadable, TaskCancelled."""
         self.drop()  # removes what an earlier attempt has left
         with self._task.beginning("reading"):
             pass
@@ -193,13 +197,13 @@ class FileImport:
                         self._notes.append(note)
                     case ReadTitle(title):
                         self._title = title
-        self._task.require_running()  # a reader that was killed ends like one that has finished
+        self._task.require_running()  # a reader that was killed ends like a reader that has finished
 
     def finish(self, now: float) -> int:
         """Stores the rest of the text, a title and notes. Returns the document that now has the text, which is
         another document for a duplicate or a new version.
 
-        Raises DocumentUnreadable if the text has no words, or is too long."""
+        Raises DocumentUnreadable if the text is blank or too long, and TaskCancelled."""
         self._add(self._cleaner.clean("", is_last=True))
         if not self._has_words:
             raise DocumentUnreadable(f"There is no text in {self._name}: nothing could be read from it.")
@@ -219,7 +223,7 @@ class FileImport:
             return duplicates.store_file_text(connection, document, new, " ".join(self._notes), older, now)
 
     def drop(self) -> None:
-        """Deletes the stored part of a text that could not be read to its end."""
+        """Deletes the stored parts of the text, a few in each transaction."""
         cleared = PARTS_AT_ONCE
         while cleared == PARTS_AT_ONCE:
             with self._task.database.writing() as connection:
@@ -258,9 +262,10 @@ class FileImport:
 
 
 def import_file(task: Task, pending: PendingFiles, now: float, max_characters: int = MAX_BYTES) -> int:
-    """Imports a document's file, unless its text is complete already. Returns the document that now has the text.
+    """Stores the text of a document's file and deletes the file, unless the text is complete already.
 
-    If the file is unusable, deletes the stored parts of its text and raises DocumentUnreadable."""
+    Returns the document that now has the text. If the file is unusable, deletes the stored parts of its text and
+    raises DocumentUnreadable. Raises TaskCancelled."""
     with task.database.reading() as connection:
         if document_table.version(connection, task.document).digest is not None:
             return task.document
@@ -279,7 +284,7 @@ def import_file(task: Task, pending: PendingFiles, now: float, max_characters: i
 
 
 def title_in(own: str, beginning: str, name: str) -> str:
-    """Returns the title of a file: the title in its properties (`own`), or its first heading; "" if none is usable.
+    """Returns the title in a file's properties (`own`) or its first heading; "" if neither says anything.
 
     `name` is the file's name, and `beginning` is the beginning of its text."""
     has_headings = PurePath(name).suffix.lower() in HEADED
@@ -301,7 +306,7 @@ class Cleaner:
         self._nuls = 0
 
     def clean(self, piece: str, is_last: bool = False) -> str:
-        """Returns the next piece cleaned; a final "\\r" is held back, because "\\n" may follow it."""
+        """Returns the next piece cleaned; a final "\\r" is returned later, because "\\n" may follow it."""
         text: str = self._line_ends.decode(piece, is_last)
         if self._is_first and text:
             text, self._is_first = text.removeprefix("\ufeff"), False
@@ -310,12 +315,12 @@ class Cleaner:
         return storable(kept)
 
     def notes(self) -> list[str]:
-        """Returns sentences that report what was removed."""
+        """Returns a sentence about removed NULs, if there were any."""
         return [f"{self._nuls:,} NUL characters were removed."] if self._nuls else []
 
 
 def cleaned(text: str) -> tuple[str, str]:
-    """Cleans a whole text. Returns it with a note about what was removed, or ""."""
+    """Returns a text cleaned, and a note about removed NULs, or ""."""
     cleaner = Cleaner()
     kept = cleaner.clean(text, is_last=True)
     return kept, " ".join(cleaner.notes())

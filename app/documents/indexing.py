@@ -1,16 +1,18 @@
-"""Work on one document in short transactions: indexing it, deleting its rows, and repairing it after a rescue.
+"""Indexes documents and deletes their rows in short transactions, and repairs documents after a rescue.
 
-A task sets the document's state, and remembers the state and the text's digest. Cancelling, removing or replacing
-the text, in this process or another, changes one of the two, and the next transaction of the task notices this:
+A task sets a document's state, and remembers the state and the text's digest. If the document is cancelled or
+removed or its text is replaced, by this process or another, the state or the digest changes, and the task's next
+transaction notices the change:
 
     begin "indexing", text A  ->  write  ->  (pasted: "waiting", text B)  ->  write: TaskCancelled
 
-Chunks are compared with the stored passages. Unchanged passages keep their rows and vectors, so a stop, a crash or
-a newer text costs only what is new.
+Chunks are compared with the stored passages. Unchanged passages keep their rows and vectors when a document is
+indexed again after a stop, a crash or a new text.
 
 A removed document is hidden at once. Its rows are deleted in batches, so that other work need not wait. SQLite
 overwrites what is deleted (secure_delete), but the FTS5 index keeps deleted words until its segments are merged.
-They are merged a few pages at a time, and only then the document's row is deleted, so the next start can continue.
+The segments are merged a few pages at a time, and the document's row is deleted last, so that the next start can
+continue.
 """
 
 import sqlite3
@@ -27,7 +29,6 @@ from app.documents.search.languages import MAX_IDENTIFIED, language_of
 from app.values.display_text import title_of
 
 UNTITLED = "Untitled"
-ACTIVE_STATES = ("waiting", "reading", "indexing")
 BATCH = 200
 """Passages that are written in one transaction."""
 DELETED_PASSAGES = 200
@@ -70,14 +71,14 @@ class Task:
         self._at_stop: Callable[[], None] | None = None
 
     def stop(self) -> None:
-        """Stops the work before its next transaction."""
+        """Ends the work before its next transaction, and calls the function of `stopped_by`."""
         self._is_stopped.set()
         if self._at_stop:
             self._at_stop()
 
     @contextmanager
     def stopped_by(self, kill: Callable[[], None]) -> Iterator[None]:
-        """Calls `kill` when the task is stopped within this context."""
+        """Calls `kill` if the task is stopped within this context, or was stopped before."""
         self._at_stop = kill
         if self._is_stopped.is_set():
             kill()
@@ -93,12 +94,12 @@ class Task:
 
     @contextmanager
     def beginning(self, state: str) -> Iterator[sqlite3.Connection]:
-        """Begins the first transaction, which sets the document's state.
+        """Runs the first transaction, which sets the document's state.
 
-        Raises TaskCancelled if the task was stopped or the document does not wait for work."""
+        Raises TaskCancelled if the task was stopped or the document is in none of ACTIVE_STATES."""
         with self.database.writing() as connection:
             self.require_running()
-            if document_table.version(connection, self.document).state not in ACTIVE_STATES:
+            if document_table.version(connection, self.document).state not in document_table.ACTIVE_STATES:
                 raise TaskCancelled
             document_table.set_state(connection, self.document, state)
             self._version = document_table.version(connection, self.document)
@@ -106,7 +107,9 @@ class Task:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Begins a later transaction. Raises TaskCancelled if the document has changed since the first one."""
+        """Runs a later transaction.
+
+        Raises TaskCancelled if the task was stopped or the document has changed since the first transaction."""
         with self.database.writing() as connection:
             self.require_running()
             if document_table.version(connection, self.document) != self._version:
@@ -143,7 +146,7 @@ def index(task: Task) -> None:
 
 
 def delete_some(connection: sqlite3.Connection) -> bool:
-    """Deletes some passages or text parts of hidden documents. Returns whether there were any."""
+    """Deletes some passages or text parts of documents in state LEAVING. Returns whether there were any."""
     for document in document_table.leaving(connection):
         ids = passage_table.some_ids(connection, document, DELETED_PASSAGES)
         passage_table.drop(connection, ids)
@@ -161,15 +164,16 @@ def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
 
 
 def mend_documents(connection: sqlite3.Connection) -> None:
-    """Repairs documents that were saved from a damaged database, where some rows and the words' index are missing.
+    """Repairs documents that were saved from a damaged database, without the index of words and perhaps some rows.
 
-    Gives each text a document and each document a collection. The next start completes the index."""
+    Gives each text a document and each document a collection. Marks documents without a text as failed, and all
+    others as waiting, so that the next start indexes them."""
     connection.execute(ADOPT_TEXTS)
     connection.execute(ADOPT_DOCUMENTS)
     connection.execute(ADOPT_VERSIONS)
     shown = f"SELECT * FROM document WHERE state NOT IN {document_table.HIDDEN}"
     for row in connection.execute(shown).fetchall():
-        is_read = row["digest"] is not None or not row["title"]  # otherwise its file was being read
+        is_read = row["digest"] is not None or not row["title"]  # ADOPT_TEXTS gives no title
         if is_read and (text := text_table.whole(connection, row["id"])):
             _mend_text(connection, row, text)
         elif row["state"] not in ("failed", "cancelled"):
@@ -180,7 +184,7 @@ def mend_documents(connection: sqlite3.Connection) -> None:
 
 
 def _mend_text(connection: sqlite3.Connection, row: sqlite3.Row, text: str) -> None:
-    """Stores again, in full parts, the text that was saved, and marks its document as waiting."""
+    """Divides a saved text into full parts again. Marks its document as waiting, with a note if text is lost."""
     document, parts = row["id"], list(text_table.parts_of(text))
     digest = text_table.digest_of(parts)
     if parts != list(text_table.parts(connection, document)):

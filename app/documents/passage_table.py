@@ -1,7 +1,8 @@
 """The tables of passages and of their index of words, and the current position of a citation.
 
-The text of a passage is stored only in its document. A citation of a passage follows the passage's row. A citation
-of a whole document is valid only while the document's text stays exactly the same.
+The text of a passage is stored only in its document. A citation of a passage names the passage's row, whose
+position changes with the text. A citation of a whole document is valid only while the document's text stays the
+same.
 """
 
 import hashlib
@@ -24,13 +25,13 @@ SELECT_PASSAGE = """
 """
 DIGEST_BYTES = 16
 MERGED_PAGES = 100
-"""Pages of the FTS5 index that are written in one transaction."""
+"""Approximate number of pages of the FTS5 index that are merged in one transaction."""
 CHANGED = "This passage no longer exists: its document has changed since."
 
 
 @dataclass(frozen=True, slots=True)
 class PassagePlace:
-    """The id of a stored passage, and its position in its text."""
+    """The id of a stored passage, and its position in the document's text."""
 
     id: int
     start: int
@@ -39,7 +40,7 @@ class PassagePlace:
 
 @dataclass(frozen=True, slots=True)
 class NewPassage:
-    """A passage to store, with its digest and the words to index. It is made before the transaction begins."""
+    """A passage to store, with its digest and the words to index."""
 
     chunk: Chunk
     digest: bytes
@@ -93,8 +94,7 @@ def _move(connection: sqlite3.Connection, place: PassagePlace, chunk: Chunk) -> 
 
 
 def _index(connection: sqlite3.Connection, passage: int, one: NewPassage) -> None:
-    """Adds a passage's words to the index, unless they are in it. After a migration or a rescue the index is
-    empty."""
+    """Adds a passage's words to the index, unless it has them: after a migration or a rescue the index is empty."""
     connection.execute(
         "INSERT INTO passage_words (rowid, text) SELECT ?, ?"
         " WHERE NOT EXISTS (SELECT 1 FROM passage_words WHERE rowid = ?)",
@@ -155,7 +155,8 @@ def _passage(row: sqlite3.Row, text: str) -> Passage:
 def cited_words(connection: sqlite3.Connection, cited: Citation) -> str:
     """Returns the cited words.
 
-    Raises DocumentNotFound if they were deleted or changed, or while the document is being indexed."""
+    Raises DocumentNotFound if they were deleted or changed, or if they are in a passage of a document that is not
+    ready."""
     about = document_table.document(connection, cited.document)
     start, end = _place(connection, about, cited) if cited.passage else (cited.start, cited.end)
     digest = document_table.version(connection, about.id).digest

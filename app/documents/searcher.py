@@ -1,4 +1,4 @@
-"""Finds the passages that answer a question: by words at once, and by meaning if there is an embedding model."""
+"""Finds the passages that match a question: by words, and by meaning if there is an embedding model."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -18,14 +18,14 @@ CANDIDATES = 50
 LONGEST_QUESTION = 50_000
 """Maximum number of characters of a question that are searched."""
 MAX_WAIT = 2.0
-"""Seconds to wait for the question's vector. If a long reply delays it, only words are searched."""
+"""Seconds to wait for the question's vector. If a long reply delays the vector, only words are searched."""
 OVERFETCH = 3
 """Factor by which more passages are fetched than asked for, because repeats are removed."""
 READY = """
     SELECT id FROM document WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))
 """
 REPEAT_SHARE = 0.5
-"""Passages that overlap by more than this share of the shorter passage are repeats."""
+"""Passages of a document that overlap by more than this share of the shorter passage are repeats."""
 RANK_OFFSET = 20
 """A number that is added to each rank. With a larger number, scores fall more slowly with the rank."""
 WORDS_WEIGHT = 2.0
@@ -61,7 +61,7 @@ class Searcher:
         self._index = VectorIndex(database)
 
     def search(self, collections: Sequence[int], question: str, limit: int) -> tuple[PassageHit, ...]:
-        """Finds the passages of these collections that match a question best; () if none is near enough."""
+        """Finds at most `limit` passages of these collections, best first; () if none is near enough."""
         candidates = near_enough(*self.candidates(collections, question))[: limit * OVERFETCH]
         by_id = {one.passage: one for one in candidates}
         with self._database.reading() as connection:
@@ -85,7 +85,7 @@ class Searcher:
         return fuse(by_words, by_meaning, known), True
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosines of each of `texts` with each of `others`; () if no embedding model answers in
+        """Returns the cosines of each of `texts` with each of `others`; nothing if no embedding model answers in
         time."""
         if not self._embedder.model:
             return ()
@@ -95,7 +95,7 @@ class Searcher:
 
 
 def _in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
-    """Waits for the vectors; returns NO_VECTORS if they fail or come too late."""
+    """Waits for the vectors; returns NO_VECTORS if the model fails or takes longer than `max_wait` seconds."""
     try:
         return answer.result(max_wait)
     except (AppError, NotReady):
@@ -118,10 +118,12 @@ def fuse(
 
     score(passage) = WORDS_WEIGHT * share^2 / (RANK_OFFSET + rank by words)  +  1 / (RANK_OFFSET + rank by meaning)
 
+    If nothing was found by meaning, a passage's score is 1 / (RANK_OFFSET + rank by words).
+
     Plain reciprocal rank fusion weighs both rankings alike. But the ranking by words is hardly ever wrong if a
     passage has most words of the question, and arbitrary if the best passage only happens to share one of them.
     The share of the question that a passage covers distinguishes the two cases. With the share, the fused ranking
-    is better than either ranking; without it, worse than meaning alone
+    is better than either ranking; without the share, it is worse than meaning alone
     (docs/notes/2026-11-retrieval.md has the numbers)."""
     words = {one.passage: (rank, one) for rank, one in enumerate(by_words, start=1)}
     meaning = {passage: (rank, cosine) for rank, (passage, cosine) in enumerate(by_meaning, start=1)}
@@ -141,7 +143,8 @@ def fuse(
 def near_enough(candidates: Sequence[Candidate], has_meaning: bool) -> list[Candidate]:
     """Keeps the candidates that are related to the question, by thresholds that were measured.
 
-    If only words are searched, one passage must have MIN_SHARE_ALONE; then all with half of that are kept."""
+    If only words are searched, one passage must have the share MIN_SHARE_ALONE, and all passages with half of that
+    share are kept."""
     if has_meaning:
         return [one for one in candidates if one.share >= MIN_SHARE or one.similarity >= MIN_SIMILARITY]
     if all(one.share < MIN_SHARE_ALONE for one in candidates):

@@ -1,4 +1,4 @@
-"""The table of texts. Each is stored in parts of PART characters, so that position // PART is a part's number.
+"""The table of texts. Each is stored in parts of PART characters, so that position // PART is the number of a part.
 
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from app.database.database import Database
 
 PART = 65_536
-"""Characters (code points) of a part. Changing it would make stored texts unreadable."""
+"""Characters (code points) of a part. With another number, stored texts would be read at wrong positions."""
 
 
 def parts_of(text: str) -> Iterator[str]:
-    """Cuts a text into parts of PART characters."""
+    """Yields the parts of a text, which have PART characters, except the last."""
     return (text[at : at + PART] for at in range(0, len(text), PART))
 
 
@@ -32,7 +32,7 @@ def stamp_of(digest: bytes) -> str:
 
 
 def append(connection: sqlite3.Connection, document: int, first: int, parts: Iterable[str]) -> None:
-    """Stores parts of a text, numbered from `first`. All but the last part of a text must be full."""
+    """Stores parts of a text, numbered from `first`. All but the last part of a text must have PART characters."""
     connection.executemany(
         "INSERT INTO document_text (document, part, text) VALUES (?, ?, ?)",
         ((document, number, text) for number, text in enumerate(parts, first)),
@@ -40,7 +40,7 @@ def append(connection: sqlite3.Connection, document: int, first: int, parts: Ite
 
 
 def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
-    """Deletes a document's text, or at most `most` parts of it. Returns how many were deleted."""
+    """Deletes a document's text, or at most `most` parts of it. Returns the number of deleted parts."""
     gone = connection.execute(
         "DELETE FROM document_text WHERE rowid IN (SELECT rowid FROM document_text WHERE document = ? LIMIT ?)",
         (document, most),
@@ -69,13 +69,13 @@ def whole(connection: sqlite3.Connection, document: int) -> str:
 
 
 def parts(connection: sqlite3.Connection, document: int) -> Iterator[str]:
-    """Yields the parts of a document's text, all in one transaction."""
+    """Yields the parts of a document's text, which must be read before the transaction ends."""
     found = connection.execute("SELECT text FROM document_text WHERE document = ? ORDER BY part", (document,))
     return (str(row[0]) for row in found)
 
 
 def each_part(database: Database, document: int) -> Iterator[str]:
-    """Yields the parts of a document's text, each in its own transaction, so that others get the database."""
+    """Yields the parts of a document's text, each in its own transaction, so that other threads need not wait."""
     number = 0
     while True:
         with database.reading() as connection:

@@ -2,8 +2,8 @@
 
 The queue is the documents' state in the database, so a kill loses nothing.
 
-    waiting --> reading --> waiting --> indexing --> ready          oldest first; the second time with its text
-       leaving --> deleted                                          before all others
+    leaving --> deleted                                                     first
+    waiting --> reading --> waiting, with its text --> indexing --> ready   then the oldest document
 
 Each document is processed under a file lock, because the app and a command may both run this thread.
 """
@@ -19,14 +19,14 @@ from filelock import FileLock, Timeout
 from app.database.database import Database
 from app.documents import document_table, file_import, indexing, passage_table
 from app.documents.file_import import PendingFiles
-from app.documents.indexing import ACTIVE_STATES, Task, TaskCancelled
+from app.documents.indexing import Task, TaskCancelled
 from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
 
 POLL_SECONDS = 0.5
-"""Seconds between checks of the state that another process may change."""
+"""Seconds between checks of what another thread or process may change."""
 
 RETRY_SECONDS = 30.0
-"""Seconds until work is retried that a killed command has left, or that failed because a file was in use."""
+"""Seconds between checks for work that a killed command has left, or that an error has blocked."""
 
 PAUSE_SECONDS = 0.01
 """Seconds between two transactions of a deletion, so that other threads get the database."""
@@ -45,7 +45,9 @@ class DocumentWorker:
         retry_seconds: float = RETRY_SECONDS,
         now: Callable[[], float] = time,
     ) -> None:
-        """Prepares the thread. `changed` is called when a document is done; `now` returns seconds since 1970."""
+        """Prepares the thread. Makes the folder of `pending`. Raises StoreNotUsable.
+
+        `changed` is called after the work on each document; `now` returns seconds since 1970."""
         self._database = database
         self._pending = pending
         self._on_change = changed
@@ -68,8 +70,7 @@ class DocumentWorker:
         return str(self._error or "")
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Keeps the thread from long transactions while `has_to_wait()` is true, such as while a reply is
-        written."""
+        """Makes the thread postpone merging the index of words while `has_to_wait()` is true."""
         self._has_to_wait = has_to_wait
 
     def start(self) -> None:
@@ -88,9 +89,9 @@ class DocumentWorker:
             task.stop()
 
     def imported_into(self, document: int) -> int:
-        """Returns the document that now has an added document's text.
+        """Returns the document that has the text of an added document after its import.
 
-        It is another document if the text was the same as that document's, or replaced it as a new version."""
+        For a duplicate or a new version this is an older document."""
         return self._imported_into.get(document, document)
 
     def wait(self) -> None:
@@ -119,7 +120,7 @@ class DocumentWorker:
             try:
                 is_done = not self._work()
                 self._error = None
-            except StoreError as error:  # nothing can be written any more, not even that a document failed
+            except StoreError as error:  # nothing can be written, not even that a document failed
                 self._error, is_done = error, True
             except OSError as error:
                 self._error, is_done = self._pending.not_usable(error), True
@@ -140,7 +141,7 @@ class DocumentWorker:
             return bool(document_table.leaving(connection) or document_table.next_busy(connection))
 
     def _work(self) -> bool:
-        """Deletes documents in state "leaving", or else processes the next one. Returns whether there was work."""
+        """Deletes documents in state "leaving", or else processes the oldest. Returns whether there was work."""
         self._is_busy = True  # set before the check, so that `wait` never misses work in between
         try:
             if not self._has_work():
@@ -213,5 +214,5 @@ class DocumentWorker:
 
     def _fail(self, document: int, sentence: str) -> None:
         with self._database.writing() as connection:
-            if document_table.version(connection, document).state in ACTIVE_STATES:
+            if document_table.version(connection, document).state in document_table.ACTIVE_STATES:
                 document_table.set_state(connection, document, "failed", sentence)

@@ -1,4 +1,4 @@
-"""Reads ZIP archives: Office files, OpenDocument files and e-books, recognised by their content, not by name."""
+"""Reads Office files, OpenDocument files and e-books, which are ZIP archives and recognised by their content."""
 
 import re
 import zipfile
@@ -34,14 +34,14 @@ LOCKS = (
     ("META-INF/rights.xml", b""),
     ("META-INF/sinf.xml", b""),
 )
-"""Parts of encrypted OpenDocument files, and of books that only certain programs may open."""
+"""Parts of encrypted OpenDocument files and of books that only certain programs may open, each with its content."""
 DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 RELATION, PARAGRAPH = f"{{{nsmap['r']}}}", f"{{{nsmap['a']}}}p"
 STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 
 
 def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a file by the reader of its format. Raises DocumentUnreadable."""
+    """Yields the messages of the reader of a file's format. Raises DocumentUnreadable."""
     try:
         with zipfile.ZipFile(path) as archive:
             _require_readable(archive, name)
@@ -60,8 +60,8 @@ def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
 def office_package(path: Path) -> tuple[str | IO[bytes], int]:
     """Returns an Office file that libraries can open, and the number of its references to missing parts.
 
-    If there are such references, or if the file is in the strict format, returns a corrected copy in memory:
-    without these references, and in the namespaces that libraries know. Else returns the file's path."""
+    If there are such references, or if the file is in the strict format, returns a copy in memory, without these
+    references and in the namespaces that libraries know. Else returns the file's path."""
     written, missing = BytesIO(), 0
     with zipfile.ZipFile(path) as archive:
         changed, missing = _without_missing_parts(archive)
@@ -98,8 +98,7 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Removes references to missing parts. Returns the changed lists of references, and the number of those
-    removed."""
+    """Returns the lists of references that name missing parts, without them, and the number of these references."""
     names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
     for one in (one for one in names if one.endswith(".rels")):
         relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent

@@ -4,9 +4,9 @@ changes, content controls and text boxes.
     <w:p> The rent is <w:ins> 740 </w:ins> <w:del> 700 </w:del> <w:sdt> euros </w:sdt> </w:p>
     The rent is 740 euros
 
-Text boxes, diagrams and footnotes follow the paragraph that they belong to. Deleted words are skipped, and so are
-the alternatives for older programs (mc:Fallback). All other elements are searched for words, so that no words of an
-unknown element are lost.
+Text boxes, diagrams, footnotes and comments follow the paragraph to which they belong. Deleted words, elements
+about layout and the alternatives for older programs (mc:Fallback) are skipped. All other elements are searched for
+words, so that no words of an unknown element are lost.
 """
 
 import re
@@ -54,7 +54,7 @@ BOX = f"{WORD}txbxContent"
 FIELD, INSTRUCTION = f"{WORD}fldChar", f"{WORD}instrText"
 STORED = " SET"
 SILENT = re.compile(r"\s*(?:XE|TC|TA|RD|ASK|PRIVATE|PAGE|SECTIONPAGES|FORM\w+|SET)\b|\s*$")
-"""The instructions of fields without text of their own, such as the entries of an index."""
+"""The instructions of fields that show no text, such as the entries of an index."""
 NOTES = _named("footnoteReference endnoteReference commentReference")
 COMMENT = f"{WORD}commentReference"
 PROPERTIES = f"{WORD}pPr"
@@ -78,9 +78,9 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Writes parts of a document as Markdown. `styles` are names by id, `notes` the notes not written yet.
+    """Turns parts of a document into Markdown. `styles` are names by id, `notes` the notes not yet in the text.
 
-    Each note is written once, because notes that refer to each other would make an endless text."""
+    Each note is used once, because notes that refer to each other would make an endless text."""
 
     styles: Mapping[str, str]
     notes: dict[tuple[str, str], Element]
@@ -90,7 +90,7 @@ class Markup:
     """Drop caps, which are paragraphs of their own before the paragraph that they begin."""
 
     def markdown(self, block: Element) -> str:
-        """Writes a part of a document's body: a paragraph, a table, or an element around some of them."""
+        """Returns a paragraph, a table, or all paragraphs and tables within another element, as Markdown."""
         return "".join(
             self._table(one) if one.tag == TABLE else self._paragraph(one) for one in _within(block, BLOCKS)
         )
@@ -134,7 +134,7 @@ class Markup:
         return "".join(f"| {line} |\n" for line in lines) + "\n"
 
     def _cell(self, cell: Element) -> str:
-        """Writes a cell on one line; "" if it only continues the cell above, which has the words."""
+        """Returns the text of a cell on one line; "" for a cell that only continues the cell above."""
         merged = _child(cell, "tcPr", "vMerge")
         if merged is not None and merged.get(f"{WORD}val") != "restart":
             return ""
@@ -166,7 +166,7 @@ def _collect(element: Element, found: _Paragraph) -> None:
 
 
 def _within(element: Element, wanted: frozenset[str] | set[str]) -> Iterator[Element]:
-    """Yields this element if it is of these kinds, else the outermost elements of these kinds within it."""
+    """Yields this element if it has one of these tags, else the outermost elements within it that have one."""
     if element.tag in wanted:
         yield element
     elif element.tag not in UNSEEN:
@@ -217,14 +217,14 @@ def _left_out(document: Opened, missing: int) -> Iterator[str]:
     if fields := _without_result(document.element.body):
         yield (
             f"Left out: {counted(fields, 'field')} without a stored result, such as a table of contents. Update "
-            "the fields in Word, save it, and add it again."
+            "the fields in Word, save the file, and add it again."
         )
     if missing:
         yield f"Missing in the file: {counted(missing, 'part')}, such as pictures."
 
 
 def _without_result(body: Element) -> int:
-    """Counts the fields whose text Word computes when it shows them, because the file does not store it."""
+    """Counts the fields whose text is not in the file, because Word computes it when it shows the field."""
     opened, found = list[str](), 0
     for one in body.iter(FIELD, INSTRUCTION):
         kind = one.get(f"{WORD}fldCharType")
@@ -240,7 +240,7 @@ def _without_result(body: Element) -> int:
 
 
 def _notes(document: Opened) -> Iterator[tuple[tuple[str, str], Element]]:
-    """Yields the footnotes and endnotes of a document, each with the key by which references name it."""
+    """Yields the footnotes, endnotes and comments of a document, each with the key by which references name it."""
     for relation, kind in NOTE_PARTS:
         for part in _parts(document, relation):
             for note in parse_xml(part.blob).findall(f"{WORD}{kind}"):
@@ -254,16 +254,16 @@ def _parts(document: Opened, relation: str) -> Iterator[Part]:
 
 
 def _style_name(style: BaseStyle) -> str:
-    """Returns the name of a style; that of a heading if the style is one or is based on one."""
+    """Returns the name of a style, or that of the heading on which the style is based."""
     based: BaseStyle | None = style
     for _ in range(MAX_BASED):
         if based is None or HEADING.match(name := _outlined(based.element) or based.name or ""):
             break
-        based = getattr(based, "base_style", None)  # only styles of paragraphs and letters have one
+        based = getattr(based, "base_style", None)  # only styles of paragraphs and characters have a base
     return (name if based else style.name) or ""
 
 
 def _outlined(element: Element) -> str:
-    """Returns the name of the heading of a paragraph's or style's outline level; "" if it has none."""
+    """Returns "heading 1" to "heading 9" for the outline level of a paragraph or style; "" without a level."""
     level = value(element, "pPr/outlineLvl")
     return f"heading {int(level) + 1}" if level in OUTLINE else ""

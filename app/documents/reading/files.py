@@ -72,7 +72,7 @@ _BY_SUFFIX = {
 }
 _KINDS = {f".{suffix}": kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
 _FTYP = slice(4, 8)
-"""The position of the magic bytes in files of the MP4 family."""
+"""The position of the bytes "ftyp" in files of the MP4 family."""
 _CONTROL = re.compile(rb"[\0-\x06\x0e-\x1a]")
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -82,7 +82,7 @@ MARKS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 FEW = 0.2
-"""Maximum number of damaged characters for each byte that is not ASCII in a text that still counts as UTF-8."""
+"""Maximum ratio of damaged characters to bytes that are not ASCII, in a text that counts as UTF-8."""
 GUESSED = 20_000
 """Maximum number of a text's bytes that are used to guess its encoding."""
 COMMONEST = "cp1252"
@@ -91,7 +91,7 @@ USUAL_LIST = """
     iso8859_2 iso8859_5 iso8859_9 iso8859_15 koi8_r koi8_u mac_roman big5 big5hkscs euc_jp euc_kr gb18030
 """
 USUAL = USUAL_LIST.split()
-"""Encodings that may be guessed. Rare encodings are not among them, because they would be confused with these.
+"""Encodings that may be guessed. Rare encodings would be confused with them, and are not guessed.
 UTF-16 and UTF-32 are not guessed: byte order marks identify both, and zeros identify UTF-16 in Western texts."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
@@ -127,8 +127,8 @@ def _require_supported(beginning: bytes, name: str) -> None:
     kind = _kind_by_beginning(beginning) or _KINDS.get(suffix, "")
     if kind and not (kind == OFFICE and suffix == ".xls"):
         raise DocumentUnreadable(
-            f"{name} is {kind}, which cannot be read. Save it as one of these without a password, and add that: "
-            f"{FORMATS}."
+            f"{name} is {kind}, which cannot be read. Save it without a password in one of these formats, and "
+            f"add that file: {FORMATS}."
         )
 
 
@@ -167,13 +167,13 @@ class TextFileReader:
     def _pieces(self, pieces: Iterator[bytes], total: int) -> Iterator[ReadMessage]:
         encoding, is_ascii, replaced, done = Encoding("utf-8"), True, 0, 0
         for piece in pieces:
-            if is_ascii:  # until a piece is not ASCII, all encodings are alike
+            if is_ascii:  # an ASCII piece does not show the encoding
                 encoding = encoding_of(piece)
                 decoder = codecs.getincrementaldecoder(encoding.name)("replace")
                 is_ascii = encoding.name == "utf-8" and piece.isascii()
             if not done and not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(piece):
                 raise DocumentUnreadable(
-                    f"{self._name} is not a text. Save it as one of these, and add that: {FORMATS}."
+                    f"{self._name} is not a text. Save it in one of these formats, and add that file: {FORMATS}."
                 )
             done += len(piece)
             text = decoder.decode(piece, final=done >= total)
@@ -200,7 +200,7 @@ class Encoding:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Returns whether these bytes are not a text: they are all zeros, or many are control characters."""
+    """Returns whether bytes are not a text: all are zeros, or more than MANY_CONTROLS are control characters."""
     bare = sample.replace(b"\0", b"")
     if sample and not bare:
         return True
@@ -208,7 +208,7 @@ def is_binary(sample: bytes) -> bool:
 
 
 def encoding_of(sample: bytes) -> Encoding:
-    """Detects the encoding from a text's beginning: byte order mark, UTF-16's zeros, UTF-8, or a guess."""
+    """Detects an encoding by the byte order mark, the zeros of UTF-16 or valid UTF-8; else guesses it."""
     marked = next((name for mark, name in MARKS if sample.startswith(mark)), "")
     name = marked or _wide(sample)
     if name or _is_utf8(sample):
@@ -224,7 +224,7 @@ def text_of(data: bytes) -> str | None:
 
 
 def _guessed(sample: bytes) -> str:
-    """Guesses the likeliest encoding. Prefers COMMONEST if it is as likely as another."""
+    """Returns the likeliest encoding; COMMONEST if it is as likely as another, or if nothing can be guessed."""
     matches = from_bytes(_accented(sample), cp_isolation=USUAL)
     best = matches.best()
     if best is None:
@@ -234,7 +234,7 @@ def _guessed(sample: bytes) -> str:
 
 
 def _wide(sample: bytes) -> str:
-    """Recognises UTF-16 without a byte order mark by the zeros of Western texts; "" for other encodings."""
+    """Recognises UTF-16 without a byte order mark by the zeros of Western texts. Else returns ""."""
     pairs = len(sample) // 2
     low, high = sample[1::2].count(0), sample[0::2].count(0)
     if low > 0.4 * pairs and high < 0.1 * pairs:

@@ -1,6 +1,6 @@
-"""Reads HTML as Markdown, tag by tag, without building a tree, by libxml2, which takes linear time.
+"""Reads HTML as Markdown with libxml2, tag by tag and without a tree, which takes linear time.
 
-Python's HTMLParser takes quadratic time for markup that is never closed, and so do trees for some pages.
+Python's HTMLParser takes quadratic time for tags that are never closed, and so do trees for some pages.
 """
 
 import codecs
@@ -42,7 +42,7 @@ NAMES = re.compile(
     "|popup|promo|related|remark|replies|rss|share|shoutbox|sidebar|skyscraper|social|sponsor|supplemental)",
     re.IGNORECASE,
 )
-"""Classes and ids of elements beside the main part, from Mozilla's Readability, unless they are named like MAIN."""
+"""Classes and ids of elements beside the main part, from Mozilla's Readability, unless they also match MAIN."""
 MAIN = re.compile(r"article|body|column|content|main|shadow", re.IGNORECASE)
 HIDDEN = re.compile(r"display:\s*none|visibility:\s*hidden", re.IGNORECASE)
 """The style of elements that are not shown."""
@@ -52,19 +52,21 @@ NEVER_BESIDE = frozenset(
 )  # fmt: skip
 """Elements that are never in a margin, because they are around the main part or have no content."""
 LEAST_MAIN = 0.1
-"""Minimum share of a page's letters in its main part; with less, the page is not divided."""
+"""Minimum share of a page's letters in its main part. With less, the page is not divided."""
 LEAST_PARAGRAPHS = 500
-"""Minimum letters of all paragraphs of a page; with fewer, no element is taken for its main part."""
+"""Minimum letters of all paragraphs of a page. With fewer, the main part is not searched for."""
 LONG = 100
 """Minimum letters of a block that counts as a paragraph in the search for the main part."""
 MOST_PARAGRAPHS = 0.7
 """The main part is the smallest element with this share of the letters of all paragraphs."""
 LARGEST_DIVIDED = 20 * 2**20
-"""Bytes of the largest file that is divided; a larger one is written while it is read."""
+"""Maximum bytes of a file that is divided into main part and margins."""
 
 
 def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    """Yields the text of an HTML file as Markdown, with progress. Menus and margins follow the main part."""
+    """Yields the text of an HTML file as Markdown, with progress and the title.
+
+    Menus and margins follow the main part, except in files of more than LARGEST_DIVIDED bytes."""
     page, total, done = Page(), path.stat().st_size, 0
     with path.open("rb") as file:
         decoder = codecs.getincrementaldecoder(_encoding(file.read(SNIFFED)))("replace")
@@ -81,7 +83,7 @@ def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
 
 
 def encoding_as_declared(sample: bytes, declared: str) -> str:
-    """Returns the encoding that a text declares, unless its bytes show another one or it is unknown."""
+    """Returns the encoding that a text declares, unless it is unknown or the text's bytes show another encoding."""
     found = encoding_of(sample)
     try:
         name = codecs.lookup(declared).name
@@ -103,13 +105,13 @@ class Block:
     weight: int
     element: int
     is_linked: bool
-    """Whether most letters are those of links."""
+    """Whether most letters are in links. False for tables."""
     is_beside: bool
-    """Whether an element around it is in a margin or hidden."""
+    """Whether an element around the block is in a margin or hidden."""
 
 
 class Page:
-    """Turns the markup of a page that comes in pieces into Markdown, without the page's title."""
+    """Turns a page, whose markup comes in pieces, into Markdown without the page's title."""
 
     def __init__(self) -> None:
         self.title = ""
@@ -133,7 +135,7 @@ class Page:
         self._parser.feed("<html>")  # an empty page would be an error
 
     def feed(self, piece: str, is_last: bool = False) -> None:
-        """Reads the next piece of the page's markup; after the last one, all of its text is known."""
+        """Reads the next piece of the page's markup; the last piece ends the page."""
         self._parser.feed(piece)
         if is_last:
             self._parser.close()
@@ -179,12 +181,12 @@ class Page:
         self._end_block()
 
     def taken(self) -> str:
-        """Returns the Markdown that was written since the last call."""
+        """Returns the Markdown of all blocks that have ended since the last call."""
         text, self._blocks = "".join(one.text for one in self._blocks), []
         return text
 
     def divided(self) -> str:
-        """Returns all Markdown: the main part, then menus and margins below a heading."""
+        """Returns the Markdown of the page: the main part, then menus and margins below a heading of their own."""
         total = sum(one.weight for one in self._blocks)
         unlinked = [not one.is_linked for one in self._blocks]
         unmarked = [not (one.is_linked or one.is_beside) for one in self._blocks]
@@ -256,7 +258,7 @@ class Page:
                 self._mark = ""
 
     def data(self, data: str) -> None:
-        """Reads words, for the parser; they may come in several parts."""
+        """Reads words, for the parser, which may call this several times for a text."""
         if self._is_in_title:
             self.title += data
         if self._unseen:

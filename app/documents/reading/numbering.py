@@ -12,7 +12,7 @@ from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
 WORD = f"{{{nsmap['w']}}}"
 MAX_BASED = 10
-"""Styles that are followed from one to the style on which it is based."""
+"""Maximum number of styles that are followed from a style to the style on which it is based."""
 BULLET = "-"
 ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
          (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
@@ -28,7 +28,9 @@ def value(element: Element, path: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """How a level counts. It begins anew after a level above `restart`. `text` is its number's pattern: "%1.%2"."""
+    """The numbering of a level. `text` is the pattern of its numbers, such as "%1.%2".
+
+    Counting starts again after a paragraph whose level has an index below `restart`."""
 
     start: int
     kind: str
@@ -39,9 +41,10 @@ class _Level:
 
 @dataclass(slots=True)
 class _List:
-    """A list, with all values by the index of a level, and the index of each style. `counts` has the newest
-    numbers, which all lists of a kind share; `begins` has the first numbers of levels in this list, if it sets
-    them."""
+    """A list. The keys of `levels`, `counts` and `begins` are indices of levels; `styles` has each style's level.
+
+    `counts` has the newest numbers, which all lists with the same definition share. `begins` has the first numbers
+    of levels for which this list sets them."""
 
     levels: dict[int, _Level]
     styles: dict[str, int]
@@ -94,7 +97,7 @@ class Numbering:
         return number, _whole(level) if level else -1, used
 
     def _kind(self, number: str) -> Element:
-        """Returns the definition of a list, which may be that of a style."""
+        """Returns the definition of a list, which may be in the list of a style."""
         kind: Element = self._kinds.get(value(self._defined[number], "abstractNumId"), self._defined[number])
         style = self._styles.get(value(kind, "numStyleLink"))
         other = "" if style is None else value(style, NUMBER)
@@ -131,7 +134,7 @@ def _part(place: int, wanted: _Level, one: _List) -> str:
 
 
 def written(number: int, kind: str) -> str:
-    """Writes a number as a list of this kind does: 4, 04, d, iv."""
+    """Returns a number in the format of a list, such as 4, 04, d or iv."""
     found = f"{number:02}" if kind == "decimalZero" else str(number)
     if kind.endswith("Letter") and number > 0:
         found = chr(ord("a") + (number - 1) % 26) * min((number + 25) // 26, 9)

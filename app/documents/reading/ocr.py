@@ -1,6 +1,6 @@
 """Recognises the text in a picture of a page (OCR) with RapidOCR, if the extra `ocr` is installed.
 
-The models that come with it know Latin letters, Chinese and Japanese. Lines in other scripts get a low confidence.
+RapidOCR's own models know Latin letters, Chinese and Japanese. Lines in other scripts get a low confidence.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_SIDE = 1_700
-"""Pixels of the longer side of a picture; an A4 page has 145 for each inch."""
+"""Pixels of the longer side of a picture. For an A4 page these are 145 pixels for each inch."""
 LEAST_CONFIDENCE = 0.85
 """Minimum confidence of a line that is kept. Readable lines have more than 0.95, lines in unknown scripts 0.6 to
 0.8."""
 COLUMN = 0.25
-"""The smallest width of a column's lines, as a share of the text's width; a table's cells are narrower."""
+"""Minimum median width of a column's lines, as a share of the text's width. A table's cells are narrower."""
 BORDERS = range(35, 66, 3)
 """Possible positions of the border between two columns, in percent of the text's width."""
 MOST_CROSSING = 0.2
@@ -56,7 +56,7 @@ def can_recognise() -> bool:
 
 
 def recognised(picture: NDArray[np.uint8]) -> Recognised:
-    """Recognises the text in a picture; returns an empty result if most of its lines cannot be read."""
+    """Recognises the text in a picture; returns an empty result if fewer than half of the lines can be read."""
     found = _model()(picture)
     boxes = () if found.txts is None else zip(found.boxes, found.txts, found.scores, strict=True)
     lines = [Line(min(box[:, 0]), max(box[:, 0]), text, score) for box, text, score in boxes]
@@ -68,7 +68,7 @@ def recognised(picture: NDArray[np.uint8]) -> Recognised:
 
 
 def in_order(lines: Sequence[Line]) -> Iterator[str]:
-    """Yields the texts of lines, which come from top to bottom; of two columns, the left one first."""
+    """Yields the texts of lines, which are given from top to bottom. A left column comes before a right column."""
     begin = min(line.left for line in lines)
     width = max(line.right for line in lines) - begin
     borders = (begin + width * place / 100 for place in BORDERS)

@@ -1,7 +1,7 @@
-"""Reads a PDF as the text of its pages, with a page break between them, by PDFium.
+"""Reads the text of a PDF's pages with PDFium, with a page break between two pages.
 
-The values of a page's form fields and its comments follow its text. If the extra `ocr` is installed, the text of
-pages that are only pictures is recognised.
+The values of a page's form fields and its comments follow the page's text. If the extra `ocr` is installed, the
+text of pages that are only pictures, or whose letters are unreadable, is recognised.
 """
 
 import ctypes
@@ -22,7 +22,7 @@ PAGE_BREAK = "\f"
 HYPHEN = "\ufffe"
 """PDFium's sign for a hyphen at the end of a line."""
 TYPED = (b"V", b"Contents")
-"""What users type into a PDF: the values of form fields and the texts of comments."""
+"""The keys of texts that users type into a PDF: the values of form fields, and comments."""
 BULLET = re.compile(r"^[\uf000-\uf0ff](?=\s)", re.MULTILINE)
 """A bullet of a list in a font of symbols."""
 CONTROLS = re.compile(r"[\0-\x08\x0e-\x1f\x7f-\x9f]")
@@ -32,11 +32,11 @@ NOT_LETTERS = re.compile(
 MOST_CONTROLS, MOST_OTHERS = 0.04, 0.2
 """Largest shares of control characters, and of other characters that are not letters, on a page of text."""
 TRIED = 200
-"""Maximum number of characters of a page whose meaning in their font is looked up."""
+"""Maximum number of characters of a page for which the font's Unicode map is checked."""
 LEAST_COMMON = 0.1
-"""The smallest share of stop words with which a text of unknown letters counts as text; half is usual."""
+"""Minimum share of stop words in a readable text whose font has no Unicode map. Half is usual."""
 SECONDS_OF_A_PAGE = 60
-"""Processor time that must be left to recognise a page, which takes about 7 seconds."""
+"""Seconds of processor time that must be left before a page is recognised, which takes about 7 seconds."""
 LISTED = 20
 EMPTY = "without text (only pictures perhaps)."
 BROKEN = "which could not be read."
@@ -74,7 +74,7 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
 
 
 def _without_text(name: str, total: int, is_garbled: bool) -> DocumentUnreadable:
-    missing, others = ("letters that can be read", " or unnamed letters") if is_garbled else ("text", "")
+    missing, others = ("readable letters", " or unknown letters") if is_garbled else ("text", "")
     remedy = (
         "" if can_recognise() else "; or run pip install rapidocr onnxruntime, and Foresight recognises it"
     )
@@ -85,13 +85,13 @@ def _without_text(name: str, total: int, is_garbled: bool) -> DocumentUnreadable
 
 
 def _recognition(drawn: Mapping[int, Recognised], total: int) -> str:
-    """Returns a note about the pages whose text was recognised, by number."""
+    """Returns a note about the pages whose text was recognised; the keys of `drawn` are their numbers."""
     confidence = fmean(one.confidence for one in drawn.values())
     unread = sum(one.unread for one in drawn.values())
     missing = f", and {counted(unread, 'line')} could not be read" if unread else ""
     return (
         f"Recognised in pictures (OCR): {_listed(list(drawn))} of {total:,}. The confidence is {confidence:.0%}"
-        f"{missing}: check its numbers and names."
+        f"{missing}: check the numbers and names."
     )
 
 
@@ -117,7 +117,7 @@ def _opened(path: Path, name: str) -> PdfDocument:
 
 
 def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
-    """Returns the text of a page with what was typed on it, and the reason why its text is left out, or ""."""
+    """Returns the text of a page with its form values and comments, and why the text is left out, or ""."""
     try:
         page = document[number]
         written = page.get_textpage()
@@ -139,8 +139,8 @@ def _recognised(page: PdfPage) -> Recognised:
 
 
 def _is_garbled(text: str) -> bool:
-    """Returns whether a text has many control characters, private or replacement characters or names of glyphs, or
-    has each letter twice: "DDeeppoossiitt"."""
+    """Returns whether a text has many control, private or replacement characters or names of glyphs, or many words
+    with each letter twice: "DDeeppoossiitt"."""
     size = len(text)
     words = re.findall(r"\w{4,}", text)
     doubled = sum(len(word) % 2 == 0 and word[::2] == word[1::2] for word in words)
@@ -152,7 +152,7 @@ def _is_garbled(text: str) -> bool:
 
 
 def _is_unnamed(page: PdfTextPage) -> bool:
-    """Returns whether the font of most characters of a page does not say which letters they are."""
+    """Returns whether the fonts of most characters on a page have no Unicode map."""
     size: int = page.count_chars()
     tried = range(0, size, size // TRIED + 1)
     unnamed = [one for one in tried if raw.FPDFText_HasUnicodeMapError(page, one) == 1]
@@ -162,7 +162,7 @@ def _is_unnamed(page: PdfTextPage) -> bool:
 def _has_stop_words(text: str) -> bool:
     """Returns whether a text has many stop words, and so is readable.
 
-    A font that does not name its letters may still number them in the usual way."""
+    The text may be readable even if its font has no Unicode map."""
     from app.documents.search.languages import language_of  # takes a second, and few files need it
     from app.documents.search.terms import asked
 
@@ -171,7 +171,7 @@ def _has_stop_words(text: str) -> bool:
 
 
 def _typed(page: PdfPage) -> Iterator[str]:
-    """Yields the values of the page's form fields and its comments."""
+    """Yields the values of a page's form fields, and the page's comments."""
     for number in range(raw.FPDFPage_GetAnnotCount(page)):
         annotation = raw.FPDFPage_GetAnnot(page, number)
         yield from (text for key in TYPED if (text := _string(annotation, key).strip()))

@@ -1,7 +1,7 @@
 """Reads a file in a separate process, so that a crash or a leak of a reader does not affect the app.
 
-The process has limits of memory, of processor time, and of the time that is spent waiting for it; messages from it
-do not extend them. It can be killed at any time.
+The process has limits of memory, of processor time, and of the total time that is spent waiting for its messages.
+It can be killed at any time.
 """
 
 import json
@@ -38,7 +38,7 @@ class TextPiece:
 
 @dataclass(frozen=True, slots=True)
 class ReadProgress:
-    """Progress of reading, in pages, paragraphs or bytes."""
+    """Progress of reading, in a unit of the format, such as pages or bytes."""
 
     done: int
     total: int
@@ -66,8 +66,7 @@ Read = Callable[[Path, str], Iterator[ReadMessage]]
 
 
 def reader_of(form: str) -> Read:
-    """Returns the function that reads files of this format. Imports its module only now, because that takes a
-    while."""
+    """Imports the module of a format only when it is needed. Returns the module's function that reads a file."""
     read: Read = getattr(import_module(f"app.documents.reading.{form}"), f"read_{form}")
     return read
 
@@ -84,7 +83,9 @@ class FileReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """A file to read, its name for the user, and its format, which names the module that reads it."""
+    """A file to read, its name for the user, and its format `form`, which names the module that reads it.
+
+    `memory` limits the bytes, `seconds` the processor time of the reader."""
 
     path: str
     name: str
@@ -112,7 +113,7 @@ MESSAGE_TYPES: dict[str, type[ReadMessage | ReadFailed | ReadEnded]] = {
 
 
 def seconds_for(size: int) -> int:
-    """Returns the processor time that reading a file of this size may take."""
+    """Returns the seconds of processor time that reading a file of `size` bytes may take."""
     return min(LEAST_SECONDS + SECONDS_PER_MEGABYTE * size // 2**20, MOST_SECONDS)
 
 
@@ -128,7 +129,7 @@ def request_from_line(line: bytes) -> ReadRequest:
 
 
 def message_from_line(line: bytes) -> ProcessMessage:
-    """Reads a message that `to_line` has written. Raises KeyError, TypeError or ValueError for anything else."""
+    """Reads a message that `to_line` has written. Else raises an error that `understanding` translates."""
     values: dict[str, Any] = json.loads(line)
     kind = MESSAGE_TYPES[values.pop("is")]
     for field in fields(kind):
@@ -148,7 +149,7 @@ class ProcessReader:
         self._process: ChildProcess | None = None
 
     def messages(self) -> Iterator[ReadMessage]:
-        """Yields the messages until the process ends or is killed. Raises DocumentUnreadable."""
+        """Yields the messages until the process ends or is killed. Raises DocumentUnreadable, ProcessNotStarted."""
         with ChildProcess("app.documents.reading.process_main", to_line(self.request)) as process:
             self._process = process
             if self._is_killed.is_set():  # killed before `self._process` was set
@@ -156,7 +157,7 @@ class ProcessReader:
             yield from self._messages(process)
 
     def kill(self) -> None:
-        """Kills the process, if it runs."""
+        """Kills the process, or prevents its work if it has not started."""
         self._is_killed.set()
         if self._process:
             self._process.kill()
@@ -179,7 +180,7 @@ class ProcessReader:
         timer.stop()
 
     def _require_killed(self, timer: "_WaitingTimer") -> None:
-        """Raises DocumentUnreadable, because the process ended early, unless it was killed on purpose."""
+        """Raises DocumentUnreadable, because the process ended early, unless `kill` was called."""
         timer.stop()
         if self._is_killed.is_set():
             return
@@ -207,12 +208,12 @@ class _WaitingTimer:
         self._timer, self._began = self._started(), monotonic()
 
     def pause(self) -> None:
-        """Stops the clock, because a message has come."""
+        """Stops the clock while a message is handled."""
         self._timer.cancel()
         self._seconds = max(0.0, self._seconds - (monotonic() - self._began))
 
     def resume(self) -> None:
-        """Starts the clock again for the next message."""
+        """Starts the clock for the next message."""
         self._timer, self._began = self._started(), monotonic()
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ from app.values.display_text import counted
 
 
 def read(line: bytes, say: Say) -> None:
-    """Reads the requested file within its limits; sends its text, and at last whether reading it succeeded."""
+    """Reads the requested file within its limits; sends its text, and at last whether reading succeeded."""
     request = request_from_line(line)
     limit_memory(request.memory)
     limit_processor_time(request.seconds)

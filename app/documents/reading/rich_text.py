@@ -10,14 +10,14 @@ from app.documents.reading.process import ReadMessage, ReadNote, ReadTitle, Text
 
 TITLE = re.compile(r"\{\\title ([^\\{}]+)\}")
 BORDERS = ((re.compile(r"(?<!\\)(?=\{|\\f\d)"), "\n"), (re.compile(r"(?<!\\)(?=\\fcharset)"), ";"))
-"""What is put before groups and fonts: an end of the line, which means nothing in RTF, and the end of the previous
-font's name. Without them striprtf's patterns take quadratic or cubic time for some files."""
+"""Positions, and the text that is inserted there: a line end, which means nothing in RTF, or the ";" after a font's
+name. Without this text, striprtf's patterns take quadratic or cubic time for some files."""
 SKIPPED = re.compile(r"\\(?:footnote|annotation|header[lrf]?|footer[lrf]?)\b")
 
 
 def read_rich_text(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """Yields the text of a file, its title, and notes about a missing end and about what striprtf leaves out."""
-    markup = path.read_text("latin-1").replace("\\bin ", " ")  # striprtf expects a length after it
+    markup = path.read_text("latin-1").replace("\\bin ", " ")  # striprtf expects a length after \bin
     for place, border in BORDERS:
         markup = place.sub(border, markup)
     if title := TITLE.search(markup):

@@ -30,11 +30,11 @@ def read_sheet(path: Path, name: str) -> Iterator[ReadMessage]:
     if not filled:
         raise DocumentUnreadable(f"There is no text in {name}: nothing could be read from it.")
     if len(sheets) < len(book.sheet_names):
-        yield ReadNote("Its charts were left out.")
+        yield ReadNote("Its sheets without cells, such as charts, were left out.")
 
 
 def _written(value: object) -> str:
-    """Writes a value as a person would: 815 for 815.0, and a day without its midnight."""
+    """Returns a value as text: 815 for 815.0, and only the date for midnight."""
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     if isinstance(value, datetime) and value.time() == time():

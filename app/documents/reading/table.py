@@ -1,5 +1,5 @@
-"""Reads a table of values (CSV) with its column's name before each value, because a passage far below the first row
-would have numbers without names.
+"""Reads a table of values (CSV), each with the name of its column, because a passage far below the first row would
+otherwise have numbers without names.
 
     name,room        name: Ada; room: 12
     Ada,12
@@ -23,11 +23,11 @@ TRIED = 20
 """Number of rows at the beginning among which the row with the names of the columns may be."""
 YEAR = re.compile(r"(?:19|20)\d\d")
 COLUMN = re.compile(r"\s*[^\W\d].*", re.DOTALL)
-"""A column's name begins with a letter; a first row with anything else has values, too."""
+"""The name of a column, which begins with a letter."""
 
 
 def read_table(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the rows of a table; the text as it is if its first row does not name the columns."""
+    """Yields the rows of a table, or the unchanged text if its first row does not name the columns; then notes."""
     messages = list(TextFileReader(path, name).messages())
     text = "".join(one.text for one in messages if isinstance(one, TextPiece))
     rows = _rows(text)
@@ -40,9 +40,10 @@ def read_table(path: Path, name: str) -> Iterator[ReadMessage]:
 
 
 def labelled(rows: Iterable[list[str]]) -> Iterator[str]:
-    """Yields a line for each row, each value with the name of its column.
+    """Yields a line for each row with values, each value with the name of its column.
 
-    Names are in one of the first rows; without them, and above them, a line has only values."""
+    The first row of names is looked for in the first TRIED rows. Rows above it have only values, and so do all rows
+    if there is none."""
     names: list[str] = []
     for row, place in zip(rows, count()):
         if not names and place < TRIED and _names_columns(list(filter(str.strip, row))):
@@ -53,13 +54,13 @@ def labelled(rows: Iterable[list[str]]) -> Iterator[str]:
 
 
 def in_pieces(lines: Iterator[str]) -> Iterator[TextPiece]:
-    """Yields lines in messages of ROWS each."""
+    """Yields lines in messages of at most ROWS lines."""
     while some := list(islice(lines, ROWS)):
         yield TextPiece("\n".join(some) + "\n")
 
 
 def _names_columns(row: list[str]) -> bool:
-    """Returns whether these are names, which may end with a row of years: "Item", "2025", "2026"."""
+    """Returns whether a row has names of columns, which may end with years in a row: "Item", "2025", "2026"."""
     years = [int(one) for one in row[1:] if YEAR.fullmatch(one)]
     is_series = len(years) > 1 and all(abs(one - other) == 1 for one, other in pairwise(years))
     return len(row) > 1 and all(

@@ -1,15 +1,17 @@
-"""Ranks passages by BM25: the words they share with a question, rare words first.
+"""Ranks passages by BM25, a score of the words that a passage shares with a question, rare words above all.
 
 A score alone does not show how well a passage answers, because it grows with the length of the question. So each
 passage also has a `share`, from 0 to 1: the part of the question's words that it contains, each word weighted by
 its rarity. Words that no passage has count, too, so that a question about something else has a small share
-everywhere. Stop words and words that only ask to look in the documents ("What do the sources say about …") do not:
+everywhere. Stop words, and words that only ask to look in the documents ("What do the sources say about …"), do not
+count:
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
 
-Of a long question the sentence or clause with the largest share counts, so that greetings and explanations around
-it take nothing away. A clause of few words is compared with CLAUSE_WEIGHT, so that a single word does not suffice.
+A passage's share is the largest of its shares of the question, of each sentence and of each clause, so that
+greetings and explanations do not lower it. A sentence or clause weighs at least CLAUSE_WEIGHT, so that a single
+word does not suffice.
 """
 
 import json
@@ -25,24 +27,24 @@ from app.documents.search.terms import MAX_TERMS, Term, any_of, asked
 MIN_TOTAL = 1_000
 """Minimum number of passages that is assumed, because a word's rarity means nothing among three passages."""
 COMMON = 0.2
-"""A word that is in a larger share of the passages is common; its passages are not counted further."""
+"""A word is common if this share of all passages, and at least MIN_TOTAL of them, have it."""
 MIN_WEIGHT = 0.1
-"""The weight of a common word."""
+"""The minimum weight of a word, which common words have."""
 CLAUSE_WEIGHT = 30.0
-"""The smallest weight that a clause's words are compared with, unless the whole question weighs less. Four or five
-rare words have it."""
+"""The minimum weight of a sentence or clause, unless the whole question weighs less: that of four or five rare
+words."""
 SENTENCE_END = re.compile(r"(?<=[.!?\u2026])\s+|(?<=[\u061f\u0964\u3002\uff01\uff1f])\s*|\n+")
 CLAUSE_END = re.compile(SENTENCE_END.pattern + r"|(?<=[;,:])\s+|(?<=[\u060c\u061b\uff0c\uff1b])\s*")
 PAIR_WORTH = 1.5
 """Factor by which a pair of characters counts more in a share. Without spaces a passage has a smaller share of the
 pairs of a question than of its words, because many pairs belong to two words."""
 MAX_CLAUSES = 64
-"""Maximum number of sentences, and of clauses, of a question that are compared by themselves."""
+"""Number of sentences, and of clauses, after which the rest of a question counts as one sentence or clause."""
 MAX_SCORED = 3_000
-"""Approximate maximum number of passages that are scored for a question. Its rarest words are searched first. A
-word in too many passages is not searched, because scoring them would take long and change next to nothing."""
+"""Approximate maximum number of passages that are scored for a question. The rarest words are searched whose
+passages together are fewer, because scoring more would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
-"""Maximum number of passages, taken from the newest, that are scored for a question that has only common words."""
+"""Maximum number of passages, taken from the newest, that are scored. Only common words are in more passages."""
 LANGUAGES = """
     SELECT DISTINCT language FROM document
     WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))
@@ -82,9 +84,9 @@ class WeighedTerm:
 def search_bm25(
     connection: sqlite3.Connection, collections: Sequence[int], question: str, limit: int
 ) -> tuple[Bm25Hit, ...]:
-    """Finds the passages of these collections that have words of the question, best first.
+    """Finds at most `limit` passages of these collections that have words of the question, best first.
 
-    A word that is asked twice counts twice."""
+    A word that the question has twice counts twice in the score."""
     languages = [row[0] for row in connection.execute(LANGUAGES, (json.dumps(list(collections)),))] or [""]
     sentences = [asked(one, languages) for one in SENTENCE_END.split(question, MAX_CLAUSES)]
     clauses = [asked(one, languages) for one in CLAUSE_END.split(question, MAX_CLAUSES)]
@@ -96,7 +98,7 @@ def search_bm25(
     )
     if not present:
         return ()
-    # If all rare words are in other collections, the common words are searched.
+    # If all rare words are in other collections, all words are searched.
     found = _found(connection, collections, _rare(present), limit) or _found(
         connection, collections, present, limit
     )
@@ -114,7 +116,7 @@ def _weighed(connection: sqlite3.Connection, term: Term, total: int) -> WeighedT
 
 
 def _rare(present: Sequence[WeighedTerm]) -> list[WeighedTerm]:
-    """Returns the rarest word, and the next rare words whose passages can be scored as well; rarest first."""
+    """Returns the rarest words, at least one, whose passages together are at most MAX_SCORED; rarest first."""
     costs = accumulate(one.passages for one in present)
     return [one for one, cost in zip(present, costs, strict=True) if one is present[0] or cost <= MAX_SCORED]
 
@@ -133,8 +135,8 @@ def _shares(
     clauses: Sequence[Iterable[Term]],
     passages: Sequence[int],
 ) -> dict[int, float]:
-    """Returns each passage's share of the question, or of the clause of which it has the largest share."""
-    # Searching the index for each word in each passage would take ten times as long as reading their texts.
+    """Returns the largest share that each passage has of the question or of one of its clauses."""
+    # Searching the index for each word in each passage would take ten times as long as reading all its words.
     weights = {term: one.weight for term, one in weighed.items() if not term.is_common}
     whole = weights or {term: one.weight for term, one in weighed.items() if one.passages}
     parts = [whole, *({term: weights[term] for term in clause if term in weights} for clause in clauses)]

@@ -1,4 +1,4 @@
-"""Decides whether a message is searched in documents, and adds to a follow-up question the words it refers to."""
+"""Decides whether a message is searched in documents, and adds to a follow-up the words to which it refers."""
 
 import re
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ REFERRING_LIST = """
 """
 """Words that refer back: English, German, French and Spanish."""
 MAX_REFERRING_WORDS = 4
-"""If a question has more content words, its pronouns are taken to refer to the question itself."""
+"""Maximum number of content words of a question whose pronouns may refer to the question before it."""
 REFERRING = frozenset(REFERRING_LIST.split())
 CONTINUING = re.compile(
     r"\s*(?:and|or|but|also|so|then|else|(?:what|how) about|what (?:if|else)|und|oder|aber|et|ou|mais|y|o|pero)"
@@ -77,7 +77,7 @@ _WISHES = f"""
     traduis traduire traduisez résume reformule court courte courts tradúcelo traduce resume corto corta
     {_LANGUAGES}
 """
-"""Words for what should be done to the answer, or for its wanted form."""
+"""Words that say how the answer should be changed."""
 _OTHERS = """
     a an the it its that this these those them your you me my i im m like as in into to of for from with on at by
     and or but so now then please can could would will do make put say write give turn tell explain use using fix
@@ -90,7 +90,7 @@ _OTHERS = """
     nur etwas mehr weniger viel ganz zwei drei vier fünf antwort text nachricht letzte letzten für sprache
     ça cela en plus s il te plaît vous le la los lo al a más por favor
 """
-"""Other words that occur in a wish about the answer."""
+"""Other words that occur in a wish that the answer be changed."""
 _THE_FORM = re.compile(
     r"\b(?:the|these|those|die|der|den|diese|diesen|dieser) "
     r"(?:lists?|table|paragraph|poem|emails?|mail|sentences?|words?|terms|summary|text|message|"
@@ -104,14 +104,14 @@ _KNOWN_WORDS = _WISH_WORDS | frozenset(_OTHERS.split())
 
 
 def is_conversational(message: str, has_answer: bool) -> bool:
-    """Returns whether a message asks nothing of the documents. With `has_answer` it may be about an answer.
+    """Returns whether a message asks nothing of the documents. If there is an answer, the message may be about it.
 
     hello                       is never searched
     Translate that to French is searched only if there is no answer yet
     Translate the lease         is always searched, because "lease" cannot be about the answer
 
-    A message about the answer has only words of conversation, and at least one of them is a wish. No model is
-    used. A question that begins with a question word is searched, except for a few set phrases."""
+    A message about the answer has only known words, and at least one of them is a wish. A question that begins with
+    a question word is searched, except for a few set phrases."""
     words = _WORD.findall(normalized("NFC", message).lower())
     line = " ".join(words)
     if _PLEASANTRIES.fullmatch(line):
@@ -126,13 +126,13 @@ def is_conversational(message: str, has_answer: bool) -> bool:
 
 
 def self_contained(question: str, earlier: Sequence[str]) -> str:
-    """Returns a follow-up question with the words that it refers to added; other questions as they are.
+    """Adds to a follow-up question the words to which it refers. Returns other questions unchanged.
 
     What is the Caucus-race of the Dodo?
     Who won it?                             ->  Who won it? (Caucus-race Dodo)
 
-    `earlier` are the questions before this one, oldest first. The last of them is made self-contained in the same
-    way. No model is used."""
+    `earlier` has the questions before this question, oldest first. The last of them is first made self-contained in
+    the same way."""
     before = list(earlier)[-MAX_EARLIER:]
     if not before or not is_follow_up(question):
         return question
@@ -145,8 +145,8 @@ def self_contained(question: str, earlier: Sequence[str]) -> str:
 def is_follow_up(question: str) -> bool:
     """Returns whether a question has too few words to be searched by itself.
 
-    Such a question has next to no words, or it has few and refers back (it, that one) or continues (And …, What
-    about …)."""
+    Such a question has at most FEW_WORDS content words, or has at most MAX_REFERRING_WORDS and refers back (it,
+    that one) or continues (And …, What about …)."""
     count = len(content_words(question))
     refers_back = not REFERRING.isdisjoint(map(str.lower, _LETTERS.findall(question)))
     continues = CONTINUING.match(question) is not None

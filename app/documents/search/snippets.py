@@ -1,4 +1,4 @@
-"""How a passage is shown: its best sentences, the question's words marked in them, and Markdown as plain text."""
+"""Prepares passages for display: finds the best sentences and the question's words, and removes Markdown."""
 
 import re
 from collections import Counter
@@ -32,7 +32,7 @@ SUFFIXES = (
     "", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm", ".odt", ".pptx", ".epub", ".xlsx",
     ".ods"
 )  # fmt: skip
-"""Suffixes of titles whose texts are read as Markdown. In source code the same marks mean something else."""
+"""Suffixes of titles whose texts are shown without Markdown. In source code the same marks have other meanings."""
 CELLS = " \u00b7 "
 BULLET = "\u2022 "
 BETWEEN = "\n\n"
@@ -57,7 +57,9 @@ def sentences(line: str) -> Iterator[tuple[int, int]]:
 
 
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
-    """Returns whether a sentence ends here: no small letter follows, and no abbreviation or letter precedes."""
+    """Returns whether a sentence ends here.
+
+    A full stop ends no sentence before a small letter, or after an abbreviation or a single letter."""
     stop = found.start()
     if line[stop] != ".":
         return True
@@ -68,10 +70,10 @@ def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
 
 
 def snippet(passage: Passage, question: str, most: int) -> Passage:
-    """Narrows a passage to the sentences that match a question, in at most this many characters.
+    """Narrows a passage to the sentences that match a question, at most `most` characters long.
 
     The best sentence has most of the question's words; a word counts less if more sentences have it. Neighbours of
-    the best sentence are added while there is room, following sentences first:
+    the best sentence are added as long as they fit, following sentences first:
 
     question What is the rent?      room for 50 characters
     text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
@@ -98,7 +100,7 @@ def best_start(passage: Passage, question: str) -> int:
 def best_sentence(text: str, question: str, language: str = "") -> Span:
     """Returns the start and end of the sentence that has most of the question's words, without spaces around it.
 
-    Without a language, that of the text is identified."""
+    Returns (0, 0) for a blank text. If `language` is "", identifies the text's language."""
     spans = _spans(text)
     if not spans:
         return 0, 0
@@ -124,7 +126,7 @@ def highlighted(text: str, question: str, language: str = "") -> Iterator[tuple[
 
 
 def _spans(text: str) -> list[Span]:
-    """Returns the start and end of each sentence of a text that is not blank; an empty line ends a sentence."""
+    """Returns the start and end of each sentence that is not blank. An empty line ends a sentence, too."""
     borders = [0, *(found.end() for found in PARAGRAPH.finditer(text)), len(text)]
     spans = [
         (begin + start, begin + end)

@@ -3,13 +3,13 @@
 The index holds stems in the language of the text, without case and accents. Characters that are not shown, such as
 soft hyphens, are left out. Names keep the signs that distinguish them:
 
-    indexed     parseHTTPDate of app.dates  ->  "parsehttpdate pars http date of app date"
+    indexed     parseHTTPDate of app.dates  ->  "parsehttpd pars http date of app date"
                 C++ and .NET                ->  "c++ and .net net"
                 会议记录                      ->  "会 议 记 录"
 
 A question searches for any of its words, and BM25 prefers the rare words. An identifier is searched whole, as a
-phrase, and by its parts. A script without spaces is searched by pairs of characters, Thai, Lao, Burmese and Khmer
-by threes:
+phrase, and by its parts. Scripts without spaces are searched by pairs of characters, but Thai, Lao, Burmese and
+Khmer by groups of three:
 
     searched    What is os.path?            ->  "what", "is", "os path", "os", "path"
                 会议记录                      ->  "会 议", "议 记", "记 录"
@@ -41,11 +41,11 @@ WORD = regex.compile(rf"{NAMED}(?:[.\-/:&_]++{NAMED})*+")
 """A word of a question, including signs within an identifier, a number or a date."""
 RUN = regex.compile(f"(?:{UNSPACED.pattern})++")
 SYLLABLES = regex.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
-"""A character of Thai, Lao, Burmese or Khmer, of which it takes several to write a syllable."""
+"""A character of Thai, Lao, Burmese or Khmer, which write a syllable with several characters."""
 CONTRACTED = regex.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", regex.IGNORECASE)
 """Contracted endings, as in isn't, what's and they're; without its ending the word is a stop word."""
 MAX_TERMS = 128
-"""Maximum number of terms of a question that are searched; only the first terms of a longer text are."""
+"""Maximum number of terms, from the beginning of a question, that are searched."""
 
 ENGLISH_LIST = """
     a an and are as at be been by can could do does did for from has have how i if in into is it its me my of on or
@@ -57,16 +57,17 @@ ASKING_LIST = """
     sentences source sources dokument dokumente dokumenten erwähnt quelle quellen sagen sagt satz steht über zitiere
 """
 ASKING = frozenset(ASKING_LIST.split())
-"""Words by which a question only asks to look in the documents; they do not describe what it is about."""
+"""Words by which a question only asks to look in the documents. They do not name its topic."""
 STOP_WORDS = frozenset(ENGLISH_LIST.split())
 """English words that any question may have."""
 
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A word of a question as FTS5 phrases, one for each language; `is_common` words say little about the topic.
+    """A word of a question, with its FTS5 phrases in the languages of the documents.
 
-    `is_pair` is true for two neighbouring characters of a text without spaces, which may belong to two words."""
+    `is_common` is true for a word that says little about the topic, such as a stop word. `is_pair` is true for two
+    neighbouring characters of a text without spaces, which may belong to two words."""
 
     phrases: tuple[str, ...]
     is_common: bool = False
@@ -74,14 +75,14 @@ class Term:
 
 
 def indexed(text: str, language: str = "") -> str:
-    """Returns the words of a text as they are indexed, between spaces."""
+    """Returns the words of a text as they are indexed, separated by spaces."""
     plain = _plain(text)
     words: list[str] = PIECE.findall(plain if plain.isascii() else UNSPACED.sub(r" \g<0> ", plain))
     return " ".join(filter(None, (_indexed_word(word, language) for word in words)))
 
 
 def asked(question: str, languages: Sequence[str]) -> list[Term]:
-    """Returns the words of a question in order, as often as they occur, for texts in these languages."""
+    """Returns the first MAX_TERMS words of a question, as often as they occur, for texts in these languages."""
     common = frozenset[str]().union(*map(_stop_words, languages))
     found = list[Term]()
     for group in islice(_groups(question), MAX_TERMS):
@@ -100,7 +101,7 @@ def terms(question: str, language: str = "") -> tuple[str, ...]:
 
 
 def content_words(question: str) -> tuple[str, ...]:
-    """Returns the words of a question as they are written, each once, without stop words."""
+    """Returns the words of a question as they are written, each once, without English stop words."""
     words = dict.fromkeys(_words(question))
     return tuple(word for word in words if word.lower() not in STOP_WORDS)
 
@@ -125,7 +126,7 @@ def _indexed_word(word: str, language: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def _token(word: str, language: str) -> str:
-    """Returns the stem of a word without accents."""
+    """Returns the stem of a word in lower case and without accents."""
     stem = stem_of(word.lower(), language)
     if stem.isascii():
         return stem
@@ -135,8 +136,8 @@ def _token(word: str, language: str) -> str:
 
 def _is_accent(character: str) -> bool:
     """Returns whether a mark may be left out: accents and the vowels of Arabic and Hebrew, but not of Hindi."""
-    place = unicodedata.combining(character)
-    return 10 <= place <= 36 or place >= 200
+    combining_class = unicodedata.combining(character)
+    return 10 <= combining_class <= 36 or combining_class >= 200
 
 
 @cache
@@ -147,7 +148,7 @@ def _stop_words(language: str) -> frozenset[str]:
 
 
 def _groups(question: str) -> Iterator[list[str]]:
-    """Yields the words of a question, each in the pieces that form a phrase."""
+    """Yields the phrases by which a question is searched, each as a list of words."""
     for word in _words(question):
         if RUN.fullmatch(word):
             size = 3 if SYLLABLES.match(word) else 2

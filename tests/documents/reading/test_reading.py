@@ -146,7 +146,7 @@ TOC = "<w:r><w:instrText>%s</w:instrText></w:r>".join((FIELD % "begin", "%s"))
     [
         ("<w:r><c:chart xmlns:c='http://x/chart'/></w:r>", "Left out: 1 chart."),
         (TOC % ("TOC", FIELD % "end"), "Left out: 1 field without a stored result, such as a table of contents. "
-         "Update the fields in Word, save it, and add it again."),
+         "Update the fields in Word, save the file, and add it again."),
         (TOC % ("TOC", FIELD % "separate" + "[Rent, page 2]" + FIELD % "end"), ""),
         (TOC % ("XE rent", FIELD % "end"), ""),
     ],
