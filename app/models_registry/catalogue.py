@@ -1,4 +1,4 @@
-"""The models that the app recommends, from a file that ships with it.
+"""The models that the app recommends, from a file that ships with the app.
 
 They are grouped by whether they fit this machine, then by what they are good for, small models first.
 """
@@ -25,13 +25,13 @@ WNG_SIZES: tuple[tuple[Preset, int], ...] = (("7b", 10_000_000_000), ("13b", 20_
 
 @dataclass(frozen=True, slots=True)
 class CatalogueModel:
-    """An entry of the catalogue, with the estimator of the memory that it takes."""
+    """An entry of the catalogue, with the estimator of the memory that the model takes."""
 
     entry: CatalogueEntry
     estimator: Estimator
 
     def fit(self, memory: Memory, precision: Precision, context: int, is_automatic: bool = False) -> Fit:
-        """Judge whether the model fits a device."""
+        """Judge whether the model fits the memory of a device."""
         return judge(replace(self.estimator, device=memory.device), memory, precision, context, is_automatic)
 
 
@@ -98,8 +98,7 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
 
 
 def _tensors(shape: ModelConfig, entry: CatalogueEntry, experts: int) -> Iterator[Tensor]:
-    """Yield tensors that stand for a model's weights: its embedding and head, all experts, all layers as one
-    matrix, and the rest."""
+    """Yield tensors of a model's sizes: the embedding and head, all experts, all layers as one matrix, the rest."""
     table = (shape.vocabulary, shape.hidden)
     yield Tensor("embed_tokens.weight", "BF16", table)
     if not shape.is_tied:

@@ -55,7 +55,7 @@ def installed(hub: Hub, folders: Iterable[Path] = (), home: Path | None = None) 
 
 
 def find_installed(name: str, hub: Hub, folders: Iterable[Path] = ()) -> InstalledModel:
-    """Return the installed model of this name, or name@revision; if there are several, a complete one.
+    """Return the installed model of this name, or name@revision. If there are several, prefers a complete model.
 
     Raises ModelNotFound."""
     repo, _, revision = name.partition("@")
@@ -89,7 +89,8 @@ def _in_cache(root: Path) -> Iterator[InstalledModel]:
 
 
 def _in_folder(folder: Path) -> Iterator[InstalledModel]:
-    """Yield the model in this folder, or the models in folders right below it, and its GGUF files."""
+    """Yield the model in this folder, or those in folders right below it; then GGUF files up to two levels
+    below."""
     with suppress(OSError):  # a folder that cannot be read has no models
         folders = [folder] if (folder / CONFIG).exists() else sorted(folder.iterdir())
         for one in folders:
@@ -113,7 +114,7 @@ def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str =
 
 
 def _is_all_here(folder: Path) -> bool:
-    """Return whether all files of a model are there, valid or not."""
+    """Return whether all files of a model exist, valid or not; True if this cannot be found out."""
     try:
         return all(part.exists() for part in parts_of(folder)) if folder.is_file() else is_complete(folder)
     except (ModelBroken, OSError):
@@ -121,7 +122,7 @@ def _is_all_here(folder: Path) -> bool:
 
 
 def model_size(folder: Path) -> int:
-    """Return the bytes of a model's files; links count with the files that they lead to."""
+    """Return the bytes of a model's files, without subfolders; links count with the files that they lead to."""
     if not folder.is_dir():
         return sum(part.stat().st_size for part in parts_of(folder) if part.exists())
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
@@ -169,7 +170,8 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a name for a GGUF file: Ollama's, or the file's own, preceded by the repository in the hub's cache."""
+    """Return a name for a GGUF file: Ollama's, or the file's own, after its repository if it is in the hub's
+    cache."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):
@@ -179,7 +181,7 @@ def name_of(path: Path) -> str:
 
 
 def hub_name(model: InstalledModel) -> str:
-    """Return the name by which a model in the hub's cache is downloaded; "" for a model in another place."""
+    """Return the name by which a model in the hub's cache is downloaded; "" for other models."""
     if model.origin != "hub-gguf":
         return model.name if model.origin == "hub" else ""
     folder = next(path for path in model.path.parents if path.name.startswith(PREFIX))
@@ -188,7 +190,9 @@ def hub_name(model: InstalledModel) -> str:
 
 
 def delete(model: InstalledModel, hub: Hub) -> int:
-    """Delete a model of the hub's cache and return the freed bytes. Raises ModelError if that fails."""
+    """Delete a model of the hub's cache and return the freed bytes.
+
+    Raises ModelError if the model is not in the hub's cache or cannot be deleted."""
     if model.origin == "demo":
         raise ModelError("The demo model ships with the app and stays: choose another one.")
     if model.origin == "folder":
@@ -268,9 +272,10 @@ def disk_size(folder: Path) -> int:
 
 
 def verify(model: InstalledModel) -> list[str]:
-    """Read all files of a model, and return a sentence for each damaged file. Raises ModelError for invalid files.
+    """Check a model's files and their checksums. Returns a sentence for each file whose checksum is wrong.
 
-    Only files of the hub's cache have checksums, which are their names."""
+    Only files in the hub's cache have checksums, which are the files' names. Raises ModelError for invalid
+    files."""
     if model.path.is_file():
         check_gguf(model.path, model.name)
         return [problem for part in parts_of(model.path) for problem in _damage(part, part.name)]

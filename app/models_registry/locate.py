@@ -1,8 +1,8 @@
-"""Finds a model's folder on this machine from the name that a user types.
+"""Finds a model by the name that a user types, and downloads it from the hub if necessary.
 
 demo                  the model that ships with the app
 ~/models/x, ./x, C:\\x  a folder, by any path; a path that does not exist is never looked up on the hub
-x.gguf                a file of llama.cpp, LM Studio or Ollama, or a folder with one such file
+x.gguf                a GGUF file, such as one of LM Studio, or a folder that contains exactly one
 org/name[@revision]   a folder of that name if there is one, else the hub's cache, else the hub
 org/name:x.gguf       one GGUF file of a repository, searched in the same order
 https://hub/org/name  the same model by the address of its page
@@ -32,7 +32,7 @@ PATH_LIKE = re.compile(r"[~./]|[A-Za-z]:|.*\\|[^@/]*/[^@/]*/")
 
 
 def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder:
-    """Return the folder or GGUF file of a model, after a check, downloaded if necessary. Raises a ModelError.
+    """Return the folder or GGUF file of a model, checked, and downloaded if necessary. Raises a ModelError.
 
     Draft heads are accepted, because the engine knows whether it loads them as drafts."""
     name = name.strip()
@@ -47,7 +47,7 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
 
 
 def locate_path(text: str) -> ModelFolder:
-    """Return the model in this folder or GGUF file, after a check. Raises a ModelError."""
+    """Check and return the model in this folder or GGUF file. Raises a ModelError."""
     text = text.strip()
     if not text or not _exists(_path(text)):
         raise ModelNotFound(f"The {_kind(text)} {text} does not exist: check the path.")
@@ -57,14 +57,14 @@ def locate_path(text: str) -> ModelFolder:
 
 
 def whole_path(name: str) -> str:
-    """Return the absolute path of a model's folder or file; a name that is neither is returned as it is."""
+    """Return the absolute path of an existing folder or file; other names are returned unchanged."""
     path = _path(name.strip())
     is_path = name.strip() not in ("", DEMO_MODEL) and _exists(path)
     return str(path.absolute()) if is_path else name
 
 
 def find_here(name: str, hub: Hub) -> Path | None:
-    """Return the folder or GGUF file of a model that is on this machine already, else None. Sends no request."""
+    """Return the folder or GGUF file of a model that is on this machine, else None. Sends no request."""
     name = name.strip()
     if name == DEMO_MODEL:
         return assets_dir() / "demo-model"
@@ -75,7 +75,7 @@ def find_here(name: str, hub: Hub) -> Path | None:
 
 
 def folder_here(name: str, hub: Hub) -> ModelFolder | None:
-    """Return the ModelFolder of a model that is on this machine already, else None. Sends no request."""
+    """Return the ModelFolder of a model that is on this machine, else None. Sends no request."""
     path = find_here(name, hub)
     if path is None:
         return None
@@ -84,7 +84,9 @@ def folder_here(name: str, hub: Hub) -> ModelFolder | None:
 
 
 def template_here(name: str, hub: Hub) -> str:
-    """Return the chat template of a model that is on this machine already; "" if there is none."""
+    """Return the chat template of a model that is on this machine; "" if there is none.
+
+    Raises ModelBroken if the name is that of another kind of file."""
     path = find_here(name, hub)
     return chat_template(_folder(path).path) if path else ""
 

@@ -1,6 +1,6 @@
 """The library of models: the catalogue, the hub, downloads and installed models as one object.
 
-It reads the hub, the disk or the GPU driver's tool at every call, so callers should keep the answers that they
+Its methods ask the hub, the disk or the GPU's driver at every call, so callers should keep the results that they
 show.
 """
 
@@ -49,7 +49,7 @@ KNOWN_PAIRS = (
 )
 """The beginning of a model's name, and the hub id of a model that drafts well for it."""
 MOST_LISTED = 500
-"""Maximum number of folders that are listed, and of models."""
+"""Maximum number of folders, and of models, that `list_folder` returns."""
 
 
 class ModelLibrary:
@@ -58,20 +58,21 @@ class ModelLibrary:
     `hub` has the hub's address and cache; it is online or offline by the user's settings."""
 
     def __init__(self, data_dir: Path, chosen: ModelSettings, hub: Hub | None = None) -> None:
-        """List unfinished downloads as paused. `hub` is by default the one that Hugging Face's own tools use."""
+        """List the unfinished downloads, without resuming them. By default, `hub` is that of Hugging Face's
+        tools."""
         self._chosen = chosen
         self.hub = replace(hub or Hub(), is_offline=chosen.is_offline)
         self.downloads = Downloads(self.hub, SavedDownloads(data_dir / "downloads"), chosen.downloads_at_once)
         self.downloads.restore()
 
     def use(self, chosen: ModelSettings) -> None:
-        """Apply the user's settings. If `is_offline` is set, pause all downloads."""
+        """Apply the user's settings, except `downloads_at_once`. If `is_offline` is set, pause all downloads."""
         self._chosen = chosen
         self.hub = replace(self.hub, is_offline=chosen.is_offline)
         self.downloads.use(self.hub)
 
     def memory(self, device: str = "") -> Memory:
-        """Return the memory of a device; "" means the first GPU, or the machine itself if there is none."""
+        """Return the memory of a device; without such a device, that of the first GPU or else of the machine."""
         found = memories()
         return next((one for one in found if one.device == device), found[0])
 
@@ -94,13 +95,15 @@ class ModelLibrary:
         return installed_models.installed(self.hub, self._chosen.paths)
 
     def open_path(self, path: str) -> InstalledModel:
-        """Return the model in this folder or GGUF file. Raises ModelError if there is none."""
+        """Return the model in this folder or GGUF file. Raises ModelError if it cannot be loaded."""
         found = locate_path(path)
         return InstalledModel(found.name, found.path, "folder", installed_models.model_size(found.path))
 
     @staticmethod
     def list_folder(folder: Path) -> FolderContents:
-        """Return the models and the other folders in a folder, without hidden ones. Raises ModelNotFound."""
+        """Return the models and the other folders in a folder, without hidden folders.
+
+        Raises ModelNotFound if the folder cannot be opened."""
         try:
             names = sorted((one.name for one in os.scandir(folder) if one.is_dir()), key=str.casefold)
             files = gguf_files(folder)
@@ -134,7 +137,7 @@ class ModelLibrary:
     def draft_models(self, model: InstalledModel) -> DraftModels:
         """Return the models that can draft for an installed model.
 
-        Reads the vocabularies of all installed models."""
+        Reads the sizes of all installed models, and the vocabularies of the smaller models."""
         return draft_models_for(model, self.installed())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
@@ -146,7 +149,7 @@ class ModelLibrary:
         return row_price(read_config(folder, name), width) if folder else None
 
     def own_temperature(self, name: str) -> float:
-        """Return the temperature that a model asks for; USUAL_TEMPERATURE if the model is not on this machine."""
+        """Return the temperature that a model's files recommend; USUAL_TEMPERATURE if the model is not here."""
         folder = find_here(name, self.hub)
         return own_temperature(folder) if folder else USUAL_TEMPERATURE
 
@@ -155,12 +158,11 @@ class ModelLibrary:
         return search(self.hub, words)
 
     def hub_id(self, text: str) -> str:
-        """Return the hub id in this string, an id or the address of a hub page; "" if it is neither."""
+        """Return the hub id in a string, an id or the address of a hub page; "" for other strings."""
         return str(parse_hub_id(text, self.hub.endpoint) or "")
 
     def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
-        """Ask the hub about a model, and judge whether it fits when loaded with automatic options. Raises
-        ModelError."""
+        """Ask the hub about a model, and judge whether it fits with automatic options. Raises ModelError."""
         hub_id = require_hub_id(name, self.hub.endpoint)
         return inspect_model(self.hub, hub_id, memory, precision, context, is_automatic=True)
 
@@ -174,7 +176,7 @@ class ModelLibrary:
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
-    """Return the installed models that can draft for this one: heads, then smaller models, the smallest first."""
+    """Return the models that can draft for `model`: heads, then models with its vocabulary, smallest first."""
     installed, digest = list(installed), vocabulary_digest(model.path)
     heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
     ready = [one for one in installed if one.state == "ready" and digest]
@@ -186,7 +188,7 @@ def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel])
 
 
 def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
-    """Return whether a head's sizes of states and vocabulary are the model's.
+    """Return whether a head has the hidden size and the vocabulary size of the model.
 
     More is checked when both are loaded."""
     try:
@@ -205,6 +207,6 @@ def _parameters(model: InstalledModel) -> int:
 
 
 def known_draft_model(name: str) -> str:
-    """Return the hub id of a model that is known to draft well for the model of this name; "" if there is none."""
+    """Return the hub id of a model that drafts well for the model of this name; "" if none is known."""
     own = name.rpartition("/")[2].lower()
     return next((draft for begin, draft in KNOWN_PAIRS if own.startswith(begin.lower())), "")

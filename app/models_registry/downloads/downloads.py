@@ -1,13 +1,14 @@
-"""All downloads: those that run, those that wait, and those that are paused.
+"""Runs downloads, a few at a time, and lists them with their states.
 
     start --> queued --> running --> done
                  ^          |
               resume    pause, failure, or the app's end
                  |          v
-              paused / failed            cancel, from any state: the download is deleted, with its files
+              paused / failed            cancel, from any state but done: the download's files are deleted
 
-Each running download has a process that fetches and a thread here that reads its messages. Methods may be called
-from any thread, and return when they have taken effect: after `pause` no byte is received. `snapshot` never blocks.
+Each running download has a process that fetches, and a thread here that reads the process's messages. Methods may
+be called from any thread, and return when they have taken effect: after `pause` no byte is received. `snapshot`
+does not wait for any download.
 """
 
 import json
@@ -77,7 +78,7 @@ class SavedDownloads:
         self._path(wanted).unlink(missing_ok=True)
 
     def load(self) -> Iterator[tuple[HubId, DownloadPlan | None, DownloadFailed | None]]:
-        """Read the unfinished downloads of the previous run; invalid files are ignored."""
+        """Yield the unfinished downloads of the previous run; invalid files are ignored."""
         for path in sorted(self.folder.glob("*.json")):
             with suppress(OSError, ValueError, TypeError, KeyError, AttributeError):
                 saved = parse_json(path.read_text(encoding="utf-8"))
@@ -119,7 +120,7 @@ class SpeedMeter:
         return (self._marks[-1][1] - before) / span if span > 0 and self.quiet(now) < QUIET_SECONDS else 0.0
 
     def quiet(self, now: float) -> float:
-        """Return the seconds since the last byte."""
+        """Return the seconds since the last byte, or since the start."""
         return now - self._moved
 
 
@@ -186,7 +187,7 @@ class DownloadEntry:
 
 
 class Downloads:
-    """The downloads of one data folder. At most `at_once` of them run at the same time, the others are queued."""
+    """The downloads of one data folder. At most `at_once` downloads run at the same time, and others are queued."""
 
     def __init__(
         self,
@@ -235,7 +236,7 @@ class Downloads:
         self._set_goal(str(wanted), "run")
 
     def resume(self, name: str) -> None:
-        """Resume a paused or failed download. Raises ModelError if Foresight is offline."""
+        """Resume a paused or failed download. Raises ModelError if Foresight cannot use the hub."""
         self._hub.require_online(name)
         self._set_goal(name, "run")
 
@@ -245,7 +246,7 @@ class Downloads:
         self._stop(name)
 
     def cancel(self, name: str) -> None:
-        """Stop a download's traffic, and delete its files."""
+        """Stop a download's traffic and remove it from the list. Deletes its files, unless it is done."""
         self._set_goal(name, "cancel")
         self._stop(name)
         with self._lock:
@@ -260,7 +261,7 @@ class Downloads:
                 del self._entries[name]
 
     def use(self, hub: Hub) -> None:
-        """Use this hub for downloads from now on; if it is offline, pause all downloads."""
+        """Use this hub for the next downloads. If it is offline, pause all downloads."""
         self._hub = hub
         if hub.is_offline:
             self.close()

@@ -7,8 +7,8 @@ the beginning of the real file, and its length is the position at which to resum
     have 4        GET  Range: bytes=4-         ----#####
     have 9 of 9   checksum, rename into blobs
 
-Several files are fetched at once. The caller's thread reports progress ten times a second; an exception in its
-report function ends all transfers.
+Several files are fetched at once. The caller's thread reports progress about ten times a second. An exception in
+its report function ends all transfers.
 """
 
 import asyncio
@@ -56,7 +56,7 @@ def disk_use(folder: Path) -> DiskUse:
 
 
 def require_space(plan: DownloadPlan, missing: int, folder: Path) -> None:
-    """Raise DiskFull if the rest of a download does not fit."""
+    """Raise DiskFull if `missing` more bytes do not fit on the disk of a folder."""
     left = disk_use(folder).free
     if missing and left < missing + DISK_RESERVE:
         raise DiskFull(
@@ -94,7 +94,7 @@ class Fetcher:
     def fetch(self, plan: DownloadPlan, report: Callable[[TransferState], None]) -> Path:
         """Fetch the missing files of a model and return its folder.
 
-        Raises ModelError for problems that the user can solve, and the hub client's errors if the hub refuses."""
+        Raises ModelError, or an error that `as_model_errors` translates."""
         cache = RepoCache(self.root, plan.repo)
         state = TransferState({file.name: cache.stored_bytes(plan, file) for file in plan.files})
         # Files with the same checksum are fetched once.
@@ -145,7 +145,7 @@ class _Transfer:
     def run(self) -> None:
         """Fetch the file, check it, and rename it to its checksum.
 
-        Raises ModelBroken if it is damaged every time."""
+        Raises ModelBroken if the file is unusable MAX_RESTARTS times."""
         while not self.state.stop.is_set():
             try:
                 self._fetch_and_check()

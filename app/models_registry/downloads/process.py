@@ -62,7 +62,7 @@ class DownloadFinished:
 
 @dataclass(frozen=True, slots=True)
 class DownloadFailed:
-    """The message that the download has failed; `kind` is the name of an error class in app.errors."""
+    """The message that the download has failed; `kind` is the name of the error's class."""
 
     kind: str
     sentence: str
@@ -72,7 +72,7 @@ class DownloadFailed:
         require(are_texts, "an error must have a kind and a sentence", (self.kind, self.sentence))
 
     def error(self) -> ModelError:
-        """Return the error as an exception, to be raised in the app's process."""
+        """Return the error as an exception of its class; as a ModelError if the class is none of ModelError's."""
         kind = getattr(errors, self.kind, ModelError)
         is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
         return kind(self.sentence) if is_ours else ModelError(self.sentence)
@@ -99,7 +99,7 @@ def request_from_line(line: bytes) -> DownloadRequest:
 
 
 def message_from_line(line: bytes) -> DownloadMessage:
-    """Decode a message that `to_line` has encoded."""
+    """Decode a message that `to_line` has encoded. Else raises an error that `understanding` translates."""
     values: dict[str, Any] = json.loads(line)
     match values.pop("is"):
         case "DownloadPlanned":
@@ -112,7 +112,7 @@ def message_from_line(line: bytes) -> DownloadMessage:
 
 
 class DownloadProcess(ChildProcess):
-    """A child process that fetches one model; `messages` reports what it does."""
+    """A child process that fetches one model."""
 
     def __init__(self, request: DownloadRequest) -> None:
         self._repo = request.wanted.repo

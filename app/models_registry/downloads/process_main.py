@@ -27,7 +27,7 @@ Send = Callable[[DownloadMessage], None]
 
 
 def fetch(line: bytes, send_line: child_process.Say) -> None:
-    """Download the requested model, and send messages about it; a failure is the last message."""
+    """Download the requested model, and send messages about its progress and its end."""
 
     def send(message: DownloadMessage) -> None:
         send_line(to_line(message))

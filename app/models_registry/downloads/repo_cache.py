@@ -4,9 +4,9 @@
         blobs/<checksum>                              a file's bytes
         blobs/<checksum>.foresight.incomplete         the bytes downloaded so far
         snapshots/<commit>/<file name>                a link to the blob
-        refs/main                                     the commit that "main" was when it was fetched
+        refs/main                                     the commit of "main" when the model was fetched
 
-A download fills the blobs, and links them only when all of them are complete and checked. So no program takes an
+A download fills the blobs, and links them only when all blobs are complete and checked. So no program takes an
 unfinished download for a model.
 """
 
@@ -49,13 +49,13 @@ class RepoCache:
         return self.folder / "snapshots" / commit
 
     def lock(self) -> FileLock:
-        """Return the lock to hold while this model is downloaded. It is released when the process ends."""
+        """Return the lock to acquire while this model is downloaded; the end of the process releases it."""
         locks = self.root / ".locks" / self.folder.name
         locks.mkdir(parents=True, exist_ok=True)
         return FileLock(locks / "foresight.lock", timeout=0)
 
     def has(self, plan: DownloadPlan, file: RemoteFile) -> bool:
-        """Return whether the file is completely downloaded."""
+        """Return whether the cache has a file of the right size."""
         paths = self.blob(file), self.snapshot(plan.commit) / file.name
         return any(path.exists() and path.stat().st_size == file.size for path in paths)
 
@@ -80,7 +80,9 @@ class RepoCache:
         return snapshot
 
     def forget(self, plan: DownloadPlan) -> None:
-        """Delete the files of a cancelled download, except those that a snapshot links to."""
+        """Delete the files of a cancelled download, except those to which a snapshot links.
+
+        Deletes nothing while another program downloads the model."""
         try:
             with self.lock():
                 linked = {path.resolve().name for path in self.folder.glob("snapshots/*/**/*")}

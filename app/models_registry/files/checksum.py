@@ -73,7 +73,7 @@ class GrowingFileHash:
             self._problem = error
 
     def _read_on(self, file: FileIO) -> bool:
-        """Hash the file up to its present end. Returns whether the file will not grow any more."""
+        """Hash the file up to its present end. Returns whether that is the end of the complete file."""
         self._grew.clear()
         is_last = self._ended.is_set()
         piece = memoryview(bytearray(PIECE))

@@ -1,7 +1,7 @@
 """Reads from a model's own files its sizes, its sampling temperature and its chat template.
 
 The files are not trusted. An impossible number ("num_hidden_layers": 1000000000) is rejected before it is used, and
-nothing in the files is ever run: the chat template is only searched for how it shows tools.
+nothing in the files is run.
 """
 
 import json
@@ -57,7 +57,7 @@ STATE_SIZES = (
     ("num_heads", "head_dim", "state_size"),
     ("intermediate_size", "state_size"),
 )
-"""Keys whose product is the size of one layer's recurrent state, by the families that name them so."""
+"""Keys whose values, multiplied, are the size of one layer's recurrent state, for each family of models."""
 LARGEST_GENERATION_CONFIG = 2_000_000
 USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
 """The temperature of a model that does not name a temperature, and the highest temperature that is accepted."""
@@ -126,7 +126,7 @@ def config_of(folder: Path, name: str) -> bytes:
 def check_config(config: bytes, name: str) -> dict[str, int]:
     """Return the sizes in a config.json; 0 for a size that it does not have.
 
-    Raises ModelError if the config is invalid, or the model needs Python code of its own."""
+    Raises ModelBroken if the config is invalid or has an impossible value."""
     return _sizes(_text_config(config, name), name)
 
 
@@ -238,8 +238,9 @@ def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
 
 
 def _keys_and_values(values: Mapping[str, Any], kind: str, sizes: Mapping[str, int]) -> int:
-    """Count the numbers of a token's keys and values in a layer of this kind. With compressed keys and values (MLA)
-    these are one latent vector, and the rotated part of a key."""
+    """Count the numbers of a token's keys and values in a layer of this kind.
+
+    Compressed keys and values (MLA) are one latent vector, and the rotated part of a key."""
     if latent := _count(values, "kv_lora_rank"):
         return latent + _count(values, "qk_rope_head_dim")
     named = next(keys for word, keys in OTHER_HEADS if word in kind)
@@ -330,7 +331,9 @@ def _impossible(key: str, value: object, name: str) -> ModelBroken:
 
 
 def own_temperature(folder: Path) -> float:
-    """Return generation_config.json's temperature: 0 if it turns sampling off, the usual one if it has none."""
+    """Return the temperature in a folder's generation_config.json; 0 if the file turns off sampling.
+
+    Without such a file or a possible temperature, returns USUAL_TEMPERATURE."""
     file = folder / "generation_config.json"
     try:
         is_here = file.is_file() and file.stat().st_size <= LARGEST_GENERATION_CONFIG

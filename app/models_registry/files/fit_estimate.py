@@ -87,7 +87,8 @@ class Estimator:
     keeps: bool = field(default_factory=lambda: platform.system() == "Linux" and find_compiler() is not None)
 
     def automatic(self, memory: Memory, precision: Precision) -> Precision:
-        """Return what "auto" stands for with this memory: a quantisation, or else `precision`."""
+        """Return the precision that "auto" chooses with this memory: a quantisation, `precision`, or float32 if a
+        CPU's kernels keep most weights packed."""
         kept: Precision = "float32" if self.device == RAM else precision
         if self.kept_bits(kept):
             return kept
@@ -96,7 +97,8 @@ class Estimator:
         return precision if found == "none" else found
 
     def kept_bits(self, precision: Precision) -> float:
-        """Return the mean bits of the weights that stay packed at this precision of activations; 0.0 if few do."""
+        """Return the mean bits of weights that stay packed with this precision of activations; 0.0 if most do
+        not."""
         is_on_gpu = self.device != RAM and self.has_triton and precision in NUMBER_BYTES
         if not (is_on_gpu or (self.device == RAM and self.keeps and precision == "float32")):
             return 0.0
@@ -151,8 +153,8 @@ class Estimator:
     def offloaded(self, precision: Precision, room: int) -> int:
         """Return the bytes of weights that stay in main memory if a GPU has `room` bytes for weights.
 
-        Returns 0 if none have to, or if it is impossible, because the GPU must hold the embedding and the largest
-        other piece."""
+        Returns 0 if none have to, or if none can: on a CPU, with quantised weights or a GGUF file, or if the GPU
+        has no room for the embedding and the largest other piece."""
         weights = replace(self, draft_models=()).need(precision, 1).weights
         if weights <= room or self.device == "cpu" or precision not in STORED_AS or self.weights.is_gguf:
             return 0
@@ -163,7 +165,7 @@ class Estimator:
 
     @property
     def _is_tied(self) -> bool:
-        """Whether the head is tied; some model families do not say so in their config, but then store no head."""
+        """Whether the head is tied. Some model families do not say so in their config, but then store no head."""
         return self.shape.is_tied or not self.weights.has_head
 
     def _numbers(self) -> int:
@@ -246,7 +248,7 @@ class Estimator:
 
     def _attention_row(self, context: int, width: int) -> int:
         """Count the bytes that torch's attention takes for one row of queries against the whole context."""
-        # torch's kernel has neither soft-capping nor sinks, so for these the sdpa backend stores the scores.
+        # torch's kernel has neither soft-capping nor sinks; the sdpa backend has both, but stores the scores.
         if self.shape.is_softcapped or self.weights.has_sinks:
             return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
         # The mask is repeated for the heads that share a key, and the kernel widens it once more.
@@ -261,7 +263,7 @@ def row_price(shape: ModelConfig, width: int) -> RowPrice:
 
 
 def activation_bytes(precision: Precision, device: str) -> int:
-    """Return the bytes of an activation. If weights are quantised, it is float32 on a CPU and 16 bits on a GPU."""
+    """Return the bytes of an activation, which with quantised weights is float32 on a CPU and 16 bits on a GPU."""
     is_quantised = precision in ("int8", "int4")
     return 4 if precision == "float32" or (is_quantised and device == "cpu") else 2
 
@@ -269,8 +271,9 @@ def activation_bytes(precision: Precision, device: str) -> int:
 def judge(
     estimator: Estimator, memory: Memory, precision: Precision, context: int, is_automatic: bool = False
 ) -> Fit:
-    """Judge whether the model fits this device, with a sentence about it. If `is_automatic`, it is judged with the
-    quantisation that "auto" stands for here."""
+    """Judge whether a model fits a device, and say so in a sentence.
+
+    If `is_automatic`, judges the model with the precision that "auto" chooses."""
     if is_automatic:
         precision = estimator.automatic(memory, precision)
     usable = int(memory.free * (1 - MARGIN - PREFIX_SHARE))

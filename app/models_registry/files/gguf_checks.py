@@ -1,6 +1,6 @@
 """Checks GGUF files, such as those of LM Studio, Ollama and llama.cpp, and reads their models' sizes.
 
-A model may be in several files, which are in one folder; the model is listed by the first.
+A model may be in several files of one folder. It is listed by the first of these files.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ NAMES = {EMBEDDING: "embed_tokens.weight", HEAD: "lm_head.weight"}
 
 
 def check_gguf(path: Path, name: str) -> None:
-    """Raise ModelBroken, with advice, if this GGUF file cannot be loaded."""
+    """Raise ModelBroken, with advice, if this GGUF file and the other files of its model cannot be loaded."""
     parts = parts_of(path)
     if missing := [part for part in parts if not part.exists()]:
         are = "is" if len(missing) == 1 else "are"
@@ -87,7 +87,7 @@ def check_kind(header: GgufHeader, name: str) -> None:
 
 
 def gguf_config(path: Path, name: str) -> dict[str, Any]:
-    """Return the sizes of the model in this file, by the keys of a config.json."""
+    """Return the sizes of the model in this file, by the keys of a config.json. Raises ModelBroken."""
     header = _header(path, name)
     values = {key: header.value(known) for key, known in CONFIG_KEYS.items()}
     # If a value differs by layer, the largest is taken.
@@ -102,7 +102,7 @@ def gguf_config(path: Path, name: str) -> dict[str, Any]:
 
 
 def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yield the name, the stored type and the shape of each tensor in this file."""
+    """Yield the name, the stored type and the shape of each tensor in this file. Raises ModelBroken."""
     for tensor in _header(path, name).tensors:
         # Renamed, because attn_output.weight would be taken for the head.
         known = NAMES.get(tensor.name, tensor.name.replace("attn_output.", "o_proj."))

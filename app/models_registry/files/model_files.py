@@ -66,7 +66,7 @@ def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
     """Return the files of a repository that are needed for loading: no pickles, no code, no second copies of
     weights.
 
-    If a repository has both model.safetensors and shards, transformers reads model.safetensors, and so do we.
+    If a repository has both model.safetensors and shards, the app and transformers read model.safetensors.
     `shards` are the weight files that the index names."""
     names = list(names)
     weights = [WHOLE] if WHOLE in names else [INDEX, *shards]
@@ -109,7 +109,7 @@ def _check_files(folder: Path, name: str) -> None:
     inside = (path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
     refuse_files([*names, *inside], f"The folder {folder}")
     refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
-    if not has_tokenizer(names) and not is_draft_head(folder):  # draft heads use their target's
+    if not has_tokenizer(names) and not is_draft_head(folder):  # draft heads have none
         raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
     for weights in weight_files(folder):
         _check_weights(weights)
@@ -131,13 +131,13 @@ def _check_readable(path: Path) -> None:
 
 
 def longest(name: str) -> int:
-    """Return the most bytes that a file of this name may have; 0 if it is not read as a whole."""
+    """Return the maximum number of bytes of a file of this name; 0 for a file that is not read as a whole."""
     known = next((most for pattern, most in LONGEST.items() if fnmatch(name, pattern)), 0)
     return known or (MAX_TEXT_BYTES if any(fnmatch(name, pattern) for pattern in TEXTS) else 0)
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether every needed file exists. Their contents are not checked."""
+    """Return whether every needed file exists. Reads only the index. Raises ModelBroken if the index is invalid."""
     names = file_names(folder)
     if CONFIG not in names or not (has_tokenizer(names) or is_draft_head(folder)):
         return False
@@ -150,7 +150,7 @@ def file_names(folder: Path) -> list[str]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files that transformers will read, missing ones included."""
+    """Return the safetensors files that transformers will read, including missing files. Raises ModelBroken."""
     if (folder / WHOLE).exists():
         return [folder / WHOLE]
     index = (folder / INDEX).read_bytes()

@@ -1,7 +1,8 @@
-"""Decides from the names of a model's files, its config.json and its tensors' names whether it can be loaded here.
+"""Decides by a model's config.json and the names of its files and tensors whether the model can be loaded here.
 
-A model that cannot be loaded is refused with a sentence that says why, before anything is downloaded. Damaged files
-are a separate case, found in `model_files.py`, because downloading a file again helps only against damage."""
+A model that cannot be loaded is refused with a sentence that says why, if possible before its weights are
+downloaded. Damaged files are found in `model_files.py`, because only damage is mended by downloading a file
+again."""
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch
@@ -28,7 +29,7 @@ WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 SAFETENSORS = ".safetensors"
 MODULES = "modules.json"
-"""Only sentence-embedding models have this file."""
+"""A file that only sentence-embedding models have."""
 READABLE = ("fp8",)
 """Quantisation methods whose weights transformers dequantises while it reads them."""
 FORMS = {
@@ -62,18 +63,18 @@ TASKS = {
     "ForMaskedLM": "fills gaps and writes no text",
     "ForImageClassification": "sorts pictures and writes no text", "ForCTC": "turns speech into text",
 }  # fmt: skip
-"""Ends of the names of architectures, and what these do instead of writing text."""
+"""Ends of the names of architectures, and what such models do instead of writing text."""
 NEED_MORE = ("blip", "git", "idefics", "kosmos-2", "kosmos-2.5", "kyutai_speech_to_text", "trocr")
 """Kinds of models that need pictures or sound beside their prompt."""
 OTHER_OUTPUT = {
     "diffusion_gemma": "does not write text token by token", "evolla": "writes texts about proteins",
     "pi0": "controls robots and writes no text",
 }  # fmt: skip
-"""Other kinds of models that do not answer a text token by token, and what they do instead."""
+"""Other kinds of models that do not answer a text token by token, and what these models do instead."""
 
 
 def refuse_files(names: Iterable[str], where: str) -> None:
-    """Raise a ModelError if files with these names cannot be a model; `where` begins the sentence."""
+    """Raise a ModelError, whose message begins with `where`, if files with these names cannot be a model."""
     names = list(names)
     if CONFIG in names and not {WHOLE, INDEX}.isdisjoint(names):
         return
@@ -91,7 +92,7 @@ def refuse_files(names: Iterable[str], where: str) -> None:
 
 
 def _other_kind(names: list[str]) -> str:
-    """Return a sentence about what these files are instead of a model; "" if no file shows it."""
+    """Return a sentence about what files with these names are instead of a model; "" if no name shows it."""
     for pattern, sentence in OTHER_KINDS.items():
         if _matching(names, [pattern]):
             return sentence
@@ -143,7 +144,7 @@ def refuse_config(config: Mapping[str, Any], name: str, files: Iterable[str] = (
 
 
 def refuse_embedder(files: Iterable[str], name: str) -> None:
-    """Raise ModelBroken for a sentence-embedding model: it can be downloaded, but not chatted with."""
+    """Raise ModelBroken for a sentence-embedding model, which can be downloaded, but writes no text."""
     if MODULES in files:
         raise ModelBroken(
             f"{name} is an embedding model, which writes no text: it can only be used to search documents. Choose "

@@ -32,7 +32,7 @@ def is_in(model_type: str, *tables: str) -> bool:
 
 @cache
 def default_values(model_type: str) -> Mapping[str, Any]:
-    """Return the values that a config.json of this kind of model may leave out; {} if they are not known."""
+    """Return the default values of a config.json of this kind of model; {} if they are not known."""
     module = _table(MODULES).get(model_type, model_type.replace("-", "_"))
     wanted = _table(KINDS).get(model_type)
     found = (
@@ -60,7 +60,7 @@ def _tables() -> Mapping[str, Mapping[str, str]]:
 
 
 def _table(name: str) -> Mapping[str, str]:
-    """Return a table of model types; an empty one if transformers has none of this name."""
+    """Return a table of model types; {} if transformers has no table of this name."""
     return _tables().get(name, {})
 
 

@@ -117,7 +117,7 @@ class Weights:
 
     @property
     def stored(self) -> str:
-        """The type that most numbers are stored in."""
+        """The type in which most numbers are stored."""
         counts: dict[str, int] = {}
         for tensor in self.tensors:
             counts[tensor.stored] = counts.get(tensor.stored, 0) + tensor.numbers
@@ -174,8 +174,8 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
 def check_model(folder: Path, name: str) -> None:
     """Raise a ModelError, with advice, if the model in this folder or GGUF file cannot be loaded.
 
-    The config.json is compared with the weights, so that it cannot claim more layers or larger ones. Raises
-    OnlyDrafts for a draft head whose files are in order."""
+    The config.json must not name more layers or larger sizes than the weights have. Raises OnlyDrafts for a draft
+    head whose files are valid."""
     check_gguf(folder, name) if folder.is_file() else check_folder(folder, name)
     refuse_draft_head(ModelFolder(folder, name))
     refuse_embedder(file_names(folder) if folder.is_dir() else (), name)

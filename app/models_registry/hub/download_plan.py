@@ -36,7 +36,7 @@ MAX_FILES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file as the hub lists it. `size` is None and `digest` is "" if the hub lists none."""
+    """A file as the hub lists it. `size` is None or `digest` is "" if the hub does not list it."""
 
     name: str
     size: int | None
@@ -94,7 +94,9 @@ def _licence(tags: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A file of a repository. `digest` is its checksum, and its name in the cache."""
+    """A file of a repository. `digest` is its checksum, and its name in the cache.
+
+    Raises ValueError for a name, a size or a checksum that cannot be a file's."""
 
     name: str
     size: int
@@ -145,7 +147,7 @@ def plan_from_json(saved: dict[str, Any]) -> DownloadPlan:
 def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan:
     """Choose the files to fetch from a repository. Raises a ModelError if they are not a model that can be loaded.
 
-    If the weights are in several files, their index is read from the hub, because only the index names them."""
+    If the weights are in several files, calls `read` for their index, because only the index names the files."""
     try:
         names = _ggufs(repository.files, wanted) if wanted.file else _all_needed(repository, wanted, read)
         files = (_required(repository.files[name], wanted.repo) for name in names)
@@ -154,7 +156,7 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
         return DownloadPlan(wanted.repo, wanted.ref, repository.commit, tuple(in_order))
     except ValueError as error:
         raise ModelUnsafe(
-            f"What the hub lists for {wanted.repo} cannot be trusted ({error}): choose another model."
+            f"The hub's list of the files of {wanted.repo} is invalid ({error}): choose another model."
         ) from error
 
 
@@ -167,7 +169,7 @@ def _ggufs(names: Collection[str], wanted: HubId) -> list[str]:
 
 
 def part_names(name: str) -> list[str]:
-    """Return the names of all files of the GGUF model that this file belongs to."""
+    """Return the names of all files of the GGUF model to which this file belongs."""
     return [part.as_posix() for part in parts_of(Path(name))]
 
 

@@ -24,8 +24,8 @@ from app.values.dataclass_json import parse_json
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
 """HTTP status codes that are worth a retry."""
 FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
-"""Names of the HTTP library's errors that a retry would only repeat. Names, because the client's 1.x and 2.x use
-different libraries."""
+"""Names of the HTTP library's errors that a retry would only repeat. The classes cannot be imported here, because
+the client's 1.x and 2.x use different libraries."""
 LIBRARY = NetworkError.__module__.partition(".")[0]
 """The HTTP library that the hub client uses: httpx, or httpx2."""
 SECONDS_TO_ANSWER = 10.0
@@ -69,8 +69,9 @@ async def open_stream(
 
 
 def _raise_for_status(answer: Any) -> None:
-    """Raise the hub client's error for a refused request. It has only the status and the headers of the answer, so
-    that no text of the server is shown."""
+    """Raise the hub client's error for a refused request.
+
+    The error has only the status and the headers of the answer, so that no text of the server is shown."""
     if answer.status_code in (200, 206):
         return
     headers = [(name, value) for name, value in answer.headers.items() if not name.startswith("content-")]
@@ -79,7 +80,7 @@ def _raise_for_status(answer: Any) -> None:
 
 
 def read_part(url: str, start: int, count: int) -> bytes:
-    """Return `count` bytes of a file from `start` on; fewer if the file ends before."""
+    """Return `count` bytes of a file from `start` on; fewer if the file ends earlier."""
     return asyncio.run(_read(url, start, count))
 
 
@@ -129,7 +130,8 @@ class RetryPolicy:
     tries: int = 6
 
     def delay(self, failures: int, requested: float = 0.0) -> float:
-        """Return the seconds to wait after `failures` in a row. The server may have `requested` a longer wait."""
+        """Return the seconds to wait after `failures` in a row: at least the `requested` seconds, at most
+        `longest_wait`."""
         doubled: float = self.first_wait * 2 ** (failures - 1)
         return min(max(doubled, requested), self.longest_wait)
 
@@ -143,7 +145,7 @@ def is_retryable(error: Exception) -> bool:
 
 
 def retry_after(error: Exception) -> float:
-    """Return the seconds in the server's Retry-After header; 0 if there is none."""
+    """Return the seconds in the server's Retry-After header; 0 if it has no seconds."""
     if not isinstance(error, HfHubHTTPError):
         return 0.0
     asked = error.response.headers.get("Retry-After", "")

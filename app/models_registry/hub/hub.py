@@ -63,7 +63,7 @@ class Hub:
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError if Foresight is offline or cannot open connections. `what` begins the message."""
+        """Raise ModelError if Foresight is offline, with a message about `what`, or cannot open connections."""
         if self.is_offline:
             raise ModelError(
                 f"{what} is not on this machine, and Foresight is set to offline: turn Offline off under Models → "
@@ -90,8 +90,9 @@ class Hub:
             return read_repository(read_json(url), wanted.repo)
 
     def plan(self, wanted: HubId) -> DownloadPlan:
-        """Ask the hub for this model, and plan its download. Raises ModelError, also if its config shows that
-        Foresight would refuse to load it."""
+        """Ask the hub for this model, and plan its download.
+
+        Raises ModelError, also if the model's config shows that Foresight would refuse to load the model."""
         plan = self.plan_of(self.look_up(wanted), wanted)
         if not wanted.file:
             self.read_config(plan)
@@ -140,7 +141,9 @@ class Hub:
         return get_token() is not None
 
     def log_in(self, token: str) -> str:
-        """Check a token with the hub and save it. Returns the account's name. Raises ModelError."""
+        """Check a token with the hub and save it. Returns the account's name.
+
+        Raises ModelError, SettingsNotSaved."""
         token = token.strip()
         if not token or not token.isascii() or any(character.isspace() for character in token):
             raise ModelGated(f"This is not a token: copy one from {self.address}/settings/tokens.")

@@ -30,8 +30,9 @@ HOSTS = ("huggingface.co", "www.huggingface.co", "hf.co")
 
 @dataclass(frozen=True, slots=True)
 class HubId:
-    """A repository, the wanted revision ("" means the newest), and a GGUF file, or any file of a split GGUF model
-    ("" means the whole repository)."""
+    """A repository, the wanted revision ("" means the newest), and a GGUF file ("" means the whole repository).
+
+    `file` may be any file of a split GGUF model. Raises ValueError for what cannot be a hub id."""
 
     repo: str
     revision: str = ""
@@ -52,7 +53,7 @@ class HubId:
 
 
 def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
-    """Return the hub id in this string, which may be an id or the address of a hub page; None if it is neither."""
+    """Return the hub id in a string, which may be an id or the address of a hub page; None for other strings."""
     text = text.strip()
     found = HUB_ID.fullmatch(text)
     if not found:
@@ -66,7 +67,7 @@ def parse_hub_id(text: str, endpoint: str | None = None) -> HubId | None:
 
 
 def require_hub_id(text: str, endpoint: str | None = None) -> HubId:
-    """Return the hub id in this string, as `parse_hub_id` does. Raises ModelNotFound if it has none."""
+    """Return the hub id in a string, as `parse_hub_id` does. Raises ModelNotFound for other strings."""
     wanted = parse_hub_id(text, endpoint)
     if wanted is None:
         raise ModelNotFound(

@@ -46,7 +46,7 @@ FORMATS = ("safetensors", "gguf")
 
 
 def search(hub: Hub, words: str, limit: int = 20) -> list[SearchHit]:
-    """Find text models with these words in their names, the most downloaded first. Raises ModelError."""
+    """Find at most `limit` text models by words in their names, most downloaded first. Raises ModelError."""
     what = "The list of models on Hugging Face"
     hub.require_online(what)
     search_one = partial(_search, hub, words, min(limit, MAX_HITS))
@@ -145,7 +145,7 @@ def remote_gguf(hub: Hub, wanted: HubId, commit: str) -> tuple[ModelConfig, Weig
 
 
 def _read_beginning(url: str, file: Path, name: str) -> None:
-    """Write as much of a GGUF file as its header needs into `file`. Raises ModelBroken if it is damaged."""
+    """Fetch the beginning of a GGUF file, at least its header, into `file`. Raises ModelBroken if it is damaged."""
     content = b""
     while True:
         wanted = min(max(FIRST_GGUF_BYTES, 2 * len(content)), MAX_GGUF_BYTES)

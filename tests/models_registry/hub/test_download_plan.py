@@ -106,7 +106,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
     },
     "an index of a name with a space": (
         sharded("a b.safetensors"),
-        "What the hub lists for org/small cannot be trusted (a file must have a plain name, and",
+        "The hub's list of the files of org/small is invalid (a file must have a plain name, and",
     ),
     "pickles": (without(WHOLE, **{"pytorch_model.bin": b"x"}), "only pickled weights"),
     "pickles in parts": (without(WHOLE, **{"pytorch_model-1-of-2.bin": b"x"}), "only pickled weights"),
