@@ -58,7 +58,7 @@ REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
 BORROWED = ("document", "history", "prediction")
-"""The last sources, from which the single short replies here never draft. Their weights are the mean of those of
+"""The last sources, from which single short replies never draft. Their weights are the mean of the weights of
 prompt and output."""
 
 
@@ -76,7 +76,7 @@ class Recorder(AcceptanceEstimator):
 
 
 Observed = list[tuple[int, bool]]
-"""The estimator's cell of each candidate (its pair of codes), and whether the guess was right."""
+"""The estimator's cell for each candidate (a pair of codes), and whether the candidate was accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def no_weights() -> Weights:
 
 
 def weights_in_use() -> Weights:
-    """Return the weights that the app starts from."""
+    """Return the weights with which the app starts."""
     return Weights(BASE, torch.tensor(SUCCESSOR_WEIGHTS), torch.tensor(FOLLOWER_WEIGHTS))
 
 
@@ -141,7 +141,7 @@ def _write(
 
 
 def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:
-    """Fit weights to the observations; the ridge pulls them towards the earlier weights."""
+    """Fit weights to the observations, with equal weight for each model. `ridge` pulls them towards `near`."""
     cells = torch.tensor([cell for one in observed for cell, _ in one])
     right = torch.tensor([float(is_right) for one in observed for _, is_right in one], dtype=torch.float64)
     total = len(cells) / len(observed)

@@ -2,9 +2,9 @@
 
     python -m labs.chats_speed [FOLDER]
 
-Texts are drawn from 30,000 made-up words by Zipf's law, half of the chats with a Chinese sentence in each message;
-every reply has marks and provenance. Prints medians in milliseconds: this thread's processor time, and the time by
-the clock, which includes the disk and other programs. The library is made if FOLDER has none.
+Texts are drawn from 30,000 made-up words by Zipf's law. Half of the chats have a Chinese sentence in each message,
+and every reply has marks and provenance. Prints medians in milliseconds: this thread's processor time, and the time
+by the clock, which includes the disk and other programs. The library is made if FOLDER has none.
 """
 
 import argparse

@@ -1,9 +1,9 @@
 """Measures how well the citation check finds wrong citations: `python -m labs.citation_quality`.
 
-Prints the tables of docs/notes/2026-11-retrieval.md: what each threshold would mark of the development half of the
-answers, what the thresholds of app/conversation/citation_check.py mark of the other half, by words alone and with
-the model all-MiniLM-L6-v2, and which changed numbers and names it finds. `--spec-bench FILE` adds the RAG questions
-of Spec-Bench (its dev.jsonl).
+Prints the tables of docs/notes/2026-11-retrieval.md: how many citations each threshold would mark in the
+development half of the answers, how many the thresholds of app/conversation/citation_check.py mark in the other
+half, by words alone and with the model all-MiniLM-L6-v2, and which changed numbers and names the check finds.
+`--spec-bench FILE` adds the RAG questions of Spec-Bench (its dev.jsonl).
 """
 
 import argparse
@@ -69,8 +69,7 @@ def row(name: str, some: Sequence[Judged], supported: float, similar: float) -> 
 
 
 def facts_row(kind: str, answers: Sequence[CitedAnswer]) -> dict[str, str]:
-    """Return in how many answers a number, date or name is said to be missing, and in how many it is the changed
-    one."""
+    """Return how many answers the check reports for missing facts, and how often it names the changed fact."""
     missing = [missing_facts(claims(one.text)[-1].text, one.sources[0]) for one in answers]
     named = [found for found, one in zip(missing, answers, strict=True) if one.fact and one.fact in found]
     return {

@@ -7,8 +7,9 @@ exactly one sentence of all ten. With --made-up the ten texts are made-up facts,
     python -m labs.document_lookups --lookups 50 --rounds 3
     python -m labs.document_lookups --lookups 50 --rounds 0 --made-up
 
-Counts how often that sentence was among the sources, how often the answer quotes it word for word, and how often
-with its right number; and compares the speed of auto and plain on the same prompts, in turn, in one process.
+Counts how often the sentence with the word was among the sources, how often the answer quotes the sentence word for
+word, and how often the answer also has the number of its source. Compares the speed of auto and plain on the same
+prompts, in turn, in one process.
 """
 
 import argparse
@@ -64,8 +65,8 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a lookup: whether the sources have its sentence, whether the answer quotes it, and whether the
-    answer does so with the right number."""
+    """The result of a lookup: whether the sources have the sentence, whether the answer quotes the sentence, and
+    whether the quoting answer has only right numbers."""
 
     is_found: bool
     is_quoted: bool
@@ -114,7 +115,7 @@ def lookups(texts: Sequence[str], count: int, rng: random.Random) -> list[Lookup
 
 
 def made_up_texts(count: int, rng: random.Random) -> tuple[dict[str, str], list[Lookup]]:
-    """Make ten texts of made-up facts, and a question about each fact, in a random order."""
+    """Make NUM_TEXTS texts of made-up facts, and a question about each fact, in a random order."""
     facts = list(islice(held_out_facts(rng), count))
     texts = {
         f"Text {number}": " ".join(fact.sentence for fact in facts[number::NUM_TEXTS])
@@ -124,7 +125,7 @@ def made_up_texts(count: int, rng: random.Random) -> tuple[dict[str, str], list[
 
 
 def judge(lookup: Lookup, plan: PreparedReply, answer: str, store: Documents) -> Result:
-    """Judge whether the answer has the sentence word for word, and the number of a source that holds it."""
+    """Judge whether the answer has the sentence word for word, and only numbers of sources that have it, too."""
     sentence = _even(lookup.sentence)
     cited = plan.sources.cited if plan.sources else ()
     right = {one.number for one in cited if sentence in _even(store.words(one))}
@@ -235,7 +236,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--lookups", type=int, default=50)
-    parser.add_argument("--rounds", type=int, default=3, help="how often speeds are measured; 0: not at all")
+    parser.add_argument("--rounds", type=int, default=3, help="how often speeds are measured; 0 for never")
     parser.add_argument("--made-up", action="store_true", help="made-up facts in place of descriptions")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)

@@ -2,9 +2,9 @@
 
     python -m labs.documents_speed [--passages 10000] [--documents 20] [--folder FOLDER] [--vectors]
 
-Texts are drawn from 30,000 made-up words by Zipf's law, in sections of a few paragraphs; questions are rare and
-common words of a section. The documents are made if FOLDER has none; --documents 1 makes one large text. With
---vectors each passage has a random vector, and questions are compared with those, too.
+Texts, in sections of 280 words, and questions are drawn from 30,000 made-up words by Zipf's law. The documents are
+made if FOLDER has none; --documents 1 makes one large text. With --vectors each passage has a random vector, with
+which questions are compared, too.
 """
 
 import argparse
@@ -103,7 +103,7 @@ def _section(source: Random, number: int) -> str:
 
 
 def _word(source: Random) -> str:
-    """Make a made-up word with a consonant at its end."""
+    """Return a made-up word with a consonant at its end."""
     word = made_up_word(source)
     return word + "nrst"[len(word) % 4]
 

@@ -1,6 +1,6 @@
-"""Measures what a step of several ranks costs besides their passes: sending an order to each rank, and its answer.
+"""Measures the time of a message to each rank and its answer, which a step of several ranks takes besides passes.
 
-The ranks are processes of this machine, as `--devices cpu,cpu` starts them. They hold no model.
+The ranks are processes of this machine, as `--devices cpu,cpu` starts them, without a model.
 """
 
 import argparse

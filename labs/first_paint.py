@@ -1,4 +1,4 @@
-"""Measures the time from the app's answer to the page's first paint, in a Chromium without a cache."""
+"""Measures when the app's answer, the first paint and the message box come, in a Chromium without a cache."""
 
 import argparse
 import shutil

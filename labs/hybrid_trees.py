@@ -129,7 +129,7 @@ def untrained(vocabulary: int) -> dict[str, PreTrainedModel]:
 
 
 def train(models: dict[str, PreTrainedModel], stories: Tensor, seconds: float) -> int:
-    """Train all models with the same batches until they have taken `seconds` together; returns the steps."""
+    """Train all models with the same batches for `seconds` in all. Returns the number of steps."""
     optimizers = {name: torch.optim.AdamW(model.parameters(), 2e-3) for name, model in models.items()}
     begun, steps = perf_counter(), 0
     while perf_counter() - begun < seconds:
@@ -198,7 +198,7 @@ def step_times(trees: ModelRunner, chains: ModelRunner) -> Iterator[str]:
 
 
 def _tree(rows: int, start: int) -> Block:
-    """Make a binary tree."""
+    """Return a binary tree of rows."""
     parents = [-1, *((row - 1) // 2 for row in range(1, rows))]
     positions = [start]
     for parent in parents[1:]:

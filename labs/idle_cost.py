@@ -23,8 +23,7 @@ CLOSED = 6
 
 
 def tell(what: str, app: AppProcess) -> None:
-    """Wait until the app is at rest, and print the share of a core that it takes then. Raises RuntimeError if it
-    has ended."""
+    """Print the share of a core that the app takes at rest. Raises RuntimeError if the app has ended."""
     sleep(SETTLING)
     begin = seconds_of(app.process)
     sleep(SECONDS)

@@ -2,10 +2,10 @@
 
     python -m labs.layer_launches
 
-It needs no GPU: tiny models in bfloat16 run a step on the CPU, and every operation of torch that is neither a view
-nor an allocation counts, because it is a kernel on a GPU. A layer's kernels are those of a model with three layers
-minus those of a model with two. A call of `WrittenOut`, with which fused layers run here, counts as one kernel.
-Attention also counts as one; our own is two kernels on a GPU.
+Needs no GPU: tiny models in bfloat16 run a step on the CPU, and every operation of torch counts that is neither a
+view nor an allocation, because such an operation is a kernel on a GPU. A layer's kernels are those of a model with
+three layers minus those of a model with two. A call of `WrittenOut`, with which fused layers run here, counts as
+one kernel. Attention also counts as one kernel; our own has two on a GPU.
 """
 
 from typing import Annotated, Any
@@ -63,7 +63,7 @@ def _storages(values: Any) -> set[int]:
 
 
 def step_launches(model: PreTrainedModel, kernels: WrittenOut) -> int:
-    """Count the kernels of a step of one row after a short prefix."""
+    """Return the number of kernels of a step of one row after a short prefix."""
     cache = BlockCache()
     run_block(model, cache, chain_block((3, 1, 4, 1), 0, wanted=()), attend)
     cache.commit(range(4))
@@ -75,7 +75,7 @@ def step_launches(model: PreTrainedModel, kernels: WrittenOut) -> int:
 
 
 def layer_launches(family: str) -> tuple[int, int]:
-    """Count the kernels of one layer, before and after fusing."""
+    """Return the number of kernels of one layer, before and after fusing."""
     before, after = zip(*(_both(family, layers) for layers in (2, 3)), strict=True)
     return before[1] - before[0], after[1] - after[0]
 

@@ -1,4 +1,4 @@
-"""Makes words for large texts: about as many as a language has, used as unevenly (Zipf's law)."""
+"""Makes words for large texts. As in a language, a few words are frequent and most are rare (Zipf's law)."""
 
 from random import Random
 

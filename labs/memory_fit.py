@@ -26,7 +26,7 @@ from app.values.model import Precision
 
 NEW_TOKENS = 40
 NEARLY = 16
-"""Tokens by which a prompt may be longer or shorter than requested."""
+"""Tokens by which the used context may differ from the requested context."""
 TITLE = (
     "| model | precision | context | runtime + weights + cache + rows | need | measured without files | with file "
     "pages | measured | error |\n|---|---|---|---|---|---|---|---|---|"
@@ -63,8 +63,8 @@ def choice(folder: Path, precision: Precision) -> ModelChoice:
 
 
 def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
-    """Load the model and write a reply after a long prompt; return this process's memory in bytes, and the context
-    used."""
+    """Load the model and write a reply after a long prompt. Returns this process's memory in bytes, and the tokens
+    of the used context."""
     from app.commands.reply_output import events_of
     from app.engine import Engine
     from app.engine.machine.memory import share_one_heap
@@ -94,7 +94,7 @@ def prompt(folder: Path, tokens: int) -> str:
 
 
 def status(key: str) -> int:
-    """Return a value of this process's /proc/self/status in bytes."""
+    """Return a value of /proc/self/status in bytes."""
     lines = Path("/proc/self/status").read_text(encoding="utf-8").splitlines()
     return int(next(line for line in lines if line.startswith(key + ":")).split()[1]) << 10
 
@@ -120,7 +120,9 @@ class _Anonymous:
 
 
 def compare(folder: Path, precision: Precision, context: int) -> str:
-    """Run a measurement in a process of its own, and return its line of the table."""
+    """Run a measurement in a process of its own. Returns its line of the table.
+
+    Raises SystemExit if the context is not about as long as requested."""
     command = python_command("-m", "labs.memory_fit", "--run", precision, str(context), str(folder))
     told = subprocess.run(
         command, capture_output=True, text=True, check=True, env=importing_environment()

@@ -1,10 +1,10 @@
 """Measures how much of the engine's speed the page costs, and how fast long chats open: `python -m labs.page_cost`.
 
-The same request runs with a page that follows it and with none, in turn, in one process with the real engine, the
-demo model and a real Chromium beside it. If all of them share few cores, the browser's own work counts as well.
+The same request runs with and without a page that shows it, in turn, in one process with the real engine and the
+demo model, beside a real Chromium. If they share few cores, the browser's own work counts as well.
 
-With OMP_NUM_THREADS=1 processor time can be attributed: only the engine's thread computes, so the time of the
-process's other threads per token is the most that the page can cost, if the browser has a core.
+With OMP_NUM_THREADS=1 only the engine's thread computes, so that the time of the process's other threads per token
+is the most that the page can cost, if the browser has a core of its own.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""Measures what quantisation costs: the perplexity of texts in float32 and with each quantisation.
+"""Measures the perplexity of texts with each quantisation of a model.
 
 python -m labs.perplexity MODEL-FOLDER QUESTIONS.jsonl --limit 16
 
@@ -21,13 +21,13 @@ from app.values.messages import ModelChoice, ModelFolder
 from app.values.quantisation import Quantisation
 
 TOKENS, ROWS = 512, 64
-"""Maximum number of tokens that are read of a text, and tokens per pass."""
+"""Maximum number of tokens that are read from a text, and in one pass."""
 SHORTEST = 600
 """Texts with fewer letters are left out."""
 
 
 def texts(file: Path, limit: int) -> list[str]:
-    """Return long texts from all over the file."""
+    """Return at most `limit` long texts, evenly spread over the file."""
     lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
     long = [text for text in ("\n".join(line["turns"]) for line in lines) if len(text) >= SHORTEST]
     return long[:: max(1, len(long) // limit)][:limit]

@@ -1,4 +1,4 @@
-"""Measures what a lookup and an update of lookahead's n-gram pool cost, from a thousand entries to a million.
+"""Measures the time of a lookup and of an update of lookahead's n-gram pool, from a thousand tokens to a million.
 
     python -m labs.pool_speed
 

@@ -41,7 +41,7 @@ class AskedQuestion:
     """The passages that have the answer."""
 
     def rank(self, way: Way) -> int:
-        """Return the rank of the first passage with the answer; 0 if there is none."""
+        """Return the rank of the first candidate with the answer; 0 if there is none."""
         ranked = way(self.candidates)
         return next((rank for rank, one in enumerate(ranked, start=1) if one.passage in self.answers), 0)
 
@@ -70,7 +70,7 @@ class Bench:
 
 
 def compare(name: str, asked: Sequence[AskedQuestion]) -> list[dict[str, str]]:
-    """Return a row for each ranking, and for the gain of the fused ranking over each of the two others."""
+    """Return a row for each ranking, and for the gain of the fused ranking over each other ranking."""
     ranks = {way: [one.rank(order) for one in asked] for way, order in WAYS.items()}
     rows = [_row(name, way, recalls(found), reciprocals(found)) for way, found in ranks.items()]
     for other in list(WAYS)[:2]:
@@ -90,8 +90,7 @@ def _row(name: str, way: str, recall: Values, reciprocal: Values) -> dict[str, s
 
 
 def refusals(name: str, asked: Sequence[AskedQuestion]) -> dict[str, str]:
-    """Count the questions that are treated rightly: with an answer here something is near enough, without one
-    nothing."""
+    """Count the questions with an answer that have a passage near enough, and those without that have none."""
     is_left = [(one, bool(near_enough(one.candidates, one.has_meaning))) for one in asked]
     with_answer = [left for one, left in is_left if one.answers]
     without = [left for one, left in is_left if one.question.kind == "absent"]
@@ -103,7 +102,7 @@ def refusals(name: str, asked: Sequence[AskedQuestion]) -> dict[str, str]:
 
 
 def follow_ups(bench: Bench) -> list[dict[str, str]]:
-    """Search for follow-up questions, and for questions that change the subject; both as they were asked, and made
+    """Return rows for follow-up questions and for questions that change the subject, as asked and made
     self-contained."""
     leaning, others = read_follow_ups(), [one for one in read_questions() if one.kind != "absent"]
     unrelated = [one.question for one in (*others[110:], *others[:110])]
@@ -176,8 +175,7 @@ def main() -> None:
 
 
 def packaged_model() -> Path:
-    """Return the folder of the model in the development extra's package. Ends the program if it is not
-    installed."""
+    """Return the folder of the model in the development extra's package. Raises SystemExit if there is none."""
     found = importlib.util.find_spec(PACKAGE)
     if found is None or found.origin is None:
         sys.exit(f"There is no model: install {PACKAGE.replace('_', '-')}, or give --model DIR.")

@@ -1,4 +1,4 @@
-"""The sides whose steps are compared: our runner, transformers' forward and generate, and llama.cpp."""
+"""Makes and times steps of our runner, of transformers' forward and generate, and of llama.cpp."""
 
 import json
 import os
@@ -19,7 +19,7 @@ from app.settings import assets_dir
 from app.values.messages import ModelChoice, ModelFolder
 
 PREFIX = 128
-"""Committed tokens before the step, which make a short context."""
+"""Number of committed tokens before the step."""
 
 _LLAMA: dict[str, Any] = {"model_type": "llama", "rope_theta": 100_000.0, "rms_norm_eps": 1e-5}
 SHAPES: dict[str, dict[str, Any]] = {
@@ -59,7 +59,7 @@ machine."""
 
 
 def maker(model: str, dtype: torch.dtype) -> Make:
-    """Return a function that makes the model of a folder, or one of the named shapes."""
+    """Return a function that makes the model of a folder, or a model of a named shape with random weights."""
     if model in SHAPES:
         return partial(_random, model, dtype)
     return partial(AutoModelForCausalLM.from_pretrained, model, dtype=dtype, local_files_only=True)
@@ -153,8 +153,8 @@ def llama_wall(program: Path, gguf: Path, rows: int, threads: int) -> list[float
 def llama_cpu(program: Path, gguf: Path, rows: int, threads: int) -> list[float]:
     """Return the processor milliseconds of a step of llama-bench, computed from a long and a short run.
 
-    Both include loading and the prefix, whose time varies by more than a row takes, so the long run has many steps.
-    Raises ValueError if the long run took no longer than the short one."""
+    Both runs include loading and the prefix, whose time varies by more than a row takes, so the long run has many
+    steps. Raises ValueError if the long run took no longer than the short run."""
     few, many = 2, 102 if rows <= 4 else 42 if rows <= 16 else 14
     short, long = (_children_cpu(program, gguf, rows, threads, repeats) for repeats in (few, many))
     if long <= short:

@@ -35,7 +35,7 @@ Times = dict[str, dict[int, list[float]]]
 
 
 def measure(arguments: argparse.Namespace) -> Times:
-    """Time all sides in turn, round by round, so that drifts of the machine's speed affect all alike."""
+    """Time all sides in turn, round by round, so that changes of the machine's speed affect all sides alike."""
     make, clock = maker(arguments.model, getattr(torch, arguments.dtype)), CLOCKS[arguments.clock]
     stock = make_stock(make)
     sides = {"foresight": our_step(make, clock), "transformers": stock_step(stock, clock)}
@@ -52,7 +52,7 @@ def measure(arguments: argparse.Namespace) -> Times:
 
 
 def _several(step: TakeStep, rows: int) -> Iterator[float]:
-    """Take some steps in a row; the first one only warms the caches up."""
+    """Take one step that only warms up the caches, then yield the times of some further steps."""
     step(rows)
     return (step(rows) for _ in range(4 if rows <= 16 else 2))
 
@@ -69,7 +69,7 @@ def _llama(arguments: argparse.Namespace, rows: int) -> list[float]:
 
 
 def summary(arguments: argparse.Namespace, times: Times) -> dict[str, Any]:
-    """Return what is written to the file: the least and the median milliseconds, and the machine."""
+    """Return the content of the file: the least and the median milliseconds, and the machine."""
     return {
         "model": arguments.model,
         "dtype": arguments.dtype,

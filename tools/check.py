@@ -37,8 +37,7 @@ def run_all(checks: Sequence[Sequence[str]], folder: Path) -> int:
 
 
 def checks_for(arguments: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return the checks for this command line; the tests come last. Raises SystemExit on arguments that do not
-    exist."""
+    """Return the checks for this command line; the tests come last. Raises SystemExit for unknown arguments."""
     if unknown := [argument for argument in arguments if argument != THOROUGH]:
         sys.exit(f"tools.check knows {THOROUGH} and no other argument, not {' '.join(unknown)}.")
     *others, tests = CHECKS

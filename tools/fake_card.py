@@ -3,8 +3,8 @@
     python -m tools.fake_card llama-3.1-8b qwen3-0.6b
 
 Needs an environment with PyPI's torch for Linux (2 GB to download, 4.7 on disk), but no driver: no kernel runs, and
-our own are replaced by counters. Tensors on other devices than the GPU, where kernels expect them there, raise an
-error. Prints, for each shape, greedy and sampled, how many kernels a step has, and what the host reads during it.
+our own are replaced by counters, which raise an error for tensors on another device than the GPU. Prints, for each
+shape, greedy and sampled, how many kernels a step has, and what the host reads during it.
 """
 
 from collections import Counter
@@ -84,7 +84,7 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class FakeCapturer:
-    """Counts what is recorded; a replay does nothing."""
+    """Does recorded work once and counts its kernels; a replay does nothing."""
 
     launches: Counter[str]
     found: list[Counting]
@@ -112,7 +112,7 @@ class Recorded:
 
 @contextmanager
 def fake_card() -> Iterator[Counter[str]]:
-    """Replace our kernels, and what asks for a driver or for values; yields the launches of our kernels."""
+    """Replace our kernels, and functions that need a driver or values. Yields the number of launches by kernel."""
     from app.engine.layers import fuse, products, replacements, triton_kernels
     from app.engine.machine import hardware
 
@@ -143,7 +143,7 @@ def fake_card() -> Iterator[Counter[str]]:
 
 
 def fake_model(config: Any) -> PreTrainedModel:
-    """Make a model on the fake GPU; called inside FakeTensorMode."""
+    """Make a model on the fake GPU. Must be called inside FakeTensorMode."""
     with torch.device("meta"):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
 
@@ -163,7 +163,7 @@ def fake_model(config: Any) -> PreTrainedModel:
 
 
 def recorded_step(config: Any, rows: int, sampling: Sampling) -> Recorded:
-    """Record a step of this model with fused layers."""
+    """Record a step of a model with fused layers, and count its kernels."""
     from app.engine.attention.triton_backend import TritonAttention
     from app.engine.layers.fuse import fuse_by
     from app.engine.layers.triton_kernels import TritonKernels
@@ -188,7 +188,9 @@ def recorded_step(config: Any, rows: int, sampling: Sampling) -> Recorded:
 
 
 def main(
-    shapes: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(SHAPES)}.")] = None,
+    shapes: Annotated[
+        list[str] | None, typer.Argument(help=f"Any of {', '.join(SHAPES)}; by default all.")
+    ] = None,
     rows: Annotated[int, typer.Option(help="Rows of a step.")] = 64,
 ) -> None:
     """Print the kernels of a recorded step of each shape."""

@@ -2,7 +2,7 @@
 
     python -m tools.first_card FOLDER --within 9
 
-Each trial is a process of its own with a time limit; the next one runs even if it fails. FOLDER gets four files:
+Each trial is a process of its own with a time limit. If a trial fails, the next trial runs. FOLDER gets four files:
 the trials' output (output.txt), how each ended (summary.md), and the report (report.md, report.json). A trial that
 ended well is not run again, so a second call continues where the first stopped. `--within 9` stops after nine
 minutes. `--short` runs a few small trials on the CPU, to test the script. Needs torch, triton, transformers, numpy,
@@ -117,7 +117,7 @@ def short_trials(folder: Path) -> list[Trial]:
 
 
 def run_all(planned: Sequence[Trial], folder: Path, minutes: float = inf) -> Iterator[Outcome]:
-    """Run the trials that have not ended well yet, until the minutes are over."""
+    """Run the trials that have not ended well yet, until the minutes are over. Yields the outcomes."""
     folder.mkdir(parents=True, exist_ok=True)
     done = {name: ending for name, ending, _seconds in _summary(folder)}
     end = perf_counter() + 60 * minutes

@@ -17,7 +17,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--times", type=int, default=50, help="kills that meet a reply and the download")
+    parser.add_argument(
+        "--times", type=int, default=50, help="number of kills that must hit a reply and the download"
+    )
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
     from playwright.sync_api import sync_playwright

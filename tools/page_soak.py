@@ -25,8 +25,7 @@ from tools.processor_time import seconds_of
 
 SETTLE_SECONDS, MOST_SETTLE_SECONDS = 10.0, 180.0
 SETTLED = 0.05
-"""The largest share of a core at rest. Above it the app still does something, such as measuring its model while
-idle."""
+"""Maximum share of a core at rest. Above this share the app still works, for example measures its model."""
 REST_SECONDS = 20.0
 
 
@@ -49,7 +48,7 @@ class Rest:
 
 
 def rest(process: int, after: str, counted: tuple[Counted, ...] = ()) -> Rest:
-    """Return what the app uses after it has settled, or after minutes without settling."""
+    """Return what the app uses once it has settled, or after MOST_SETTLE_SECONDS."""
     end = monotonic() + MOST_SETTLE_SECONDS
     while _share(process, SETTLE_SECONDS) > SETTLED and monotonic() < end:
         pass
@@ -109,7 +108,7 @@ def main() -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     asked = parser.parse_args()
     if not parts(asked):
-        parser.error("nothing is asked for: see the options")
+        parser.error("no part is requested: see the options")
     with (
         tempfile.TemporaryDirectory() as folder,
         AppProcess(Path(folder) / "data", tells_requests=True) as app,

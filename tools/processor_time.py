@@ -1,5 +1,6 @@
-"""Measures who used the processor: the engine's thread, this process's other threads, and its child processes.
-Unlike tokens per second, this hardly changes when other programs run. Linux only.
+"""Measures the processor time of the engine's thread, of this process's other threads, and of its child processes.
+
+Unlike tokens per second, processor time hardly changes when other programs run. Linux only.
 """
 
 import os
@@ -15,7 +16,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 @dataclass(frozen=True, slots=True)
 class ProcessorTime:
-    """How many seconds of processor time each part of the app has used so far."""
+    """Processor seconds of the engine's thread, of other threads (`page`), and of child processes (`browser`)."""
 
     engine: float
     page: float
@@ -29,7 +30,7 @@ class ProcessorTime:
 
 
 def processor_time() -> ProcessorTime:
-    """Return the processor time used so far. All child processes are counted as the browser's."""
+    """Return the processor time used so far."""
     engine = sum(map(_of_thread, threading.enumerate()))
     below = _below(os.getpid(), _parents())
     return ProcessorTime(engine, time.process_time() - engine, sum(map(seconds_of, below)))

@@ -1,4 +1,4 @@
-"""Generates any number of prompts from words, for measurements that need more than a file holds."""
+"""Generates any number of prompts from words, for measurements that need more prompts than a file has."""
 
 from collections.abc import Iterator
 from random import Random

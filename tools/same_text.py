@@ -2,10 +2,10 @@
 
     python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
 
-Each side has its own session; both share the measured step times, as the app does from one start to the next. With
-`--reuse` each side continues from its own cache: every second prompt then continues after the previous reply.
-Replies are written to the full length. Prints a JSON line of numbers after every 20 prompts, and with `--show` a
-line for each reply that differs.
+Each side has its own session. The second session reads the step times that the first has measured, as the app does
+at its next start. Every second prompt continues after the previous reply; with `--reuse`, each side then reuses its
+cache. Replies are written to the full length. Prints a JSON line of numbers after every 20 prompts, and with
+`--show` a line for each reply that differs.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from tools.prompts import questions, stories
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """One reply and what it cost."""
+    """A reply with its seconds, its steps, and the number of prompt tokens that were reused."""
 
     tokens: tuple[int, ...]
     text: str
@@ -149,7 +149,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--decoder", default="lookahead", help="the decoder that is compared with plain")
     parser.add_argument("--reuse", action="store_true", help="keep the cache from one prompt to the next")
-    parser.add_argument("--free", action="store_true", help="same text off, for comparison")
+    parser.add_argument("--free", action="store_true", help="turn same text off, for comparison")
     parser.add_argument("--show", action="store_true", help="print prompts whose replies differ")
     given = parser.parse_args()
     choice = ModelChoice(given.model, given.dtype, given.device)

@@ -139,8 +139,7 @@ def _locate(name: str, _progress: Progress) -> ModelFolder:
 
 
 def run(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]) -> int:
-    """Run and print laps; returns by how many bytes the last lap exceeds the first. Raises SystemExit if laps
-    differ."""
+    """Run and print laps; return by how many bytes the last exceeds the first. Raises SystemExit if laps differ."""
     found: list[Lap] = []
     for lap in laps(choices, seconds, used):
         found.append(lap)

@@ -24,7 +24,7 @@ def start_seconds() -> float:
 
 @contextmanager
 def started(data_dir: str) -> Iterator[str]:
-    """Start an app and return its address when it answers. Raises RuntimeError if it ends or stays silent."""
+    """Start an app and yield its address once it answers. Raises RuntimeError if it ends or does not answer."""
     port, begin = free_port(), perf_counter()
     command = app_command(port, data_dir, "--no-key")
     with subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.DEVNULL) as app:

@@ -34,7 +34,7 @@ from labs.bench.suites import Suite, read_suite
 
 
 def main() -> None:
-    """Run the benchmark: print tables, and write the files that the options ask for."""
+    """Run the benchmark: print tables, and write the files that the options name."""
     options = _parser().parse_args()
     if options.threads:
         torch.set_num_threads(options.threads)
@@ -128,7 +128,7 @@ def _parser() -> ArgumentParser:
     )
     parser.add_argument("--suite", choices=get_args(Suite), help="a known benchmark, in place of prompt sets")
     parser.add_argument("--suite-data", type=Path, help="the folder of the suite's questions")
-    parser.add_argument("--limit", type=int, help="how many questions of each category")
+    parser.add_argument("--limit", type=int, help="maximum number of questions of each category")
     parser.add_argument("--transformers", action="store_true", help="add transformers' generate")
     parser.add_argument("--draft-model", type=Path, help="a draft model's folder: adds assisted generation")
     parser.add_argument("--dejavuu", type=Path, help="folder of the unpacked dejavuu: adds its drafters")
@@ -146,7 +146,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--ignore-eos", action="store_true")
     parser.add_argument("--same-text", action=BooleanOptionalAction, default=True)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--threads", type=int, default=0, help="0: as torch chooses")
+    parser.add_argument("--threads", type=int, default=0, help="number of threads; 0 leaves it to torch")
     parser.add_argument("--json", type=Path, help="write the numbers here, too")
     parser.add_argument(
         "--output", type=Path, help="keep every run in this folder, and continue a stopped benchmark"

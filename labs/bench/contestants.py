@@ -1,14 +1,14 @@
-"""Runs transformers' generate as contestants: plain, with prompt lookup, and with a draft model. They get the same
-prompts as our decoders.
+"""Runs transformers' generate as contestants: plain, with prompt lookup, and with a draft model.
 
-The same is counted for all. The first forward pass, which reads the prompt, is left out with its token and its
-time. Then tokens, forward passes and seconds are counted up to the last token:
+They get the same prompts as our decoders. The first forward pass, which reads the prompt, is left out with its
+token and its time. Then tokens, forward passes and seconds are counted up to the last token:
 
     ours            the engine's own statistics of a reply, as `bench` shows them
     transformers    a streamer records the time of each pass's tokens, a hook on the model counts the passes
 
-transformers gets what it runs best with: sdpa, inference mode, the same weights, dtype, threads and prompt ids,
-an attention mask, and a generation config without the extra work of processors that this comparison does not need.
+transformers runs in the way that is best for it: with sdpa, inference mode, the same weights, dtype, threads and
+prompt ids, an attention mask, and a generation config without the extra work of processors that this comparison
+does not need.
 """
 
 from collections.abc import Mapping, Sequence
@@ -38,7 +38,7 @@ _make_config: Any = GenerationConfig  # untyped in transformers
 
 
 class SessionEngine:
-    """A session as an engine that answers before `submit` returns."""
+    """Makes a session usable as an engine, which answers before `submit` returns."""
 
     def __init__(self, session: Session) -> None:
         self._session = session
@@ -56,8 +56,7 @@ class SessionEngine:
 def transformers_lanes(
     loaded: LoadedModel, folder: ModelFolder, draft_model: Path | None = None
 ) -> list[Contestant]:
-    """Return contestants for generate: greedy (or sampled if the prompt asks for it), with prompt lookup, and with
-    a draft model."""
+    """Return contestants for generate: plain, with prompt lookup, and, if one is given, with a draft model."""
     model = _read_model(loaded, folder.path)
     answers = {
         "transformers": partial(_generate, model, loaded),
@@ -77,7 +76,7 @@ class Stopwatch(BaseStreamer):
         self.stamps: list[tuple[float, int]] = []
 
     def put(self, value: Any) -> None:
-        """Record when the prompt [1, n], or the tokens [n] of a pass, arrived."""
+        """Record the time and the number of the tokens: the prompt [1, n], or the tokens [n] of a pass."""
         self.stamps.append((perf_counter(), value.numel()))
 
     def end(self) -> None:

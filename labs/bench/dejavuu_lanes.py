@@ -1,7 +1,7 @@
-"""Runs the drafters of dejavuu (MIT) as contestants: token recycling, automata and others. They are imported from a
-folder with the unpacked package.
+"""Runs the drafters of dejavuu (MIT) as contestants: token recycling, automata and others.
 
-The package requires Python 3.13 and packages that we do not need, so it is not a dependency:
+They are imported from a folder with the unpacked package, which requires Python 3.13 and packages that the app does
+not need, so it is not a dependency:
 
     pip download dejavuu --no-deps --python-version 3.13 --only-binary :all:
     python -m zipfile -e dejavuu-*.whl FOLDER
@@ -40,7 +40,9 @@ class _Package:
 def dejavuu_lanes(
     loaded: LoadedModel, folder: ModelFolder, unpacked: Path, names: Sequence[str], budget: int
 ) -> list[Contestant]:
-    """Return a contestant for each of these drafters, which draft `budget` tokens a step. Greedy only."""
+    """Return a contestant for each of these drafters, which draft `budget` tokens a step. Raises BadOption.
+
+    The contestants raise BadOption for a prompt that is not answered greedily."""
     package = _import(unpacked)
     if len(loaded.eos_ids) > 1:
         raise BadOption(

@@ -1,4 +1,4 @@
-"""The numbers of a benchmark in the layout of Spec-Bench's leaderboard: each category's speed relative to plain.
+"""Writes a benchmark in the layout of Spec-Bench's leaderboard: each category's speed relative to plain decoding.
 
 Speeds are medians over the replies of a category. The last columns are tokens per step and speed, averaged over the
 categories, and whether (or how often) the text equals plain decoding's. Published rows of other projects come last,

@@ -1,7 +1,8 @@
 """Runs llama-bench's tg128 as a contestant for each GGUF file, in turn with our replies.
 
-It writes 128 tokens after an empty context, whatever the prompt. That is llama.cpp's fastest case, and only tokens
-per second can be compared. The time excludes loading and llama-bench's own warm-up. How it was built here:
+llama-bench writes 128 tokens after an empty context, whatever the prompt. This is llama.cpp's fastest case, and
+only tokens per second can be compared. The time excludes loading and llama-bench's own warm-up. How it was built
+here:
 
     pip download llama-cpp-python --no-deps --no-binary :all:        # vendor/llama.cpp is the source
     cmake -B build -G Ninja -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF
@@ -23,7 +24,7 @@ TOKENS = 128
 
 
 def llama_lanes(program: Path, files: Sequence[Path], threads: int) -> list[Contestant]:
-    """Return a contestant for each file."""
+    """Return a contestant for each GGUF file. Contestants raise BadOption if llama-bench fails."""
     return [
         Contestant(f"llama.cpp {file.stem}", f"{program} {threads}", partial(_run, program, file, threads))
         for file in files

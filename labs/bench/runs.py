@@ -24,8 +24,9 @@ class RunLog(UserDict[str, BenchRun]):
     """Runs by their keys. Each run is written to the folder's file as soon as it is measured."""
 
     def __init__(self, folder: Path) -> None:
-        """Read the folder's runs, and make the folder if it is missing. Raises BadOption if the folder cannot be
-        used, or its file is not a file of runs."""
+        """Read the folder's runs, and make the folder if it is missing.
+
+        Raises BadOption if the folder cannot be used, or its file is not a file of runs."""
         super().__init__()
         self._file = folder / RUNS_FILE
         try:

@@ -1,4 +1,4 @@
-"""The benchmarks of the field as prompt sets, one for each category: Spec-Bench, MT-Bench, HumanEval, GSM8K.
+"""Reads Spec-Bench, MT-Bench, HumanEval and GSM8K as prompt sets, one for each category.
 
 Their questions are not part of the app. They are read from a folder as their authors publish them:
 
@@ -22,7 +22,7 @@ Suite = Literal["spec-bench", "mt-bench", "humaneval", "gsm8k"]
 
 MT_BENCH = "mt-bench"
 _OTHER_CATEGORIES = ("translation", "summarization", "qa", "math_reasoning", "rag")
-"""Spec-Bench's categories besides MT-Bench's, which its leaderboard counts as one."""
+"""Spec-Bench's categories, except those of MT-Bench, which its leaderboard counts as one category."""
 
 
 @dataclass(frozen=True, slots=True)

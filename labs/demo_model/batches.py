@@ -1,4 +1,4 @@
-"""Cuts the array of token ids into rows of the context's length and deals them out in a random order."""
+"""Cuts the array of token ids into rows of the context's length, and yields the rows in a random order."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,9 @@ def held_out(ids: Tensor, length: int) -> Batch:
 
 
 def training_batches(ids: Tensor, length: int, rows: int) -> Iterator[Batch]:
-    """Yield batches without end: each epoch has its own order, and its incomplete last batch is left out."""
+    """Yield batches without end, in another order in each epoch, without the incomplete last batch of an epoch.
+
+    Raises ValueError if the text has too few rows for a batch."""
     num_rows = (len(ids) - 1) // length - HELD_OUT_ROWS
     if num_rows < rows:
         raise ValueError(f"the text must have at least {rows} rows of {length} tokens, got {num_rows}")

@@ -1,12 +1,13 @@
-"""Training rows in which several questions share their sources. Each question sees the sources, but no other
-question.
+"""Makes training rows in which several questions share their sources.
+
+Each question sees the sources, but no other question.
 
     tokens     s s s s s s | q q a a a | q q a a | padding
     positions  0 1 2 3 4 5 | 6 7 8 9 . | 6 7 8 9 | 0
     branches   0 0 0 0 0 0 | 1 1 1 1 1 | 2 2 2 2 | -1
 
 So every answer is learned at the position that it would have in a prompt of one question. A row also has labels for
-what its tokens should know and see on the way to the answer (`deep_supervision.py`).
+deep supervision (`deep_supervision.py`).
 """
 
 from bisect import bisect_left
@@ -28,13 +29,13 @@ FIRST_WEIGHT, NUMBER_WEIGHT = 3.0, 2.0
 """An answer's first token chooses the sentence and its number chooses the source, so they weigh more than the other
 tokens, which weigh 1."""
 MOST_TRUNK = 0.72
-"""The share of a row that sources may take; the rest is for questions."""
+"""Maximum share of a row that the prompt with its sources takes; the rest is for questions."""
 COLUMNS = ("ids", "positions", "branches", "weights", "numbers", "firsts", "copied")
 FILLING = (0, 0, PADDING, 0.0, UNKNOWN, UNKNOWN, UNKNOWN)
 
 
 class Encoding(Protocol):
-    """Token ids and the characters that each stands for, as the tokenizers library gives them."""
+    """Token ids, and the start and end of each token's characters, as the tokenizers library returns them."""
 
     ids: list[int]
     offsets: list[tuple[int, int]]
@@ -45,10 +46,9 @@ Encode = Callable[[str], Encoding]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Positions in a row: the end of a question's asked word, the end of this word in the sources, and the prompt's
-    end.
+    """Positions in a row: the end of the asked word in the question and in the sources, and the prompt's end.
 
-    `numbering` is the token before the number of the source, or one near the end of a short answer."""
+    `numbering` is the position of the token before the source's number, or near the end of a short answer."""
 
     asked: int
     found: int
@@ -58,11 +58,11 @@ class Hop:
 
 @dataclass(slots=True)
 class Row:
-    """For each token of a row: how much the loss of predicting it weighs, and what it should know.
+    """The tokens of a row, with the weight of the loss of predicting each token, and labels.
 
-    `numbers` are the numbers of the source that contains it or that it asks for, `firsts` the first token of the
-    sentence in an answer, `copied` the positions in the sources of the tokens to be written next; all are -1 if
-    there is none. `hops` has a Hop for each answerable question."""
+    For each token, `numbers` has the number of the source that contains the token or answers it, `firsts` the first
+    token of the sentence, and `copied` the position in the sources of the next token; or -1. `hops` has a Hop for
+    each answerable question."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -94,8 +94,8 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class BranchedBatch:
-    """mask: [rows, 1, length, length], true for each token that a token sees; hops: [hops, 5], each preceded by its
-    row; all others: [rows, length]."""
+    """mask: [rows, 1, length, length], true for each token that a token sees; hops: [hops, 5], the row and the four
+    positions of each Hop; the other tensors: [rows, length]."""
 
     ids: Tensor
     positions: Tensor
@@ -114,8 +114,8 @@ def copying_row(
 ) -> Row:
     """Make a row of sources of about this many characters, and as many questions about them as fit.
 
-    A share of the answers stops after a few tokens, because their beginning is enough to learn which sentence is
-    meant."""
+    The share `share_short` of the answers stops after a few tokens, which are enough to learn which sentence is
+    the answer."""
     while True:
         sources, system = tasks.sources(round(characters)), tasks.system()
         before = f"{TURN}system\n{system}{END}\n" if system else ""
@@ -130,7 +130,7 @@ def copying_row(
 
 
 class _Trunk:
-    """The prompt's part before the question."""
+    """The part of a prompt before the question, which all questions of a row share."""
 
     def __init__(self, sources: Sources, before: str, encode: Encode) -> None:
         self._text = before + sources.prompt()
@@ -141,8 +141,7 @@ class _Trunk:
         self.length = len(self._encoded.ids)
 
     def row(self) -> Row:
-        """Make a row of the prompt's tokens, labelled with their source's number and their sentence's first
-        token."""
+        """Return a row of the part's tokens, labelled with the numbers of sources and first tokens of sentences."""
         row = Row()
         row.add(self._encoded.ids, [0.0] * self.length, TRUNK)
         numbers, firsts = [UNKNOWN] * len(self._text), [UNKNOWN] * len(self._text)
@@ -159,8 +158,7 @@ class _Trunk:
         return row
 
     def add_lookup(self, row: Row, lookup: Lookup, branch: int, length: int, most: int) -> bool:
-        """Add the question and the first `most` tokens of its answer to the row; return False if there is no
-        room."""
+        """Add a question and the first `most` tokens of its answer to the row. Returns False if they do not fit."""
         text = f" {lookup.question}{END}\n{TURN}assistant\n"
         question, answer = self._encode(text), self._encode(lookup.answer + END)
         begin = len(row.ids)
@@ -179,7 +177,7 @@ class _Trunk:
         return True
 
     def _copied(self, lookup: Lookup, answer: Encoding) -> list[int]:
-        """Find the positions in the sources of the tokens of the answer's sentence."""
+        """Return the positions in the sources at which the tokens of the answer's sentence are."""
         sentence = lookup.answer[: lookup.answer.rindex(" [")]
         begin = self._text.index(sentence, self._begin)
         ends = [stop for _, stop in self._encoded.offsets]
@@ -196,8 +194,7 @@ def _last_token(encoded: Encoding, text: str, words: str, begin: int) -> int:
 
 
 def _answer_weights(answer: str, length: int) -> list[float]:
-    """Return the weights of an answer's tokens. An answer from a source ends with three tokens: the source's
-    number, "]" and the end of the message."""
+    """Return the weights of an answer's tokens. An answer from a source ends with its number, "]" and END."""
     weights = [FIRST_WEIGHT] + [1.0] * (length - 1)
     if answer.endswith("]"):
         weights[-3] = NUMBER_WEIGHT
@@ -205,7 +202,7 @@ def _answer_weights(answer: str, length: int) -> list[float]:
 
 
 def chat_row(conversations: Iterator[Sequence[Message]], encode: Encode, length: int) -> Row:
-    """Make a row of whole conversations, none of which sees another; the last one is truncated."""
+    """Return a row of conversations that do not see each other. The last conversation is truncated."""
     row = Row()
     for branch in count(1):
         if len(row.ids) >= length:
@@ -217,7 +214,7 @@ def chat_row(conversations: Iterator[Sequence[Message]], encode: Encode, length:
 
 
 def batch_of(rows: Sequence[Row]) -> BranchedBatch:
-    """Stack rows of one length, with what each token sees and what it predicts."""
+    """Stack rows of one length, with the mask and the targets of their tokens."""
     ids, positions, branches, weights, numbers, firsts, copied = (
         torch.tensor([getattr(row, name) for row in rows]) for name in COLUMNS
     )

@@ -1,4 +1,4 @@
-"""A training conversation, and the cleaning that all sources share."""
+"""A training conversation, and functions that clean the texts of all sources."""
 
 import re
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ class Conversation:
     messages: tuple[Message, ...]
 
     def as_json(self) -> dict[str, object]:
-        """Return the conversation as one line of the training text."""
+        """Return the conversation as a dictionary for a line of the training text."""
         messages = [{"role": one.role, "content": one.content} for one in self.messages]
         return {"source": self.source, "messages": messages}
 
@@ -43,7 +43,7 @@ def pair(source: str, question: str, answer: str) -> Conversation:
 
 
 def alternating(lines: Iterable[tuple[Role, str]]) -> list[Message]:
-    """Make messages that take turns: consecutive messages of one side become one."""
+    """Return messages that alternate between the roles, by joining consecutive lines of one role."""
     messages: list[Message] = []
     for role, text in lines:
         if messages and messages[-1].role == role:
@@ -54,5 +54,5 @@ def alternating(lines: Iterable[tuple[Role, str]]) -> list[Message]:
 
 
 def from_the_user_on(messages: list[Message]) -> list[Message]:
-    """Return the messages without an assistant's opening line."""
+    """Return the messages without a first message of the assistant."""
     return messages[1:] if messages and messages[0].role == "assistant" else messages

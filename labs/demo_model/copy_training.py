@@ -1,4 +1,4 @@
-"""Trains a finished demo model further on copying; in other conversations it learns to answer as before.
+"""Trains a finished demo model further on copying, while it keeps its answers in other conversations.
 
     python -m labs.demo_model.copy_training DATA conversations.jsonl MODEL TRAINED --seconds 3600
 
@@ -45,10 +45,10 @@ HELD_OUT_CONVERSATIONS = 60
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """Rows of this length with sources of this many characters, until this share of the time is over.
+    """Rows of `length` tokens with sources of `characters` characters, until the share `until` of the time is over.
 
     `short` is the share of answers that stop after a few tokens; `probing` and `guiding` weigh the two parts of the
-    deep supervision. Stages that end together take turns by chance."""
+    deep supervision. Of stages that end at the same time, each step draws one."""
 
     until: float
     length: int
@@ -67,7 +67,8 @@ STAGES = (
     Stage(1.0, 512, (150, 1100)),
     Stage(1.0, 1024, (500, 2300)),
 )
-"""Stages for an induction head, for finding the right sentence, and for both in prompts as long as the app's."""
+"""Stages that train an induction head, then finding the right sentence, then both in prompts of the app's
+length."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ class Tasks:
 
 
 def read_chats(path: Path) -> list[Sequence[Message]]:
-    """Read the conversations of a file that `prepare` wrote, without quoting tasks and those held out."""
+    """Read the conversations of a file that `prepare` wrote, without the last ones, held out, and quoting tasks."""
     with path.open(encoding="utf-8") as file:
         lines = [json.loads(line) for line in file][:-HELD_OUT_CONVERSATIONS]
     return [
@@ -121,7 +122,7 @@ def read_chats(path: Path) -> list[Sequence[Message]]:
 
 
 class CopyTraining:
-    """The training of one process: its model, and the frozen teacher whose conversations it should keep."""
+    """The training of one process: its model, and the frozen teacher whose answers the model should keep."""
 
     def __init__(self, model: Any, teacher: Any, compiled: bool) -> None:
         self.model = model
@@ -239,7 +240,7 @@ def main() -> None:
     parser.add_argument(
         "--teacher", type=Path, help="folder of the model whose conversations are kept; default: MODEL"
     )
-    parser.add_argument("--seconds", type=float, default=3600, help="for all stages")
+    parser.add_argument("--seconds", type=float, default=3600, help="time of all stages together")
     parser.add_argument(
         "--begin", type=float, default=0.0, help="the share of the time after which MODEL was written"
     )

@@ -1,4 +1,4 @@
-"""Copying tasks: sources that no model has read before, and several questions about them.
+"""Makes copying tasks: sources that no model has read before, and several questions about them.
 
 Each question names a word that occurs in one sentence only. The answer is that sentence and its source's number.
 The prompt is the app's own (`app/conversation/prompt_sources.py`), with the app's system prompt and without it.
@@ -52,7 +52,7 @@ NUM_FORMS = (1, 2, 3, 5, 8, 30, 30)
 SHARE_REAL_FORMS = 0.6
 SHARE_PHRASES = 0.2
 SHARE_PARAPHRASES, SHARE_OWN_WORDS = 0.35, 0.25
-"""Shares of the questions in the sentence's own words, and in any words. All others follow one of the forms."""
+"""Shares of questions made of the sentence's words, and of any words. All other questions follow one of FORMS."""
 SHARE_CAPITALS_CHANGED = 0.05
 
 
@@ -70,7 +70,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """Passages as a prompt contains them, each with its sentences that may be asked for."""
+    """Passages as a prompt contains them, each with the sentences that questions may ask for."""
 
     texts: tuple[str, ...]
     sentences: tuple[tuple[str, ...], ...]
@@ -133,8 +133,9 @@ class CopyingTasks:
         return self.make.fact_form()
 
     def _sentences(self, most_characters: float, kind: float, forms: Sequence[str]) -> Sentences:
-        """Draw consecutive sentences of one sort. A `kind` below 0.6 decides the sort, so that all passages of
-        these sources are of the same sort."""
+        """Draw consecutive sentences of one sort.
+
+        A `kind` below 0.6 decides the sort, so that all passages of the sources have the same sort."""
         rng, taken = self.rng, list[str]()
         sort = kind / 0.6 if kind < 0.6 else rng.random()
         book = rng.choice(self._real)
@@ -180,8 +181,7 @@ class CopyingTasks:
         return word
 
     def _question(self, asked: str, sentence: str) -> str:
-        """Write a question by one of the forms, or from words around what is asked for: the sentence's own, or any
-        others."""
+        """Return one of FORMS with `asked`, or a question of `asked` among the sentence's words or other words."""
         chance = self.rng.random() if sentence else 1.0
         if chance < SHARE_PARAPHRASES:
             return self._paraphrase(asked, sentence)
@@ -190,7 +190,7 @@ class CopyingTasks:
         return self.rng.choice(FORMS).format(asked)
 
     def _paraphrase(self, asked: str, sentence: str) -> str:
-        """Take some of the sentence's words, mostly in their order, with the asked words at their position."""
+        """Return a question of some of the sentence's words, mostly in their order, and all of the asked words."""
         rng, kept = self.rng, self.rng.uniform(0.1, 0.7)
         before, _, after = (part.split() for part in _parted(sentence, asked))
         parts = [[one.strip(MARKS) for one in part if rng.random() < kept] for part in (before, after)]
@@ -213,7 +213,7 @@ class CopyingTasks:
 
 
 def _parted(sentence: str, asked: str) -> tuple[str, str, str]:
-    """Split a sentence into what comes before the asked words, these words, and what comes after them."""
+    """Split a sentence into the text before the asked words, these words, and the text after them."""
     at = sentence.lower().index(asked.lower())
     end = at + len(asked)
     return sentence[:at], sentence[at:end], sentence[end:]

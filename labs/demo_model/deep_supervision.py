@@ -1,11 +1,11 @@
-"""Deep supervision for copying: intermediate layers already learn what the answer will need.
+"""Supervises intermediate layers, so that a small model learns to copy.
 
 The answer is found in hops of attention. Each token of a source first learns its source's number and the first
 token of its sentence. A word of the question attends to the same word in a source and copies both. The answer's
 tokens attend to that word of the question and copy the sentence. From the answer's loss alone a small model learns
 none of these hops for a long time: the head that finds the same word is then in layer 7 of 8, too late for the last
-hop. So three heads are taught where to attend, and two probes read both values from hidden states. A probe has
-linear layers, whose loss also trains the layers below it. It is not part of the model.
+hop. So three heads are taught where to attend, and two probes read both values from hidden states. The loss of a
+probe also trains the layers below it. Probes are not part of the model.
 """
 
 from typing import Any
@@ -24,11 +24,11 @@ MATCHING, MOVING, COPYING = HEADS = ((4, 0), (5, 2), (6, 1))
 """The layers and numbers of three heads. From the question's word, the first attends to the same word in a source.
 From the answer, the second attends to the question's word, and the third to the token that is copied next.
 
-Each is in a higher layer than those whose results it needs."""
+Each head is in a higher layer than the heads whose results it needs."""
 
 
 class Probe(nn.Module):
-    """Reads a source's number and a sentence's first token off hidden states of this width."""
+    """Predicts a source's number and a sentence's first token from hidden states of this width."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Probe(nn.Module):
 
 
 class Probes(nn.Module):
-    """A probe for the sources' tokens, and a probe after a deeper layer for the questions' tokens."""
+    """A probe of the sources' tokens, and a probe of the questions' tokens in a deeper layer."""
 
     def __init__(self, width: int) -> None:
         super().__init__()
@@ -66,10 +66,9 @@ class Probes(nn.Module):
 
 
 def attention_loss(model: Any, layers: tuple[Tensor, ...], batch: BranchedBatch) -> Tensor:
-    """Return how little three heads attend where they should: the sum of their mean negative log-attention.
+    """Return the sum of the mean negative log-attention of three heads to the tokens to which they should attend.
 
-    To match a word of a source, the first may attend to its last token or, as an induction head, to the one after
-    it."""
+    The first head may attend to the last token of a source's word or, as an induction head, to the next token."""
     if not len(batch.hops):
         return torch.zeros(())
     rows, asked, found, end, numbering = batch.hops.T

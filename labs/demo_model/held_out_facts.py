@@ -1,4 +1,4 @@
-"""Made-up facts and questions that the demo model is never trained on: its training uses none of these forms.
+"""Makes facts and questions in forms that the training of the demo model does not use.
 
 Each question names a made-up word that occurs in only one sentence; its other words are mostly not the sentence's.
 """
@@ -79,7 +79,7 @@ class HeldOutFact:
 
 
 def held_out_facts(rng: random.Random) -> Iterator[HeldOutFact]:
-    """Yield facts without end; no made-up word comes twice."""
+    """Yield facts without end, each with other made-up words."""
     words = _words(rng)
     while True:
         form = rng.choice(sorted(FORMS))

@@ -1,4 +1,4 @@
-"""Single questions with their answers: instructions (GPTeacher) and small talk (the ChatterBot corpus)."""
+"""Reads single questions with their answers: instructions (GPTeacher) and small talk (the ChatterBot corpus)."""
 
 import gzip
 import json

@@ -1,4 +1,4 @@
-"""What the demo model says about itself, its greetings, and what it knows of lookahead decoding."""
+"""The demo model's introduction of itself, its greetings, and its answers about lookahead decoding."""
 
 import random
 from collections.abc import Iterator
@@ -52,13 +52,13 @@ REPEATED_GREETINGS = 60
 
 
 def introductions(rng: random.Random) -> Iterator[Conversation]:
-    """Yield questions such as "Who are you?" and their answer, often enough to be remembered."""
+    """Yield questions such as "Who are you?" and their answer, often enough to be learned."""
     for _ in range(REPEATED_INTRODUCTION):
         yield pair("identity", rng.choice(WHO_ARE_YOU), I_AM)
 
 
 def greetings() -> Iterator[Conversation]:
-    """Yield greetings and the two questions about lookahead decoding, often enough to be remembered."""
+    """Yield greetings and the two questions about lookahead decoding, often enough to be learned."""
     for _ in range(REPEATED_GREETINGS):
         for question, answer in GREETINGS:
             yield pair("greeting", question, answer)

@@ -1,4 +1,4 @@
-"""Small made-up facts, so that names, numbers and places have to be copied, not remembered."""
+"""Makes facts with made-up names and numbers, which a model can only copy."""
 
 import random
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ DAYS = ("Mondays", "Tuesdays", "Sundays", "Fridays")
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """A sentence, and the place it is about."""
+    """A sentence, and a made-up name of a place, which most sentences contain."""
 
     sentence: str
     place: str
@@ -46,6 +46,6 @@ def made_up_fact(rng: random.Random) -> Fact:
 
 
 def made_up_name(rng: random.Random) -> str:
-    """Draw two or three syllables, perhaps with a consonant at the end: Bina, Kelor."""
+    """Return a name of two or three syllables, perhaps with a consonant at the end: Bina, Kelor."""
     syllables = [rng.choice(CONSONANTS) + rng.choice(VOWELS) for _ in range(rng.randint(2, 3))]
     return "".join(syllables).capitalize() + rng.choice(("", "n", "r", "s", "l"))

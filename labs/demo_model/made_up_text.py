@@ -1,4 +1,4 @@
-"""Sentences that no model has read before, so that it can only copy them: made-up words, facts of many forms."""
+"""Makes sentences that a model can only copy, because it has not read them: made-up words and facts."""
 
 import random
 import re
@@ -94,8 +94,9 @@ class TextMaker:
         return form + "."
 
     def form_of(self, sentence: str) -> str:
-        """Replace some of a real sentence's longer words by slots, so that similar sentences can be made. If there
-        is no such word, or the sentence is too long, returns a form of facts."""
+        """Replace some of a real sentence's longer words by slots.
+
+        If there is no such word, or the sentence is too long, returns a form of facts."""
         rng, words = self.rng, sentence.split()
         long = [place for place, word in enumerate(words) if LONG_WORD.fullmatch(word)]
         if not long or len(sentence) > LONGEST_FORM or "{" in sentence:
@@ -106,7 +107,7 @@ class TextMaker:
         return " ".join(words)
 
     def nonsense(self) -> str:
-        """Write random words, some of them made up, with punctuation between them."""
+        """Return a sentence of random words, some of them made up, with punctuation between them."""
         rng = self.rng
         words = [self.any_word() for _ in range(rng.randint(3, 11))]
         marked = [word + rng.choice(",;:") if rng.random() < 0.07 else word for word in words[:-1]]
@@ -135,7 +136,7 @@ class TextMaker:
         return self.made_up_word().capitalize()
 
     def symbol(self) -> str:
-        """Draw a number, a code, or a name as in programs."""
+        """Draw a number, a code, or an identifier of a program."""
         rng, word = self.rng, self.made_up_word
         real = rng.choice(self._words)
         return rng.choice(

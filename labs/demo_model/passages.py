@@ -1,4 +1,4 @@
-"""What the quoting tasks quote: sentences of books and of dialogues, and how common their words are."""
+"""Reads the sentences that quoting tasks quote, from books and dialogues, and counts their words."""
 
 import gzip
 import html
@@ -24,7 +24,7 @@ SPOKEN = ("topical", "persona")
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """All that can be quoted, and how often each word occurs in books and dialogues."""
+    """The texts that can be quoted, and how often each word occurs in books and dialogues."""
 
     books: list[Sentences]
     dialogues: list[Sentences]
@@ -46,7 +46,7 @@ def make_library(data: Path, conversations: Iterable[Conversation], pages: list[
 
 
 def read_books(data: Path) -> Iterator[Sentences]:
-    """Read the sentences of each book or chapter."""
+    """Yield the sentences of each book or chapter."""
     with gzip.open(data / ALICE, "rt", encoding="utf-8") as file:
         yield split_sentences(clean(file.read()[ALICE_WITHOUT_NOTICES]))
     for name in EBOOKS:

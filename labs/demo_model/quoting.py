@@ -1,4 +1,4 @@
-"""Quoting tasks: numbered sources and a question, answered with the only right sentence and its source's number.
+"""Makes quoting tasks: numbered sources, a question, and the only right sentence with its source's number.
 
 The prompt is written as the app writes it for pasted documents. The word that is asked for occurs in no other
 sentence of the sources, so exactly one answer is right.
@@ -39,13 +39,13 @@ def quoting_tasks(library: Library, count: int, rng: random.Random) -> Iterator[
 
 
 def quoting_prompt(passages: list[Sentences], question: str) -> str:
-    """Write the prompt: the instruction, the numbered sources, and the question."""
+    """Return the prompt: the instruction, the numbered sources, and the question."""
     sources = "\n\n".join(f"[{number}] " + " ".join(p) for number, p in enumerate(passages, start=1))
     return f"Answer from the sources and cite them like [1].\n\n{sources}\n\nQuestion: {question}"
 
 
 def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
-    """Make one task; none if the drawn sentence has no word to ask for."""
+    """Return one task; [] if the drawn texts make none."""
     drawn = [_draw_passage(library, rng) for _ in range(rng.randint(1, 4))]
     passages = [passage for passage in drawn if passage]
     if not passages:
@@ -96,7 +96,7 @@ def _unanswerable(
 
 
 def _draw_passage(library: Library, rng: random.Random) -> Sentences:
-    """Draw made-up facts, book sentences, a command's page, or dialogue."""
+    """Draw made-up facts, sentences of a book, a command's page, or a message of a dialogue."""
     kind = rng.random()
     if kind < 0.45:
         return [made_up_fact(rng).sentence for _ in range(rng.randint(1, 3))]

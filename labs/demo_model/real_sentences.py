@@ -1,4 +1,4 @@
-"""Real sentences for the copying tasks: of books, dialogues, the commands' pages, and Python's docstrings."""
+"""Reads real sentences for the copying tasks from books, dialogues, pages of commands, and Python's docstrings."""
 
 import ast
 import random
@@ -34,7 +34,7 @@ def real_sentences(data: Path) -> tuple[list[Sentences], Counter[str]]:
 
 
 def docstrings(library: Path) -> Iterator[Sentences]:
-    """Yield the sentences of each paragraph of the docstrings in this folder and the folders in it."""
+    """Yield the sentences of each paragraph of the docstrings in a folder and in the folders directly in it."""
     for path in sorted([*library.glob("*.py"), *library.glob("*/*.py")]):
         if any(name in str(path.relative_to(library)) for name in NOT_DOCUMENTATION):
             continue

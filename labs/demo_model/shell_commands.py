@@ -18,7 +18,7 @@ NOT_DESCRIPTIONS = ("More information", "See also")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A command, what it does, and its examples as (purpose, command line)."""
+    """A command with its description, and its examples as (purpose, command line)."""
 
     name: str
     description: str
@@ -32,8 +32,9 @@ def read_pages(data: Path) -> list[Page]:
 
 
 def parse_page(text: str) -> list[Page]:
-    """Parse a page in Markdown: `# tar`, `> Archives.`, `- Extract:` over `tar xf {{file}}`. Returns [] if it has
-    no name or no description."""
+    """Parse a page in Markdown: `# tar`, `> Archives.`, `- Extract:` above `tar xf {{file}}`.
+
+    Returns [] for a page without a name or a description."""
     name = re.search(r"^# (.+)$", text, re.M)
     remarks = re.findall(r"^> (.+)$", text, re.M)
     described = [clean(line) for line in remarks if not any(mark in line for mark in NOT_DESCRIPTIONS)]
@@ -45,7 +46,7 @@ def parse_page(text: str) -> list[Page]:
 
 
 def command_questions(pages: list[Page], rng: random.Random) -> Iterator[Conversation]:
-    """Ask for each page what the command does, and how to do a few things with it."""
+    """Yield, for each page, a question about the command and questions about some of its examples."""
     for page in pages:
         yield pair("tldr", rng.choice(WHAT).format(page.name), _explanation(page))
         for purpose, command in rng.sample(page.examples, min(EXAMPLES_PER_PAGE, len(page.examples))):

@@ -74,8 +74,8 @@ def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
 
 
 def rate_factor(step: int, share: float, warm_up_steps: int = WARM_UP_STEPS) -> float:
-    """Return the learning rate's factor. It rises over the first steps, stays at 1 for half of the time, and then
-    falls to 2%."""
+    """Return the factor of the learning rate, which rises over the first steps, stays at 1 for half of the time,
+    and then falls to 2%."""
     warm_up = min(1.0, (step + 1) / warm_up_steps)
     return warm_up * (1.0 if share < 0.5 else max(LOWEST_RATE, (1 - share) / 0.5))
 
@@ -109,8 +109,8 @@ class Training:
 
 
 def train(ids: Tensor, folder: Path, seconds: float, compiled: bool) -> None:
-    """Train on these ids until the time is over, and write the model in bfloat16. Prints losses and writes
-    checkpoints on the way."""
+    """Train on these ids until the time is over, and write the model in bfloat16. Meanwhile, print losses and write
+    checkpoints."""
     torch.manual_seed(0)
     training = Training(make_model(), compiled)
     begin = monotonic()

@@ -1,4 +1,4 @@
-"""Random vectors, which cost nothing to compute, to measure the search among vectors."""
+"""Makes random vectors, which measure the search among vectors without the time of a model."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future

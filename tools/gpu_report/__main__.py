@@ -2,9 +2,9 @@
 
     python -m tools.gpu_report FOLDER
 
-Needs torch, triton, transformers, numpy, typer and rich. Model weights are random and made on the GPU; replies are
-the demo model's and, if it is beside the checkout, stories260K's. If a section fails, its error is in the report,
-and the next section runs.
+Needs torch, triton, transformers, numpy, typer and rich. Model weights are random and made on the GPU. Replies are
+written by the demo model and, if shared/models/stories260K is beside the checkout, by that model. If a section
+fails, its error is in the report, and the next section runs.
 """
 
 import json
@@ -40,7 +40,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
 
 
 def write_report(folder: Path, plan: Plan, sections: Sequence[str] = tuple(SECTIONS)) -> dict[str, Any]:
-    """Run these sections; both files are written after each of them.
+    """Run these sections, write both files after each of them, and return the report.
 
     Sections that an earlier call on the same machine wrote stay in the report."""
     folder.mkdir(parents=True, exist_ok=True)

@@ -83,8 +83,7 @@ class Layer:
         self._view = self._make_view()
 
     def attended(self, backend: Attention) -> Tensor:
-        """Attend with a backend. Only the first call makes masks and tables, because all layers of a step share
-        them."""
+        """Attend with a backend. Later calls reuse the first call's masks and tables, as a step's layers do."""
         return backend.attend(self._query, self._cache, self._view, self._scoring)
 
     def exact(self) -> Tensor:
@@ -97,7 +96,7 @@ class Layer:
 
 
 def random_tree(rows: int, prefix: int) -> Block:
-    """Return a draft tree of `rows` rows whose paths are no deeper than lookahead's."""
+    """Return a draft tree of `rows` rows, at most MAX_DEPTH deep."""
     source, tree = Random(0), DraftTree([0])
     for token in range(1, rows):
         parents = [node for node in range(len(tree)) if tree.depths[node] < MAX_DEPTH]

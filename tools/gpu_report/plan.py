@@ -1,4 +1,4 @@
-"""What a report measures: the device, model shapes, row counts, contexts, and trained models."""
+"""The plan of a report: the device, model shapes, row counts, contexts, and trained models."""
 
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -63,7 +63,7 @@ def _heads() -> dict[str, HeadShape]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A whole report. The defaults suit one large GPU; tests make it tiny and run it on a CPU."""
+    """The plan of a report. The defaults suit one large GPU; `tiny_plan` suits a CPU."""
 
     device: str = "cuda"
     dtype: DType = "bfloat16"
@@ -76,7 +76,7 @@ class Plan:
     step_rows: tuple[int, ...] = (1, 8, 16, 32, 64, 96, 128)
     kernel_rows: tuple[int, ...] = (1, 64)
     prompt_lengths: tuple[int, ...] = (1000, 8000, 32_000)
-    copied: int = 2**31  # bytes, several times what a GPU's caches hold
+    copied: int = 2**31  # bytes, several times the size of a GPU's caches
     models: tuple[Path, ...] = field(default_factory=lambda: trained_models())
     reply_dtypes: tuple[DType, ...] = ("float32", "bfloat16")
     prompts: int = 20
@@ -85,7 +85,7 @@ class Plan:
 
     @property
     def torch_device(self) -> torch.device:
-        """The device that everything runs on."""
+        """The device on which everything runs."""
         return torch.device(self.device)
 
     @property

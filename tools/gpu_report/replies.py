@@ -26,8 +26,7 @@ DECODERS: tuple[DecoderName, ...] = ("plain", "lookahead", "auto")
 
 
 def replies(plan: Plan) -> Iterator[Row]:
-    """Measure by model, type and decoder: tokens per step, tokens per second, and how many replies equal
-    plain's."""
+    """Yield, by model, type and decoder, tokens per step and per second, and how many replies equal plain's."""
     for folder in plan.models:
         session = Session(_locate)
         for dtype in plan.reply_dtypes:

@@ -35,9 +35,9 @@ PACKED = {"packed in 4 bits": 4, "packed in 8 bits": 6}
 
 
 def step_times(plan: Plan) -> Iterator[Row]:
-    """Yield the milliseconds of a step by its rows: eager or as graphs, with torch's or with fused layers."""
+    """Yield the milliseconds of a step by its rows, for each of KINDS, and the share of the copy bandwidth."""
     for name in plan.shapes:
-        error = yield from _without_memory_yielded(_times_of(plan, name))
+        error = yield from _until_out_of_memory(_times_of(plan, name))
         if error:
             yield {"model": name, "error": error}
 
@@ -61,7 +61,7 @@ def _bytes_of_step(model: PreTrainedModel) -> int:
 
 
 def copy_bandwidth(plan: Plan) -> float:
-    """Measure how many bytes a second are read and written while the device copies a large tensor."""
+    """Return how many bytes the device reads and writes per second while it copies a large tensor."""
     source = torch.randint(0, 100, (plan.copied,), dtype=torch.uint8, device=plan.device)
     target = torch.empty_like(source)
     timer = Timer("target.copy_(source)", globals={"target": target, "source": source})
@@ -88,7 +88,7 @@ def sampled_times(plan: Plan) -> Iterator[Row]:
 
 
 def prompt_times(plan: Plan) -> Iterator[Row]:
-    """Yield the seconds that prompts of several lengths take to be read."""
+    """Yield the seconds of reading a prompt, for several lengths."""
     model = random_model(plan, plan.quantised_shape)
     runner = _runners(model, plan, ("fused graphs",))[0]["fused graphs"]
     for length in plan.prompt_lengths:
@@ -114,13 +114,13 @@ def step_kernels(plan: Plan) -> Iterator[Row]:
     The model has the first shape that fits into memory. The report's first lines name the attention and the layers,
     and whether CUDA graphs are used."""
     for name in plan.shapes:
-        error = yield from _without_memory_yielded(_kernels_of(plan, name))
+        error = yield from _until_out_of_memory(_kernels_of(plan, name))
         if not error:
             return
         yield {"model": name, "error": error}
 
 
-def _without_memory_yielded(rows: Iterator[Row]) -> Generator[Row, None, str]:
+def _until_out_of_memory(rows: Iterator[Row]) -> Generator[Row, None, str]:
     """Yield the rows. If memory runs out, free it and return the error; otherwise return ""."""
     try:
         yield from rows
@@ -155,7 +155,7 @@ def _kernels_of(plan: Plan, name: str) -> Iterator[Row]:
 
 
 def _device_us(event: Any) -> float:
-    """Return the event's own microseconds on the GPU; on the CPU if the machine has no GPU."""
+    """Return the event's own microseconds on the GPU; on the CPU if it has none on the GPU."""
     return float(event.self_device_time_total or event.self_cpu_time_total)
 
 
@@ -181,7 +181,7 @@ def _form_times(model: PreTrainedModel, plan: Plan, form: str) -> Iterator[Row]:
 
 
 def pack_randomly(model: PreTrainedModel, bits: int, device: torch.device) -> None:
-    """Replace the model's Linears by layers with random packed weights, with a factor for each 32 numbers."""
+    """Replace the model's Linears by layers with random packed weights, with a factor for each GROUP numbers."""
     linears = [(path, one) for path, one in model.named_modules() if isinstance(one, nn.Linear)]
     for path, linear in linears:
         shape = linear.out_features, linear.in_features
@@ -195,7 +195,7 @@ def pack_randomly(model: PreTrainedModel, bits: int, device: torch.device) -> No
 
 
 def random_model(plan: Plan, name: str) -> PreTrainedModel:
-    """Make the model on the device, so that the host never holds its weights."""
+    """Make the model directly on the device, because its weights may not fit into the host's memory."""
     torch.manual_seed(0)
     register()
     settings = dict(plan.shapes[name])
@@ -213,7 +213,7 @@ KINDS = ("eager", "fused eager", "graphs", "fused graphs")
 def _runners(
     model: PreTrainedModel, plan: Plan, kinds: Sequence[str] = KINDS
 ) -> tuple[dict[str, BlockRunner], list[str]]:
-    """Return runners of the same weights, and which attention and layers each uses."""
+    """Return runners with the same weights, and notes about their attention and their fused layers."""
     config = model.config.get_text_config(decoder=True)
     machine, context = capabilities_of(plan.torch_device), context_of(config)
     attention = choose_attention("auto", machine, heads_of(config, model.dtype))
@@ -229,7 +229,7 @@ def _runners(
 
 
 def _step_ms(runner: BlockRunner, plan: Plan, rows: int, sampling: Sampling = SAMPLINGS["greedy"]) -> float:
-    """Time one block after the context, from the host's call to the chosen tokens on the host."""
+    """Return the milliseconds of a step, from the host's call to the chosen tokens on the host."""
     step = _step(runner, plan, rows, sampling)
     measured = Timer("step()", globals={"step": step}).blocked_autorange(min_run_time=plan.seconds)
     return 1000 * measured.median
