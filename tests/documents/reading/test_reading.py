@@ -81,7 +81,7 @@ def test_letters_that_a_font_does_not_name_count_if_they_are_words(tmp_path: Pat
     )
     assert read(words)[0].startswith("The rent is 740 euros")
     with pytest.raises(
-        DocumentUnreadable, match="no letters that can be read in its 1 page, only pictures or un"
+        DocumentUnreadable, match="no readable letters in its 1 page, only pictures or un"
     ):
         read(files.pdf(tmp_path / "shifted.pdf", "GUR ERAG VF QHR VA ZNL", font=files.UNNAMED))
 
