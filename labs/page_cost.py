@@ -24,7 +24,7 @@ from starlette.responses import PlainTextResponse
 from app.api.access import ApiSwitch
 from app.api.api_key import KeyFile
 from app.chats.chats import Chats
-from app.conversation import ChatStores, Conversations, NewQuestion, Reply
+from app.conversation import ChatStores, ChatTools, Conversations, NewQuestion, Reply
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
 from app.database.database import MEMORY, Database, database_in
@@ -33,8 +33,9 @@ from app.engine import Engine
 from app.models_registry.locate import locate
 from app.models_registry.model_library import ModelLibrary
 from app.remote import Servers
-from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile
+from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile, ToolSettings
 from app.system.network_log import NetworkLog
+from app.tools.servers import ToolServers
 from app.ui import AppContext, Services, serve
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request
@@ -68,7 +69,8 @@ def opened(folder: Path) -> Iterator[Services]:
             Engine(lambda name, progress: locate(name, progress, library.hub), folder / "steps")
         ) as engine,
     ):
-        conversations = Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents)
+        tools = ChatTools(ToolServers(lambda: (), folder), documents, ToolSettings)
+        conversations = Conversations(engine, ChatStores(Chats(database), Chats(memory)), documents, tools)
         race = Race(engine, lambda: False, RaceLog(database), str)
         yield Services(
             conversations, engine, library, race, documents, SettingsFile(folder), Settings(), Servers(folder)

@@ -8,7 +8,8 @@ from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
 
-from app.engine.session.session import Session, no_progress
+from app.engine.loading.parts import no_progress
+from app.engine.session.session import Session
 from app.models_registry.locate import locate
 from app.values.messages import Finished, Message, ModelChoice, Options, Piece, Request, Statistics
 from tools.prompts import questions

@@ -1,4 +1,4 @@
-"""The table of documents, and that of collections, which are documents that are searched together."""
+"""The table of documents, and the table of collections, which are sets of documents that are searched together."""
 
 import sqlite3
 from dataclasses import dataclass

@@ -172,9 +172,7 @@ class Documents(Store):
             self._worker.wake()
 
     def undo_replacement(self, document: int) -> int:
-        """Restores a document's previous text. Returns a new document with the text that had replaced it.
-
-        Raises DocumentNotFound if the document is unknown or has no older version."""
+        """Restores a document's previous text. Returns a new document with the text that had replaced it."""
         with self.database.writing() as connection:
             other = duplicates.undo_replacement(connection, document, self.now())
         self._worker.stop(document)  # the worker may be indexing the newer text
@@ -251,7 +249,6 @@ class Documents(Store):
         self._embedding_worker.close()
 
     def _paste_long(self, collection: int, text: str, title: str) -> int:
-        """Adds a text as a file, which is imported in parts, so that the database is not blocked."""
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / PASTED
             file.write_text(text, encoding="utf-8-sig", newline="")

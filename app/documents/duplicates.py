@@ -165,7 +165,6 @@ def _may_be_older(one: StoredText, added: AddedText) -> bool:
 
 
 def _is_unchanged(connection: sqlite3.Connection, older: StoredText) -> bool:
-    """Returns whether a document is not hidden and still has the text that was compared."""
     found = document_table.version(connection, older.document)
     return found.digest == older.digest and found.state not in document_table.HIDDEN
 
@@ -175,7 +174,6 @@ def _keep_version(connection: sqlite3.Connection, document: int, now: float) -> 
 
 
 def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) -> None:
-    """Notes that a document's text was added again, and retries a failed or cancelled document."""
     about = document_table.document(connection, document)
     if about.state in ("failed", "cancelled"):
         document_table.set_state(connection, document, "waiting")

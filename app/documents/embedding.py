@@ -197,7 +197,6 @@ class VectorIndex:
             self._blocks.append(block)
 
     def _has_stale(self) -> bool:
-        """Returns whether too many of the vectors in memory are those of deleted passages."""
         loaded = sum(len(block.passages) for block in self._blocks)
         with self._database.reading() as connection:
             stored = int(connection.execute("SELECT count(*) FROM passage_vector").fetchone()[0])
@@ -220,7 +219,6 @@ class EmbeddingWorker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Makes the thread look for new passages now."""
         with self._changed:
             self._is_awake, self._is_idle = True, False
             self._changed.notify_all()
@@ -233,7 +231,6 @@ class EmbeddingWorker:
                 self._changed.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Stops the work, and ends the thread."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()

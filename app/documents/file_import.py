@@ -98,7 +98,6 @@ class PendingFiles:
             raise self.not_usable(error) from error
 
     def drop(self, document: int) -> None:
-        """Deletes the file of a document, if there is one."""
         for path in self._files():
             if _document_of(path) == document:
                 path.unlink(missing_ok=True)
@@ -118,7 +117,6 @@ class PendingFiles:
         )
 
     def not_usable(self, error: OSError) -> StoreNotUsable:
-        """Returns the StoreNotUsable for a system error of the folder."""
         return StoreNotUsable(
             f"The folder {self._folder} cannot be used ({error.strerror}): give this user write "
             "access to it, or choose another data folder with --data-dir."
@@ -132,7 +130,6 @@ class PendingFiles:
 
 
 def _document_of(path: Path) -> int:
-    """Returns the id of the document to which a file belongs; 0 for other files."""
     number = path.name.partition(".")[0]
     return int(number) if number.isdecimal() else 0
 

@@ -113,7 +113,6 @@ def merge_words(connection: sqlite3.Connection, is_first: bool) -> bool:
 
 
 def some_ids(connection: sqlite3.Connection, document: int, most: int) -> list[int]:
-    """Returns the ids of at most `most` of a document's passages."""
     rows = connection.execute("SELECT id FROM passage WHERE document = ? LIMIT ?", (document, most))
     return [row["id"] for row in rows]
 
@@ -130,7 +129,6 @@ def passages(connection: sqlite3.Connection, document: int) -> tuple[Passage, ..
 
 
 def passage(connection: sqlite3.Connection, wanted: int) -> Passage:
-    """Returns the passage of this id. Raises DocumentNotFound."""
     found = passages_of(connection, [wanted])
     if not found:
         raise DocumentNotFound(CHANGED)

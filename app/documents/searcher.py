@@ -85,8 +85,6 @@ class Searcher:
         return fuse(by_words, by_meaning, known), True
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosines of each of `texts` with each of `others`; nothing if no embedding model answers in
-        time."""
         if not self._embedder.model:
             return ()
         vectors = _in_time(self._embedder.embed([*texts, *others]), self._max_wait)
@@ -95,7 +93,6 @@ class Searcher:
 
 
 def _in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
-    """Waits for the vectors; returns NO_VECTORS if the model fails or takes longer than `max_wait` seconds."""
     try:
         return answer.result(max_wait)
     except (AppError, NotReady):

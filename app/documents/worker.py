@@ -70,7 +70,6 @@ class DocumentWorker:
         return str(self._error or "")
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the thread postpone merging the index of words while `has_to_wait()` is true."""
         self._has_to_wait = has_to_wait
 
     def start(self) -> None:
@@ -89,9 +88,6 @@ class DocumentWorker:
             task.stop()
 
     def imported_into(self, document: int) -> int:
-        """Returns the document that has the text of an added document after its import.
-
-        For a duplicate or a new version this is an older document."""
         return self._imported_into.get(document, document)
 
     def wait(self) -> None:

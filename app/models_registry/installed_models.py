@@ -89,8 +89,7 @@ def _in_cache(root: Path) -> Iterator[InstalledModel]:
 
 
 def _in_folder(folder: Path) -> Iterator[InstalledModel]:
-    """Yield the model in this folder, or those in folders right below it; then GGUF files up to two levels
-    below."""
+    """Yield the models in this folder or right below it, and GGUF files up to two levels below it."""
     with suppress(OSError):  # a folder that cannot be read has no models
         folders = [folder] if (folder / CONFIG).exists() else sorted(folder.iterdir())
         for one in folders:
@@ -170,8 +169,7 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a name for a GGUF file: Ollama's, or the file's own, after its repository if it is in the hub's
-    cache."""
+    """Return a name for a GGUF file: Ollama's, or the file's own, in the hub's cache after its repository's."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):
@@ -274,8 +272,7 @@ def disk_size(folder: Path) -> int:
 def verify(model: InstalledModel) -> list[str]:
     """Check a model's files and their checksums. Returns a sentence for each file whose checksum is wrong.
 
-    Only files in the hub's cache have checksums, which are the files' names. Raises ModelError for invalid
-    files."""
+    Only files in the hub's cache have checksums, in their names. Raises ModelError for invalid files."""
     if model.path.is_file():
         check_gguf(model.path, model.name)
         return [problem for part in parts_of(model.path) for problem in _damage(part, part.name)]

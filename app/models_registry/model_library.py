@@ -58,8 +58,7 @@ class ModelLibrary:
     `hub` has the hub's address and cache; it is online or offline by the user's settings."""
 
     def __init__(self, data_dir: Path, chosen: ModelSettings, hub: Hub | None = None) -> None:
-        """List the unfinished downloads, without resuming them. By default, `hub` is that of Hugging Face's
-        tools."""
+        """List the unfinished downloads, without resuming them. `hub` defaults to that of Hugging Face's tools."""
         self._chosen = chosen
         self.hub = replace(hub or Hub(), is_offline=chosen.is_offline)
         self.downloads = Downloads(self.hub, SavedDownloads(data_dir / "downloads"), chosen.downloads_at_once)
@@ -154,7 +153,6 @@ class ModelLibrary:
         return own_temperature(folder) if folder else USUAL_TEMPERATURE
 
     def search(self, words: str) -> list[SearchHit]:
-        """Search the hub. Returns the most downloaded models first. Raises ModelError."""
         return search(self.hub, words)
 
     def hub_id(self, text: str) -> str:
@@ -167,11 +165,9 @@ class ModelLibrary:
         return inspect_model(self.hub, hub_id, memory, precision, context, is_automatic=True)
 
     def freed_by(self, model: InstalledModel) -> int:
-        """Return the bytes that deleting a model would free."""
         return installed_models.freed_by(model, self.hub)
 
     def delete(self, model: InstalledModel) -> int:
-        """Delete a model of the hub's cache. Returns the bytes that this freed. Raises ModelError."""
         return installed_models.delete(model, self.hub)
 
 

@@ -26,7 +26,8 @@ from transformers.generation.streamers import BaseStreamer
 from app.commands.bench_measurement import BenchRun, Contestant
 from app.conversation import Reply
 from app.engine.loading.loading import LoadedModel
-from app.engine.session.session import Session, no_progress
+from app.engine.loading.parts import no_progress
+from app.engine.session.session import Session
 from app.engine.text.prompt import encode
 from app.engine.text.reader import CachedTokenReader
 from app.errors import BadOption

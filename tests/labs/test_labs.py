@@ -18,6 +18,7 @@ from labs.demo_model.conversations import pair
 from labs.demo_model.copying import CopyingTasks
 from labs.demo_model.prepare import write_conversations
 from labs.layer_launches import FAMILIES, layer_launches
+from labs.page_cost import fill, opened
 from labs.step_picture import curves, picture
 from labs.step_sides import generate_step, make_stock, maker, our_step, stock_step
 from labs.step_times import summary, table
@@ -41,6 +42,12 @@ def test_each_program_explains_itself(
         runpy.run_module(program, run_name="__main__")
     assert ended.value.code == 0
     assert "usage" in capsys.readouterr().out.lower()
+
+
+def test_the_engine_and_the_stores_of_a_page_are_put_together(tmp_path: Path) -> None:
+    with opened(tmp_path) as services:
+        chats = services.conversations.stores.stored
+        assert len(chats.thread(fill(chats, 4).chat).messages) == 4
 
 
 def test_a_fused_layer_launches_a_kernel_where_torch_launches_many() -> None:

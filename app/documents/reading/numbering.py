@@ -97,7 +97,6 @@ class Numbering:
         return number, _whole(level) if level else -1, used
 
     def _kind(self, number: str) -> Element:
-        """Returns the definition of a list, which may be in the list of a style."""
         kind: Element = self._kinds.get(value(self._defined[number], "abstractNumId"), self._defined[number])
         style = self._styles.get(value(kind, "numStyleLink"))
         other = "" if style is None else value(style, NUMBER)

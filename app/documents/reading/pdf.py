@@ -131,7 +131,6 @@ def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
 
 
 def _recognised(page: PdfPage) -> Recognised:
-    """Recognises the text that is drawn on a page; returns an empty result if none can be read."""
     if not raw.FPDFPage_CountObjects(page):
         return Recognised()
     found = recognised(page.render(scale=LONGEST_SIDE / max(page.get_size())).to_numpy())
@@ -171,7 +170,6 @@ def _has_stop_words(text: str) -> bool:
 
 
 def _typed(page: PdfPage) -> Iterator[str]:
-    """Yields the values of a page's form fields, and the page's comments."""
     for number in range(raw.FPDFPage_GetAnnotCount(page)):
         annotation = raw.FPDFPage_GetAnnot(page, number)
         yield from (text for key in TYPED if (text := _string(annotation, key).strip()))

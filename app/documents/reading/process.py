@@ -129,7 +129,7 @@ def request_from_line(line: bytes) -> ReadRequest:
 
 
 def message_from_line(line: bytes) -> ProcessMessage:
-    """Reads a message that `to_line` has written. Else raises an error that `understanding` translates."""
+    """Reads a message of `to_line`. For anything else, raises an error that `understanding` translates."""
     values: dict[str, Any] = json.loads(line)
     kind = MESSAGE_TYPES[values.pop("is")]
     for field in fields(kind):
@@ -208,12 +208,10 @@ class _WaitingTimer:
         self._timer, self._began = self._started(), monotonic()
 
     def pause(self) -> None:
-        """Stops the clock while a message is handled."""
         self._timer.cancel()
         self._seconds = max(0.0, self._seconds - (monotonic() - self._began))
 
     def resume(self) -> None:
-        """Starts the clock for the next message."""
         self._timer, self._began = self._started(), monotonic()
 
     def stop(self) -> None:

@@ -69,7 +69,6 @@ def _names_columns(row: list[str]) -> bool:
 
 
 def _rows(text: str) -> Iterator[list[str]]:
-    """Yields the rows of a table; none if no separator is found."""
     try:
         dialect = csv.Sniffer().sniff(text[:SNIFFED], SEPARATORS)
     except csv.Error:

@@ -126,7 +126,6 @@ def _indexed_word(word: str, language: str) -> str:
 
 @lru_cache(maxsize=20_000)
 def _token(word: str, language: str) -> str:
-    """Returns the stem of a word in lower case and without accents."""
     stem = stem_of(word.lower(), language)
     if stem.isascii():
         return stem
@@ -167,7 +166,6 @@ def _words(question: str) -> Iterator[str]:
 
 
 def _parts(word: str) -> list[str]:
-    """Returns a word, and its parts if it is an identifier or a name with a sign."""
     bare = word.strip("+#.")
     if bare != word:
         return [word, *_parts(bare)] if len(bare) > 1 else [word]

@@ -144,7 +144,6 @@ class DownloadEntry:
     thread: Thread | None = None
 
     def begin(self, thread: Thread, now: float) -> None:
-        """Set the state to running, before the process is started."""
         self.state, self.thread = "running", thread
         self.note, self.asks_token = "", False
         self.meter = SpeedMeter(now, sum(self.done.values()))
@@ -165,7 +164,6 @@ class DownloadEntry:
                 self.asks_token = kind == ModelGated.__name__
 
     def snapshot(self, now: float) -> Download:
-        """Return an immutable copy of the state."""
         is_running = self.state == "running"
         files = self.plan.files if self.plan else ()
         return Download(
@@ -255,7 +253,6 @@ class Downloads:
                 self._remove(entry)
 
     def dismiss(self, name: str) -> None:
-        """Remove a finished download from the list."""
         with self._lock:
             if name in self._entries and self._entries[name].state == "done":
                 del self._entries[name]
@@ -278,7 +275,6 @@ class Downloads:
         return DownloadEntry(wanted, self._hub.page(wanted.repo), meter, plan=plan, done=done)
 
     def _stored_bytes(self, wanted: HubId, plan: DownloadPlan | None) -> dict[str, int]:
-        """Return, for each file, the number of bytes that are on the disk."""
         cache = RepoCache(self._hub.root, wanted.repo)
         return {file.name: cache.stored_bytes(plan, file) for file in plan.files} if plan else {}
 
@@ -361,7 +357,6 @@ class Downloads:
                 self._files.save(entry.wanted, entry.plan, message)
 
     def _finish(self, entry: DownloadEntry) -> None:
-        """Update the state of a download whose process has ended."""
         entry.child = entry.thread = None
         entry.done = self._stored_bytes(entry.wanted, entry.plan)
         if entry.goal == "cancel":

@@ -72,7 +72,7 @@ class DownloadFailed:
         require(are_texts, "an error must have a kind and a sentence", (self.kind, self.sentence))
 
     def error(self) -> ModelError:
-        """Return the error as an exception of its class; as a ModelError if the class is none of ModelError's."""
+        """Return the error as an exception of its class; as a ModelError if that class is not a ModelError."""
         kind = getattr(errors, self.kind, ModelError)
         is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
         return kind(self.sentence) if is_ours else ModelError(self.sentence)
@@ -99,7 +99,7 @@ def request_from_line(line: bytes) -> DownloadRequest:
 
 
 def message_from_line(line: bytes) -> DownloadMessage:
-    """Decode a message that `to_line` has encoded. Else raises an error that `understanding` translates."""
+    """Decode a message of `to_line`. For anything else, raises an error that `understanding` translates."""
     values: dict[str, Any] = json.loads(line)
     match values.pop("is"):
         case "DownloadPlanned":

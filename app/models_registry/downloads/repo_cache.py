@@ -37,11 +37,9 @@ class RepoCache:
         return self.root / (PREFIX + self.repo.replace("/", "--"))
 
     def blob(self, file: RemoteFile) -> Path:
-        """Return the final path of a file's bytes."""
         return self.folder / "blobs" / file.digest
 
     def partial(self, file: RemoteFile) -> Path:
-        """Return the path of a file's bytes while it is downloaded."""
         return self.folder / "blobs" / (file.digest + PARTIAL)
 
     def snapshot(self, commit: str) -> Path:

@@ -52,7 +52,6 @@ class GrowingFileHash:
         self._thread.join()
 
     def grew(self) -> None:
-        """Wake the thread, because there is more to read."""
         self._grew.set()
 
     def finish(self) -> str:

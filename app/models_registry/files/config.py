@@ -273,7 +273,6 @@ def _state_size(values: Mapping[str, Any]) -> int:
 
 
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:
-    """Return the values of a config.json about the part that writes text. Raises ModelBroken."""
     whole = config_values(config, name)
     _require_few(whole, name)
     return text_values(whole)
@@ -319,7 +318,6 @@ def _size(values: Mapping[str, Any], key: str, name: str) -> int:
 
 
 def _first(values: Mapping[str, Any], key: str) -> Any:
-    """Return the value of this key, or of another name for it; 0 if there is none."""
     return next((values[one] for one in (key, *OTHER_NAMES.get(key, ())) if values.get(one) is not None), 0)
 
 

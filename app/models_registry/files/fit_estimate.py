@@ -97,8 +97,7 @@ class Estimator:
         return precision if found == "none" else found
 
     def kept_bits(self, precision: Precision) -> float:
-        """Return the mean bits of weights that stay packed with this precision of activations; 0.0 if most do
-        not."""
+        """Return the mean bits of the weights that stay packed at this precision; 0.0 if most are unpacked."""
         is_on_gpu = self.device != RAM and self.has_triton and precision in NUMBER_BYTES
         if not (is_on_gpu or (self.device == RAM and self.keeps and precision == "float32")):
             return 0.0
@@ -218,8 +217,6 @@ class Estimator:
         return self.device != "cpu" and self.has_triton
 
     def _rows(self, precision: Precision, context: int) -> int:
-        """Count the bytes of intermediate results: for reading the prompt or a lookahead step, whichever is
-        more."""
         width = self._width(precision)
         chunk = min(CHUNK if self.device == "cpu" else GPU_CHUNK, context)
         prompt = chunk * self._row(width) + self._attention(chunk, context, width)
@@ -236,18 +233,15 @@ class Estimator:
         return RECORDED_ROWS * (self._row(width) + logits) + LOOKAHEAD_ROWS * logits + sums + WORKSPACE
 
     def _row(self, width: int) -> int:
-        """Count the bytes of one row's intermediate results in a layer, without attention."""
         return (4 * self.shape.hidden + 3 * self.shape.intermediate) * width
 
     def _attention(self, rows: int, context: int, width: int) -> int:
-        """Count the bytes that attention takes for these rows of queries against the whole context."""
         if not self._is_ours:
             return rows * self._attention_row(context, width)
         sums = -(-context // SPAN) * self.shape.heads * self.shape.head_size * 4
         return min(SCRATCH, rows * sums)
 
     def _attention_row(self, context: int, width: int) -> int:
-        """Count the bytes that torch's attention takes for one row of queries against the whole context."""
         # torch's kernel has neither soft-capping nor sinks; the sdpa backend has both, but stores the scores.
         if self.shape.is_softcapped or self.weights.has_sinks:
             return context * (SCORE_COPIES * self.shape.heads * 4 + 1)

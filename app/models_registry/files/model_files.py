@@ -185,7 +185,6 @@ def _check_weights(path: Path) -> None:
 
 
 def _expected_size(path: Path) -> int:
-    """Return the file size that follows from the file's own header. Raises ModelBroken."""
     header_size, tensors = read_header(path)
     try:
         ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]

@@ -60,7 +60,6 @@ def _tables() -> Mapping[str, Mapping[str, str]]:
 
 
 def _table(name: str) -> Mapping[str, str]:
-    """Return a table of model types; {} if transformers has no table of this name."""
     return _tables().get(name, {})
 
 
@@ -76,7 +75,6 @@ def _pairs(value: ast.expr) -> Iterator[tuple[str, str]]:
 
 
 def _statements(file: str) -> list[ast.stmt]:
-    """Parse a source file of transformers; returns [] if it is missing."""
     spec = find_spec("transformers")
     path = Path(spec.origin).parent / file if spec and spec.origin else Path()
     return ast.parse(path.read_text(encoding="utf-8")).body if path.is_file() else []

@@ -161,7 +161,6 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
 
 
 def _ggufs(names: Collection[str], wanted: HubId) -> list[str]:
-    """Return the names of all files of the wanted GGUF model. Raises a ModelError if one is missing."""
     parts = part_names(wanted.file)
     if missing := [name for name in parts if name not in names]:
         raise ModelNotFound(f"{wanted.repo} has no file {missing[0]}: choose one from the model's page.")

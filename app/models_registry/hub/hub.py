@@ -59,7 +59,6 @@ class Hub:
         return (self.endpoint or constants.ENDPOINT).rstrip("/")
 
     def page(self, repo: str) -> str:
-        """Return the address of a model's page."""
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
