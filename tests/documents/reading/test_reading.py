@@ -80,9 +80,7 @@ def test_letters_that_a_font_does_not_name_count_if_they_are_words(tmp_path: Pat
         tmp_path / "lease.pdf", "The rent is 740 euros and it is due in May.", font=files.UNNAMED
     )
     assert read(words)[0].startswith("The rent is 740 euros")
-    with pytest.raises(
-        DocumentUnreadable, match="no readable letters in its 1 page, only pictures or un"
-    ):
+    with pytest.raises(DocumentUnreadable, match="no readable letters in its 1 page, only pictures or un"):
         read(files.pdf(tmp_path / "shifted.pdf", "GUR ERAG VF QHR VA ZNL", font=files.UNNAMED))
 
 
