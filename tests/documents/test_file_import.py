@@ -89,7 +89,7 @@ def test_a_copy_that_vanished_before_it_was_kept_is_a_sentence(file: Path, tmp_p
     inbox = PendingFiles(tmp_path / "data")
     draft = inbox.copy(file)
     shutil.rmtree(tmp_path / "data")
-    with pytest.raises(StoreNotUsable, match="choose another one with --data-dir") as seen:
+    with pytest.raises(StoreNotUsable, match="choose another data folder with --data-dir") as seen:
         inbox.keep(draft, 1, file.name)
     assert isinstance(seen.value.__cause__, OSError) and seen.value.__cause__.errno == errno.ENOENT
 
