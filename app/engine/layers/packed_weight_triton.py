@@ -189,7 +189,8 @@ def packed_product_kernel(
 
     The tile is computed transposed, [WIDTH, BLOCK], because then the matrix unit takes 8 rows of states at a time
     and the weights as they are converted. SPLITS programs share the groups of a tile and write their sums to
-    `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK]; if ADDS, the last one adds them up."""
+    `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK]; if ADDS, the last program adds them
+    up."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     FACTORS: tl.constexpr = (1 + FINE) * OUTS
@@ -270,7 +271,7 @@ def most_rows(device: torch.device) -> int:
     """Return the maximum number of rows of states that a program multiplies."""
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
         return 16  # Triton does not use Turing's matrix units, so more rows would not fit the registers
-    return 32  # 64 rows took as long in one program as in two, on an H200, and nearly all registers
+    return 32  # on an H200 one program for 64 rows takes as long as two, and nearly all registers
 
 
 def splits_of(columns: int, groups: int) -> int:

@@ -122,7 +122,7 @@ def find_attentions(
     """Return replacements of all self-attentions that rotate heads and then attend, with replaced norms."""
     calls = captured_calls(model, _having(model, "o_proj", "head_dim", "layer_idx"), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
-    # The new norms are set only now, because the trials above require bitwise identical results.
+    # The new norms are set after the trials above, because these require bitwise identical results.
     for module, attention in fused.items():
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)

@@ -175,9 +175,8 @@ def rotary_kernel(
 ):  # fmt: skip
     """Rotate up to HEADS query or key heads of one row, or copy as many value heads.
 
-    A row's first programs take its COUNT query heads, the next ones its SHARED key heads, and the last ones its
-    SHARED value heads. Keys and values are written to the row's slot in the cache: `slots[row]` with HAS_SLOTS,
-    else `begin` + row."""
+    A row's programs take first its COUNT query heads, then its SHARED key heads, and then its SHARED value heads.
+    Keys and values are written to the row's slot in the cache: `slots[row]` with HAS_SLOTS, else `begin` + row."""
     row, tile = tl.program_id(0).to(tl.int64), tl.program_id(1)
     at = tl.arange(0, BLOCK)[None, :]
     is_in = at < WIDTH // 2

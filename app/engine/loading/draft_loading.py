@@ -207,7 +207,7 @@ def _read_assistant(
 def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str, int]:
     """Return the number of the model's last layer of each kind that has keys and values of its own.
 
-    Raises _Misfit if the model lacks one of the assistant's kinds, or if their heads differ in number or size."""
+    Raises _Misfit if the model lacks a kind of the assistant's, or if the heads differ in number or size."""
     own, config = assistant.config.get_text_config(), model.config.get_text_config(decoder=True)
     kinds = (getattr(config, "layer_types", None) or [])[: cached_layers(model)]
     layers = {kind: number for number, kind in enumerate(kinds)}

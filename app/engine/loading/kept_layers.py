@@ -90,7 +90,7 @@ def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) 
 
 
 def _keep_experts(model: PreTrainedModel, path: str, matrices: Mapping[str, PackedWeight]) -> None:
-    """Replace experts, and the router beside them, by layers that compute each row independently."""
+    """Replace experts and their router by layers that compute each row independently."""
     experts: Any = model.get_submodule(path)
     parent = model.get_submodule(path.rpartition(".")[0])
     for name, module in list(parent.named_children()):

@@ -125,7 +125,7 @@ class _Respelled:
                     lstrip=token.lstrip,
                     rstrip=token.rstrip,
                     normalized=token.normalized,
-                    special=False,  # the copy reads special ones as text
+                    special=False,  # because the copy reads special tokens as text
                 )
                 for name, (_, token) in self._tokens.items()
             ]

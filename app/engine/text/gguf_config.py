@@ -293,7 +293,8 @@ def _gemma4(header: GgufHeader) -> dict[str, Any]:
 
 
 def _jamba(header: GgufHeader) -> dict[str, Any]:
-    """Return which layers have attention and which have experts, by the first one and the distance to the next."""
+    """Return which layers have attention and which have experts: the first such layer, and the distance to the
+    next."""
     attention = [place for place, heads in enumerate(header.value("attention.head_count_kv")) if heads]
     count = range(header.value("block_count"))
     experts = [place for place in count if header.shape(f"blk.{place}.ffn_gate_inp.weight")]

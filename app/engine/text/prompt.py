@@ -36,7 +36,7 @@ CHARACTERS_PER_TOKEN = 16
 """Far more characters than a token has on average. A text to draft from is truncated to this many characters for
 each token of the context before it is tokenised."""
 NO_ANSWER = "…"
-"""The text in place of a missing answer, because some templates refuse an empty one."""
+"""The text in place of a missing answer, because some templates refuse an empty answer."""
 REMEMBERED = 4
 """Number of prompts whose ids are cached, because the replies of a race have the same prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]

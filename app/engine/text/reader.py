@@ -210,7 +210,7 @@ def _keeps_characters(normalizer: dict[str, Any]) -> bool:
 
 
 def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
-    """Return whether every byte has a token of its own, or is dropped by itself if it has none."""
+    """Return whether every byte has a token of its own, or is dropped without its neighbours."""
     from tokenizers import models
 
     match model:

@@ -1,8 +1,8 @@
 """Turns a reply's token ids into text while they arrive, and decides where the reply ends.
 
 A token is not always a piece of text by itself: a character of several bytes can be spread over several tokens,
-and some tokenizers decode a token differently after another one. So the detokenizer decodes a short run of
-tokens with and without the new one, and returns the difference unless it ends in half a character:
+and some tokenizers decode a token differently after another token. So the detokenizer decodes a short run of
+tokens with and without the new token, and returns the difference unless it ends in an incomplete character:
 
     push(226) -> ""    push(130) -> ""    push(172) -> "€"
 

@@ -59,7 +59,7 @@ class Sandbox:
         self._endless: tuple[str, tuple[Message, ...]] | None = None
         self._lock = threading.Lock()
         self._verdicts: dict[str, str] = {}
-        """Why a grammar is refused, by its digest; "" for a good one."""
+        """Why a grammar is refused, by its digest; "" for a good grammar."""
 
     def start(self) -> None:
         """Start the process for tokenizers and templates in the background."""
@@ -145,7 +145,7 @@ class Sandbox:
         self._grammars.close()
 
     def _try_grammar(self, grammar: Grammar) -> str:
-        """Return why llguidance refuses a grammar; "" for a good one.
+        """Return why llguidance refuses a grammar; "" for a good grammar.
 
         Raises GrammarRefused if it exceeded a limit. This is not cached, because the machine may have been busy."""
         try:
