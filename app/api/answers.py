@@ -25,7 +25,7 @@ from app.conversation.tool_use import ToolUse
 from app.engine.session.jobs import TokenisedRequest
 from app.errors import AppError, GrammarRefused
 from app.values.logits import TokenLogprobs
-from app.values.messages import Request
+from app.values.messages import Message, Request
 
 Json = dict[str, Any]
 Logprobs = Sequence[TokenLogprobs]
@@ -162,7 +162,8 @@ class Plan(ABC):
                 choices.append(choice := Choice(index, reply, is_first))
                 for event in self.begin(index):
                     yield event
-                parser = self.tools.parser() if self.requests[index].is_chat else TextParser()
+                prompt = self.requests[index].prompt
+                parser = self.tools.parser(_begun(prompt)) if isinstance(prompt, tuple) else TextParser()
                 async for delta, logprobs in _deltas(choice, parser):
                     for event in self.add(choice, delta, logprobs):
                         yield event
@@ -201,6 +202,11 @@ class Plan(ABC):
 async def _run_to_the_end(events: AsyncIterator[Json]) -> None:
     async for _ in events:
         pass
+
+
+def _begun(chat: Sequence[Message]) -> str:
+    """Return the text of the reply that is to be continued; "" if the chat asks for a new one."""
+    return chat[-1].content if chat[-1].role == "assistant" and not chat[-1].calls else ""
 
 
 async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, Logprobs]]:

@@ -71,17 +71,19 @@ def engine_messages(
     found = _messages(given, form)
     found = as_the_template_takes(found, form)
     if found[-1].role == "assistant" and not found[-1].calls:
-        begun = _begun(found.pop())
+        begun = _begun(found.pop(), bool(chat_format.reply.thought_opening))
         found += [begun] if begun.content else []  # an empty reply could not be continued
     if not any(message.role != "system" or message.content for message in found):
         raise ApiError("messages: there is no text to answer.", "messages")
     return _with_system(found, system)
 
 
-def _begun(message: Message) -> Message:
-    """Return a reply that is to be continued, with its thought in its text."""
-    if not message.thought:
-        return message
+def _begun(message: Message, thinks: bool) -> Message:
+    """Return a reply that is to be continued, with its thought in its text.
+
+    The thought before an answer is left out if the template has no thoughts."""
+    if not message.thought or (message.content and not thinks):
+        return Message("assistant", message.content)
     answer = f"\n{CLOSING}\n\n{message.content}" if message.content else ""
     return Message("assistant", f"{OPENING}\n{message.thought}{answer}")
 

@@ -68,10 +68,11 @@ MakePlan = Callable[[ChatRequest, ServedModel, ChatFormat], Plan]
 async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -> Plan:
     """Make the plan of a chat's answer, on a thread because many messages would block the event loop.
 
-    The model's chat template is read and tried only if the request is about tools or asks for a format."""
+    The model's chat template is read and tried only if the request is about tools, asks for a format, or continues
+    a reply with a thought."""
     model = await services.chosen(asked.model)
     is_about_tools = asked.tools or any(message.is_about_tools for message in asked.messages)
-    is_needed = is_about_tools or asked.response_format
+    is_needed = is_about_tools or asked.response_format or asked.messages[-1].thought
     chat_format = await services.chat_format(model) if is_needed else UNKNOWN_FORMAT
     return await asyncio.to_thread(make, asked, model, chat_format)
 

@@ -105,19 +105,20 @@ class TextParser:
 
 
 class ReplyParser:
-    """Reads a reply: its thought, then its answer with calls.
+    """Reads a reply, or what follows a `begun` one: its thought, then its answer with calls.
 
     Text in a thought that looks like a call is a call only if the thought is never closed."""
 
-    def __init__(self, answer: "ToolCallParser | TextParser") -> None:
-        self._fold, self._answer = ThoughtFold(), answer
+    def __init__(self, answer: "ToolCallParser | TextParser", begun: str = "") -> None:
+        self._fold, self._answer, self._begun = ThoughtFold(), answer, len(begun)
+        self._fold.push(begun)
         self.openings = answer.openings if isinstance(answer, ToolCallParser) else ()
         self._held = ""  # the end of a thought, from where a call may begin
 
     @property
     def thought_end(self) -> int:
-        """Where the thought ends in the reply's text."""
-        return self._fold.end
+        """Where the thought ends in the text after the begun reply."""
+        return max(0, self._fold.end - self._begun)
 
     def push(self, text: str) -> list[Delta]:
         """Return the deltas of this text, as far as they are certain."""

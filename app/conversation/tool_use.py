@@ -77,10 +77,10 @@ class ToolUse:
     def calls(self) -> CallFormat:
         return calls_of(self.chat_format)
 
-    def parser(self) -> ReplyParser:
-        """Make a parser that finds the thought, and calls of these tools, in the reply."""
+    def parser(self, begun: str = "") -> ReplyParser:
+        """Make a parser that finds the thought, and calls of these tools, in what follows the `begun` reply."""
         schemas = {one.name: one.parameters for one in self.offered}
-        return ReplyParser(ToolCallParser(self.calls, schemas) if self.offered else TextParser())
+        return ReplyParser(ToolCallParser(self.calls, schemas) if self.offered else TextParser(), begun)
 
     @property
     def prompt(self) -> str:

@@ -158,19 +158,20 @@ class ReplyFormat:
 
     `thought_end` is all of the text between a thought and its answer, and `marks` are all texts around an answer
     that are not shown. `answer_opening` is a text at the beginning of replies without a thought, which is not shown
-    either."""
+    either. `asides` begin messages to a tool, which are not shown unless they are `calls`."""
 
     thought_opening: str = ""
     thought_closing: str = ""
     answer_opening: str = ""
     marks: tuple[str, ...] = ()
     thought_end: str = ""
+    asides: tuple[str, ...] = ()
     calls: CallFormat = field(default_factory=CallFormat)
 
     @property
     def thought_markers(self) -> tuple[str, ...]:
         """All texts around thoughts and answers."""
-        return (self.thought_opening, self.thought_closing, *self.marks)
+        return (self.thought_opening, self.thought_closing, *self.marks, *self.asides)
 
     @property
     def answer_header(self) -> str:

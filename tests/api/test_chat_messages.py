@@ -144,5 +144,14 @@ def test_a_thought_that_a_client_sends_back_is_the_templates() -> None:
     turn = {**calls_of(("a", "{}")), "reasoning_content": "Hm."}
     assert native(HERMES, GO, turn, result("a", "A"))[1].thought == "Hm."
     assert native(HERMES, GO, {**turn, "reasoning_content": None, "reasoning": "So."})[1].thought == "So."
-    begun = native(HERMES, GO, {"role": "assistant", "content": "Yes", "reasoning_content": "Hm."})[-1]
-    assert begun.content == "<think>\nHm.\n</think>\n\nYes", "it is continued after its thought"
+    begun = [
+        ChatMessage.model_validate({**GO, "role": "assistant", "content": "Yes", "reasoning_content": "Hm."})
+    ]
+    thinks = ChatFormat(ReplyFormat("<think>", "</think>"))
+    [found] = engine_messages(begun, "", thinks)
+    assert found.content == "<think>\nHm.\n</think>\n\nYes", "it is continued after its thought"
+    [found] = engine_messages(begun, "", ChatFormat())
+    assert found.content == "Yes", "the template has no thoughts"
+    begun[0].content = ""
+    [found] = engine_messages(begun, "", ChatFormat())
+    assert found.content == "<think>\nHm.", "a thought that is continued is one of the model's own"

@@ -116,6 +116,16 @@ def test_a_request_switches_thinking_and_limits_it(url: str) -> None:
     assert "reasoning_effort" in refused.json()["error"]["message"]
 
 
+def test_a_reply_that_was_cut_in_its_thought_continues_in_it(url: str) -> None:
+    cut = post(url, max_tokens=12).json()["choices"][0]["message"]
+    assert (cut["reasoning_content"], cut["content"]) == ("So h", "")
+    rest = post(url, messages=[*ASKED, cut]).json()
+    message, usage = rest["choices"][0]["message"], rest["usage"]
+    assert (message["reasoning_content"], message["content"]) == ("m.", "Hello!")
+    counted = usage["completion_tokens_details"]["reasoning_tokens"]
+    assert 0 < counted < usage["completion_tokens"]
+
+
 def test_a_switch_of_another_type_is_refused() -> None:
     asked = ChatRequest.model_validate(
         {"messages": ASKED, "chat_template_kwargs": {"enable_thinking": {"a": 1}}}

@@ -29,7 +29,13 @@ from app.engine.loading.head_loading import source_of
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.parts import no_progress
 from app.engine.loading.text_part import read_config
-from app.engine.loading.weights import as_model_errors, described_model, placement, read_weights
+from app.engine.loading.weights import (
+    as_config_errors,
+    as_model_errors,
+    described_model,
+    placement,
+    read_weights,
+)
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
@@ -193,7 +199,7 @@ def _read_assistant(
 ) -> tuple[Assistant, str, BlockRunner, WrittenStates]:
     """Read an assistant for this runner's model, whose passes then write the states that it reads."""
     model = runner.model
-    with as_model_errors(draft):
+    with as_model_errors(draft), as_config_errors(draft):
         config = read_config(draft.path)
         described = described_model(draft, config)
     layers = _read_layers(described, model)

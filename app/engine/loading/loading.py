@@ -44,6 +44,7 @@ from app.engine.loading.text_part import read_config, text_config
 from app.engine.loading.weights import (
     HERE,
     Place,
+    as_config_errors,
     as_model_errors,
     described_model,
     form_of,
@@ -162,9 +163,10 @@ def load(
     memory and of the device."""
     chosen = choose_device(choice.device, fault_of=device_fault)
     with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache, progress) as whole:
-        stated = read_config(whole.path)
-        config = text_config(stated)
-        described = described_model(whole, config)
+        with as_config_errors(whole):
+            stated = read_config(whole.path)
+            config = text_config(stated)
+            described = described_model(whole, config)
         progress("Compiling for this processor", 0, LOADED)
         quantisation, keeps, reason = _settled_weights(folder, described, choice, chosen.device)
         is_on_cpu = chosen.device.type == "cpu"

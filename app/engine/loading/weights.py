@@ -24,8 +24,10 @@ from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import numbered, sum_exactly
 from app.engine.machine.memory import expand_segments
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
+from app.values.dataclass_json import parse_json
 from app.values.gguf_header import parts_of, read_gguf_header
 from app.values.messages import ModelChoice, ModelFolder
+from app.values.model import CONFIG
 from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
 
 HERE = {"local_files_only": True, "trust_remote_code": False}
@@ -34,6 +36,7 @@ HERE = {"local_files_only": True, "trust_remote_code": False}
 Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
 """(config, device) -> transformers' options for the devices of weights. May raise AppError."""
 
+LONGEST_CAUSE = 200
 MOST_MODULES = 200_000
 """Maximum number of modules, more than any model has, because all experts of a layer are one module."""
 SECONDS = 30.0
@@ -132,6 +135,45 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
             f"{folder.name} could not be loaded ({words}): choose another model, or check that the "
             "folder holds a complete text model in safetensors."
         ) from error
+
+
+@contextmanager
+def as_config_errors(folder: ModelFolder) -> Iterator[None]:
+    """Turn errors of transformers, while it builds the model that a config.json describes, into ModelBroken.
+
+    The other errors are left to `as_model_errors`, and so are all errors of GGUF files, which have no
+    config.json."""
+    try:
+        yield
+    except AppError:
+        raise
+    except Exception as error:
+        if folder.gguf or is_no_verdict(error) or "trust_remote_code" in str(error):
+            raise
+        raise ModelBroken(
+            f"transformers cannot build the model that the config.json of {folder.name} describes "
+            f"({_cause(error, folder)}): choose another model, or get the model's own config.json again."
+        ) from error
+
+
+def _cause(error: Exception, folder: ModelFolder) -> str:
+    """Return why transformers refuses a config.json: the value that it does not know, or its first sentences."""
+    words = " ".join(str(error).split()).strip("'\"") or type(error).__name__
+    if isinstance(error, KeyError) and " " not in words:
+        values = parse_json((folder.path / CONFIG).read_bytes())
+        place = next(_places(values, words), "")
+        return f"{place} is {words!r}, which it does not know" if place else f"{words!r} is missing"
+    if len(words) > LONGEST_CAUSE:
+        words = words[:LONGEST_CAUSE].rpartition(". ")[0] or words[:LONGEST_CAUSE]
+    return words.rstrip(".:")
+
+
+def _places(values: Any, word: str) -> Iterator[str]:
+    """Yield the keys of this value in a config: "text_config.hidden_act"."""
+    for key, value in values.items() if isinstance(values, dict) else ():
+        yield from (f"{key}.{inner}" for inner in _places(value, word))
+        if value == word:
+            yield str(key)
 
 
 def placement(

@@ -114,8 +114,8 @@ def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
 
 def _unreadable(folder: ModelFolder, reason: str) -> ModelBroken:
     return ModelBroken(
-        f"The GGUF file of {folder.name} cannot be read ({reason}): download it again, or choose the same model in "
-        "safetensors."
+        f"The GGUF file of {folder.name} cannot be read ({reason}): choose the same model in safetensors, or "
+        "another one."
     )
 
 

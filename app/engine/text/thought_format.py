@@ -43,6 +43,10 @@ STRAY = {
 """Markers of JSON, calls and text before a call, which templates do not show, by the opening of thoughts."""
 ANSWERS = ("<response>", "</response>", "<answer>", "</answer>")
 """Markers around answers that a prompt may mention."""
+HUNYUAN = ("<|extra_0|>", "<\uff5chy_User\uff5c>")
+"""Control tokens of models that write ANSWERS, although no prompt mentions them."""
+ASIDES = {CHANNELS[0][0]: ("<|start|>assistant to=", "<|channel|>commentary to=")}
+"""Beginnings of messages to a tool, by the opening of thoughts."""
 FORMS = (
     ("<think>", "</think>"), ("[THINK]", "[/THINK]"), ("<|channel>thought", "<channel|>"),
     ("<seed:think>", "</seed:think>"), ("<|START_THINKING|>", "<|END_THINKING|>"),
@@ -61,7 +65,9 @@ def find_thought(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
     answer, marks = _marks(render, opening, closing, end.partition(closing)[2] if closing else "")
     tags = answer.strip() if answer.strip() in marks else ""
     words = "" if tags or opening or not answer.strip() else answer
-    return ReplyFormat(opening, closing, words, marks, closing and (end or closing + tags))
+    return ReplyFormat(
+        opening, closing, words, marks, closing and (end or closing + tags), ASIDES.get(opening, ())
+    )
 
 
 def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
@@ -80,7 +86,8 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     if begin and not end.strip():
         end = "".join(re.findall(rf"^\s*{TAG}", after))
     prompts = "\n".join(_prompts(render))
-    named = [mark for mark in ANSWERS if mark in prompts]
+    is_wrapped = any(token in prompts for token in HUNYUAN)
+    named = [mark for mark in ANSWERS if is_wrapped or mark in prompts]
     marks = (
         header + begin,
         begin,
@@ -89,6 +96,10 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
         words[0] if words else "",
         *named,
         *STRAY.get(opening, ()),
+        # with the line breaks that separate them from the answer
+        header + written.removeprefix(opening).lstrip(),
+        end.rstrip(),
+        *(f"\n{mark}" if mark.startswith("</") else f"{mark}\n" for mark in named),
     )
     found = tuple(dict.fromkeys(mark for mark in marks if re.search(TAG, mark)))
     return header + written, found

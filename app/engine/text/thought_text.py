@@ -27,13 +27,15 @@ class ThoughtText:
         opening, closing, calls = form.thought_opening, form.thought_closing, form.calls
         self._inside = {closing: CLOSING} if closing else {}
         self._outside = dict.fromkeys(form.marks, "")
-        self._call: dict[str, str] = {}
         if opening:
             self._outside |= {opening: OPENING} if closing == CLOSING else {closing: "", opening: OPENING}
+        self._aside = {closing: ""}
+        self._outside |= dict.fromkeys(form.asides, "")
+        self._after = {opening: self._inside, **dict.fromkeys(form.asides, self._aside)}
         if calls.end_tag:  # what a call contains stays as it is
-            self._outside[calls.opening] = calls.opening
-            self._call = {calls.end_tag: calls.end_tag}
-        self._after = {opening: self._inside, calls.opening: self._call}
+            begins = (calls.opening, *(one + calls.opening.removeprefix("to=") for one in form.asides))
+            self._outside |= dict.fromkeys(begins, calls.opening)
+            self._after |= {begin: {calls.end_tag: calls.end_tag} for begin in begins}
         self._markers = self._inside if is_opened else self._outside
         self._begun = BEGUN if is_opened else ""
         # an answer may begin although the prompt has opened a thought
@@ -60,9 +62,11 @@ class ThoughtText:
         return "".join(parts)
 
     def _written(self, text: str) -> str:
-        """Return the text, preceded by the <think> tag that was held back, if any.
+        """Return the text, preceded by the <think> tag that was held back, if any; "" for a message to a tool.
 
         While a tag is held back, blank text is dropped."""
+        if self._markers is self._aside:
+            return ""
         if not text.strip():
             return "" if self._opened else text
         opened, self._opened = self._opened, ""
@@ -86,7 +90,7 @@ class ThoughtText:
         """Return the text that is held back at the end of the reply; "" if it is an incomplete marker that begins
         with a control token."""
         held, self._held = self._held, ""
-        return "" if _TOKEN.match(held) else held
+        return "" if _TOKEN.match(held) else self._written(held)
 
 
 def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:

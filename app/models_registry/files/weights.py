@@ -160,6 +160,11 @@ def tensors(directory: Any, name: str) -> Iterable[Tensor]:
 
 
 def _tensor(name: str, value: dict[str, Any]) -> Tensor:
+    if isinstance(stored := value["dtype"], str) and stored not in STORED_BYTES and stored.isascii():
+        raise ModelBroken(
+            f"The model's tensor {name[:60]} is stored as a type that this version of Foresight does not know "
+            f"({stored[:20]}): choose another form of the model, or update Foresight."
+        )
     tensor = Tensor(name, value["dtype"], tuple(value["shape"]))
     begin, end = value["data_offsets"]
     if end - begin != tensor.numbers * STORED_BYTES[tensor.stored]:

@@ -162,14 +162,34 @@ def pickled(folder: Path) -> None:
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04cos\nabort\n(tR.")
 
 
+UNBUILT = "transformers cannot build the model that the config.json of tiny describes ("
 BROKEN: dict[str, tuple[Break, type[ModelError], str]] = {
     "unknown architecture": (config(model_type="nonesuch"), ModelBroken, "nonesuch"),
     "no causal model": (config(model_type="bert"), ModelBroken, ""),
-    "heads in words": (config(num_attention_heads="four"), ModelBroken, ""),
-    "no heads": (config(num_attention_heads=0), ModelBroken, ""),
+    "heads in words": (config(num_attention_heads="four"), ModelBroken, UNBUILT),
+    "no heads": (config(num_attention_heads=0), ModelBroken, UNBUILT),
     "negative size": (config(hidden_size=-1), ModelBroken, ""),
-    "unknown activation": (config(hidden_act="nonesuch"), ModelBroken, ""),
-    "unknown rotary table": (config(rope_parameters="none"), ModelBroken, ""),
+    "unknown activation": (
+        config(hidden_act="nonesuch"),
+        ModelBroken,
+        f"{UNBUILT}hidden_act is 'nonesuch', which it does not know)",
+    ),
+    "unknown rotation": (
+        config(rope_scaling={"type": "nonesuch", "factor": 2.0}, rope_parameters=None),
+        ModelBroken,
+        f"{UNBUILT}rope_scaling.type is 'nonesuch'",
+    ),
+    "rotation without a factor": (
+        config(rope_parameters={"rope_type": "yarn", "rope_theta": 1e4}),
+        ModelBroken,
+        f"{UNBUILT}Missing required keys in `rope_parameters` for 'rope_type'='yarn': {{'factor'}}",
+    ),
+    "unknown kind of layers": (
+        config(layer_types=["nonesuch"] * 2),
+        ModelBroken,
+        "`layer_types` entries must be in",
+    ),
+    "unknown rotary table": (config(rope_parameters="none"), ModelBroken, UNBUILT),
     "end in words": (config(eos_token_id="end"), ModelBroken, ""),
     "missing package": (
         config(quantization_config={"quant_method": "gptq", "bits": 3}),

@@ -160,3 +160,11 @@ def test_weights_that_do_not_fit_the_memory_are_refused_before_they_are_read(tmp
 @pytest.mark.thorough
 def test_a_file_is_loaded_in_the_sandbox(places: tuple[ModelFolder, Path], sandbox: Sandbox) -> None:
     assert load(places[0], CPU, sandbox, places[1]).tokenizer.chat_template
+
+
+def test_a_model_that_transformers_lacks_is_not_told_as_damage(tmp_path: Path) -> None:
+    heads = {"architecture": "lfm2", "lfm2.attention.sliding_window": 8}
+    file = write_gguf(tmp_path / "tiny.gguf", **heads)
+    with pytest.raises(ModelBroken, match=r"window") as refused, unpacked(ModelFolder(file, "tiny"), None):
+        pass
+    assert "again" not in str(refused.value)

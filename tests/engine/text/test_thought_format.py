@@ -2,9 +2,11 @@
 
 import pytest
 
+from app.conversation.thinking import split_thought
 from app.engine.text.sandbox import chat_format_here
 from app.engine.text.thought_text import ThoughtText, begun_text
-from app.values.chat_format import first_marker
+from app.values.chat_format import ReplyFormat, first_marker
+from tests.engine.families import FAMILIES
 
 START = "{% for m in messages %}<|{{ m.role }}|>"
 END = "{{ m.content }}<|end|>{% endfor %}"
@@ -119,3 +121,47 @@ def test_control_tokens_are_markers_if_the_template_shows_none() -> None:
     assert "".join([*map(text.push, written), text.flush()]) == "<think>Hm.</think>Yes."
     assert chat_format_here(silent, {}, ["[THINK]", "[/THINK]"]).reply.thought_opening == "[THINK]"
     assert not chat_format_here(silent, {}, ["<|end|>", "<|message|>", "[THINK]"]).reply.thought_opening
+
+
+def rewritten(form: ReplyFormat, text: str) -> str:
+    """The text, the same however it is cut."""
+    found = set[str]()
+    for pieces in ([text], list(text)):
+        reply = ThoughtText(form)
+        found.add("".join([*map(reply.push, pieces), reply.flush()]))
+    (one,) = found
+    return one
+
+
+WRAPPED = {
+    "shown": START
+    + "{% if m.role == 'assistant' %}{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n"
+    + "{% endif %}<answer>\n{{ m.content }}\n</answer><|end|>{% else %}{{ m.content }}<|end|>"
+    + "{% endif %}{% endfor %}"
+    + ASKS,
+    "Hunyuan": "{% for m in messages %}{{ m.content }}{{ '<|eos|>' if m.role == 'assistant' else '<|extra_0|>' }}"
+    + "{% endfor %}{% if enable_thinking is false %}<think>\n\n</think>\n{% endif %}",
+    "mentioned": "Write <think></think> and <answer></answer>. " + START + END + ASKS,
+}
+
+
+@pytest.mark.parametrize("name", WRAPPED)
+def test_tags_around_an_answer_go_with_their_line_breaks(name: str) -> None:
+    form = chat_format_here(WRAPPED[name], {}, []).reply
+    for thought in ("<think>\nHm.\n</think>\n", ""):
+        split = split_thought(rewritten(form, f"{thought}<answer>\nOne.\n\nTwo.\n</answer>"))
+        assert (split.thought, split.answer) == ("Hm." if thought else "", "One.\n\nTwo.")
+
+
+def test_a_message_to_a_tool_that_was_not_offered_is_not_shown() -> None:
+    form = chat_format_here(FAMILIES["gpt-oss"].template, {}, []).reply
+    thought, final = (
+        "<|channel|>analysis<|message|>Hm.<|end|>",
+        "<|start|>assistant<|channel|>final<|message|>Yes.",
+    )
+    for aside in (
+        "<|start|>assistant to=container.exec<|channel|>commentary<|message|>ls to=x",
+        "<|start|>assistant<|channel|>commentary to=python <|constrain|>code<|message|>ls()",
+    ):
+        assert rewritten(form, thought + aside) == "<think>Hm.</think>"
+        assert rewritten(form, f"{thought}{aside}<|end|>{final}") == "<think>Hm.</think>Yes."

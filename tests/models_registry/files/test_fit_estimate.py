@@ -9,10 +9,11 @@ from transformers import LlamaForCausalLM
 
 from app.engine.graphs.step_graphs import BUCKETS
 from app.engine.runner.runner import CUDA_PREFILL_CHUNK
+from app.errors import ModelBroken
 from app.models_registry.files import fit_estimate
 from app.models_registry.files.config import parse_config, read_config
 from app.models_registry.files.fit_estimate import CHUNK, Estimator, fit_on_device, judge, judge_folder
-from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights
+from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights, tensors
 from app.settings import assets_dir
 from app.system.machine import memories
 from app.values.messages import ModelFolder
@@ -310,6 +311,16 @@ def test_the_cache_counts_what_each_layer_keeps(config: dict[str, object], numbe
 def test_a_tensor_that_cannot_be_is_refused(stored: str, sizes: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="it is"):
         Tensor("t", stored, sizes)
+
+
+def test_a_newer_type_of_numbers_is_not_told_as_damage() -> None:
+    header = {"w": {"dtype": "F6_E3M2", "shape": [4], "data_offsets": [0, 3]}}
+    with pytest.raises(ModelBroken, match=r"does not know \(F6_E3M2\): .* update Foresight") as refused:
+        list(tensors(header, "tiny"))
+    assert "again" not in str(refused.value)
+    header["w"]["dtype"] = "F32"
+    with pytest.raises(ModelBroken, match="again"):
+        list(tensors(header, "tiny"))
 
 
 def test_a_machine_without_a_gpu_tool_has_no_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
