@@ -1,4 +1,4 @@
-"""Who may use the API: every HTTP request is checked before it reaches a route. Also turns the API on and off."""
+"""Check every HTTP request before it reaches a route of the API, and turn the API on and off."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -14,24 +14,25 @@ from app.api.errors import NO_RETRY, ApiError, error_body
 from app.web.origin_check import OF_BROWSERS, OWN_NAMES, IsOwnName, Origins, refusal
 
 OPEN_PATH = "/health"
-"""The path that needs no key: it says only that the server runs."""
+"""The path that needs no key, because its answer says only that the server runs."""
 LARGEST_BODY = 32 * 2**20
 """Maximum bytes of a request body. The text of a million tokens has about 4 MB."""
 NO_KEY = (
-    "The API needs its key, as 'Authorization: Bearer KEY': it is in the file api-key of the data folder."
+    "The API needs its key, as 'Authorization: Bearer KEY'. The key is in the file api-key of the data folder, "
+    "unless the server was started with another key."
 )
 OFF = "The API is off. Turn it on in Foresight, under Settings > Connect."
 TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less at once."
 
 POLICY_VIOLATION = 1008
-"""The code with which WebSockets are closed (RFC 6455), because the API has none."""
+"""The code with which every WebSocket is closed (RFC 6455), because the API does not use WebSockets."""
 
 
 def own_names(host: str) -> IsOwnName:
     """Return a function that checks whether a Host header names a server that listens at this address.
 
-    If the server listens on all interfaces, any IP address in Host is accepted: DNS rebinding, by which a page of
-    another site could reach the server, needs a host name."""
+    If the server listens on all interfaces, any IP address in Host is accepted, because DNS rebinding, by which a
+    page of another site could reach the server, needs a host name."""
     names = OWN_NAMES | {host.lower()}
     is_everywhere = host in ("0.0.0.0", "::")
 
@@ -65,7 +66,7 @@ class AccessCheck:
             await self._checked(scope, receive, send)
 
     def _is_allowed(self, headers: Headers) -> bool:
-        """Return whether a browser sends this request for a page or an extension that the user has allowed."""
+        """Return whether the request has exactly one Origin header, with an origin that the user has allowed."""
         origins = headers.getlist("origin")
         return len(origins) == 1 and origins[0].lower() in self._origins()
 
@@ -100,7 +101,9 @@ def _key_in(headers: Headers) -> str:
 
 
 def _limited(receive: Receive) -> Receive:
-    """Report the client as disconnected once its body exceeds LARGEST_BODY bytes. Content-Length may be missing."""
+    """Return a `receive` that reports a disconnected client once a body exceeds LARGEST_BODY bytes.
+
+    This also limits requests without Content-Length."""
     received = 0
 
     async def receive_some() -> Message:
@@ -113,9 +116,9 @@ def _limited(receive: Receive) -> Receive:
 
 
 class ApiSwitch:
-    """ASGI app that passes requests to the API while it is on, and answers 404 while it is off.
+    """ASGI app that passes requests to the API while the API is on, and answers 404 while it is off.
 
-    Replies that are being written when the API is turned off continue."""
+    Turning the API off does not stop the replies that are being written."""
 
     def __init__(self, build: Callable[[KeyFile], ASGIApp], key: KeyFile) -> None:
         self._build = build
@@ -131,7 +134,10 @@ class ApiSwitch:
             await JSONResponse(body, 404, NO_RETRY)(scope, receive, send)
 
     def turn(self, is_on: bool) -> None:
-        """Turn the API on or off. Builds it, and makes its key, the first time. Raises SettingsNotSaved."""
+        """Turn the API on or off.
+
+        Before the API is on, makes its key if there is none, and builds the app the first time. Raises
+        SettingsNotSaved if the key can be neither read nor written."""
         if is_on:
             self.key.read()
             self._api = self._api or self._build(self.key)

@@ -1,7 +1,7 @@
-"""The answers of all routes that write text. A plan runs the engine's requests, and answers whole or by a stream.
+"""The answers of all routes that write text. A plan runs the engine's requests and answers as a stream or whole.
 
 Each route has a subclass of `Plan`, which adds only the format of its answer and of its events. Streams are frames
-of JSON, by default server-sent events, with an error as the last frame.
+of JSON, by default server-sent events. If a reply fails, the last frame is its error.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 NOT_ENFORCED = "x-foresight-not-enforced"
 """The header that names keywords of a JSON Schema that the answer may not meet."""
 PATIENCE = 1.0
-"""Seconds after which a stream's headers are sent, although nothing is known of its reply."""
+"""Seconds after which a stream's headers are sent, even if its reply has no event yet."""
 COMMENT_SECONDS = 5.0
-"""Seconds between two comments of a stream that waits, so that no proxy or client takes it for dead."""
+"""Seconds between two comments of a waiting stream, so that no proxy or client closes the connection."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,7 @@ class Choice:
     index: int
     reply: EngineReply
     is_first: bool = True
-    """Whether no choice before it has the same prompt."""
+    """Whether this is the first choice of its prompt."""
     parsed: ParsedReply = field(default_factory=ParsedReply)
 
     @property
@@ -76,7 +76,7 @@ class Plan(ABC):
     ends_with_done = True
     media_type = "text/event-stream"
     comment = b": waiting\n\n"
-    """A comment, which clients skip. A stream sends comments while its request waits."""
+    """A comment, which clients skip. A stream sends comments until its first event."""
 
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
@@ -90,7 +90,7 @@ class Plan(ABC):
 
     @abstractmethod
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterable[Json]:
-        """Return the events of a delta; `logprobs` are those of the tokens since the delta before it."""
+        """Return the events of a delta; `logprobs` are those of the tokens since the previous delta."""
 
     @abstractmethod
     def end(self, choice: Choice) -> Iterable[Json]:
@@ -106,7 +106,7 @@ class Plan(ABC):
         """Return the body of an answer that is not streamed."""
 
     def failed(self, error: AppError) -> Json:
-        """Return the last event of a stream in which the engine failed; clients raise it as an error."""
+        """Return the last event of a stream whose reply failed. Clients raise this event as an error."""
         return error_body(error, self.path)
 
     def numbers(self, choices: Sequence[Choice]) -> Json:
@@ -193,7 +193,7 @@ class Plan(ABC):
             yield DONE
 
     def frame(self, event: Json) -> bytes:
-        """Encode an event as a server-sent event; those that have a type are named by it."""
+        """Encode an event as a server-sent event. An event with a type has that type as its name."""
         name = f"event: {event['type']}\n" if "type" in event else ""
         text = json.dumps(event, ensure_ascii=False, separators=(",", ":"))
         return f"{name}data: {text.translate(LINE_ENDS)}\n\n".encode(errors="replace")
@@ -210,8 +210,7 @@ def _begun(chat: Sequence[Message]) -> str:
 
 
 async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, Logprobs]]:
-    """Yield the reply's deltas, added to the choice, with the log probabilities of the tokens since the last
-    one."""
+    """Add each delta of the reply to the choice, and yield it with the log probabilities since the last delta."""
     waiting: tuple[TokenLogprobs, ...] = ()
     async for text, logprobs in choice.reply.texts():
         waiting += logprobs
@@ -230,7 +229,7 @@ async def _deltas(choice: Choice, parser: Parser) -> AsyncIterator[tuple[Delta, 
 def usage(choices: Sequence[Choice]) -> Json:
     """Return the token counts: each prompt once, and the replies of all choices together.
 
-    Accepted and rejected prediction tokens are the tokens that were drafted, from whatever source."""
+    The counts of accepted and rejected prediction tokens include the drafted tokens of all sources."""
     counts = [choice.reply.count for choice in choices]
     prompts = [choice.reply.count.statistics for choice in choices if choice.is_first]
     prompt, cached = (
@@ -252,7 +251,7 @@ def usage(choices: Sequence[Choice]) -> Json:
 
 
 def foresight_block(reply: EngineReply, request: Request) -> Json:
-    """Return Foresight's own statistics on how a reply was decoded; OpenAI's API has no fields for them."""
+    """Return statistics on how a reply was decoded, for which OpenAI's API has no fields."""
     numbers = reply.count.statistics
     return {
         "decoder": reply.finished.decoder,

@@ -214,7 +214,7 @@ def _messages(turn: Turn, param: str) -> Iterator[ChatMessage]:
 
 
 def _usage(choice: Choice) -> Json:
-    """Return the token usage under Anthropic's names; the input does not include what was cached."""
+    """Return the token usage under Anthropic's names; `input_tokens` does not include cached tokens."""
     numbers = usage([choice])
     cached = numbers["prompt_tokens_details"]["cached_tokens"]
     return {

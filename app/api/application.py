@@ -87,6 +87,6 @@ class RunningApi(ServerThread):
         return f"http://{host}:{self.port}/v1"
 
     def wait(self) -> None:
-        """Return when the server has ended; a KeyboardInterrupt passes through."""
+        """Wait until the server has ended."""
         while self.is_alive:
             sleep(0.5)

@@ -1,7 +1,7 @@
 """POST /v1/chat/completions.
 
-The chunks of a stream are, in this order: the role alone, content or tool calls, the finish reason, the usage (only
-if it is asked for, and without choices), [DONE].
+The chunks of a stream are, in this order: for each choice the role, the content or tool calls, and the finish
+reason; then the usage, without choices and only if the client asks for it; then [DONE].
 """
 
 import secrets

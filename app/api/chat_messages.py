@@ -26,7 +26,7 @@ Arguments = Annotated[
         json_schema_input_type=str | dict[str, Any] | None,
     ),
 ]
-"""A call's arguments as JSON; some clients send an object."""
+"""A call's arguments as JSON text. An object, which some clients send, is converted to JSON text."""
 
 
 class CalledFunction(BaseModel):
@@ -89,7 +89,9 @@ def _begun(message: Message, thinks: bool) -> Message:
 
 
 def _messages(given: Sequence[ChatMessage], form: CallFormat) -> list[Message]:
-    """Translate each message. Results that name no call are assigned to the calls in order. Raises ApiError."""
+    """Translate each message. A result that names no known call belongs to the oldest call without a result.
+
+    Raises ApiError for content that is not text."""
     found, waiting, numbers = list[Message](), dict[str, list[ToolCall]](), count()
     for place, message in enumerate(given):
         text = text_of(message.content, f"messages[{place}].content")

@@ -41,7 +41,7 @@ class ChatPlan(Plan):
     def __init__(
         self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat, raw: str | None = None
     ) -> None:
-        """Translate the request; a prompt given as `raw` is continued in place of its messages. Raises ApiError."""
+        """Translate the request. If `raw` is given, it is the prompt instead of the messages. Raises ApiError."""
         tools = tool_use(
             [tool.function for tool in asked.tools or ()],
             asked.tool_choice,
@@ -66,7 +66,7 @@ MakePlan = Callable[[ChatRequest, ServedModel, ChatFormat], Plan]
 
 
 async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -> Plan:
-    """Make the plan of a chat's answer, on a thread because many messages would block the event loop.
+    """Make the plan of a chat's answer on a thread, because translating many messages would block the event loop.
 
     The model's chat template is read and tried only if the request is about tools, asks for a format, or continues
     a reply with a thought."""
@@ -80,6 +80,6 @@ async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -
 async def answer_chat(
     services: ApiServices, http: HttpRequest, asked: ChatRequest, make: MakePlan
 ) -> Response:
-    """Answer a chat by the plan that `make` makes, as a stream or whole."""
+    """Answer a chat with the plan that `make` returns, as a stream or whole."""
     plan = await chat_plan(services, asked, make)
     return await plan.answer(services, http, asked.stream)

@@ -41,7 +41,7 @@ class CompletionPlan(Plan):
         self._is_echo, self._is_begun = bool(asked.echo), False
         for text in each_text(asked.prompt, "prompt", MOST_PROMPTS):
             prompt = text if isinstance(text, str) else TokenIds(text)
-            # The text of token ids is known from their log probabilities.
+            # The text of token ids is joined from the texts in their log probabilities.
             of_prompt = self._is_echo and (self._has_logprobs or isinstance(prompt, TokenIds))
             likely = max(0, top) if of_prompt else top
             requests += engine_requests(
@@ -81,7 +81,7 @@ class CompletionPlan(Plan):
         return {**self._head, "choices": found, **self.numbers(choices)}
 
     def _repeated(self, choice: Choice) -> Iterator[Json]:
-        """Yield a chunk of the prompt, once before the choice's first text, if the client asked to repeat it."""
+        """Yield the prompt as the choice's first chunk, if the client asked to repeat the prompt."""
         if self._is_echo and not self._is_begun:
             yield self._chunk(choice, self._prompt(choice), choice.reply.count.prompt_logprobs)
         self._is_begun = True
@@ -120,7 +120,7 @@ async def complete(services: Services, asked: CompletionRequest, http: HttpReque
 def _logprobs(tokens: Logprobs, offset: int, is_first: bool) -> Json:
     """Return log probabilities in the format of completions; `offset` is the first token's position in the text.
 
-    A prompt's first token has none, because nothing predicts it."""
+    A prompt's first token has no log probability, because no token precedes it."""
     texts = [one.chosen.text for one in tokens]
     chosen = [max(one.chosen.logprob, -9999.0) for one in tokens]
     likeliest = [_by_text(one.likeliest) for one in tokens]
@@ -133,7 +133,7 @@ def _logprobs(tokens: Logprobs, offset: int, is_first: bool) -> Json:
 
 
 def _by_text(likeliest: Sequence[LikelyToken]) -> Json:
-    """Return log probabilities by text. Several tokens can have the same text: the likeliest counts."""
+    """Return log probabilities by text. If several tokens have the same text, the likeliest token counts."""
     found: Json = {}
     for one in likeliest:
         found.setdefault(one.text, max(one.logprob, -9999.0))

@@ -46,7 +46,7 @@ async def embedded(services: ApiServices, asked: EmbeddingsRequest) -> tuple[np.
     folder = await asyncio.to_thread(services.embedder)
     if folder is None:
         raise ApiError(
-            "There is no embedding model on this machine: download the one that Foresight's Settings name.",
+            "There is no embedding model on this machine. Download it in Foresight, in the view Documents.",
             "model", 404, "model_not_found",
         )  # fmt: skip
     inputs, counts = _inputs(asked.input), list[int]()

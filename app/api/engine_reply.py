@@ -1,4 +1,4 @@
-"""A reply of the engine, read on the event loop: its events, its end, and what happens if the client hangs up."""
+"""Read a reply of the engine on the event loop, and stop the reply if the client disconnects."""
 
 import asyncio
 from collections import deque
@@ -19,9 +19,8 @@ from app.values.messages import Event, Failed, Finished, Loading, Piece, Request
 T = TypeVar("T")
 CLIENT_CLOSED = 499
 PAUSE_SECONDS = 0.03
-"""The pause between two batches of events. A fast model takes several steps in this time, which are sent together:
-waking the event loop at every step takes time from the engine (3% of 120 tokens a second on two cores). Text
-arrives faster than it is read anyway."""
+"""The pause between two batches of events. A fast model takes several steps in this time, which are sent together,
+because waking the event loop at every step slows the engine (by 3% at 120 tokens a second on two cores)."""
 
 
 class EventQueue:
@@ -63,15 +62,15 @@ class EventQueue:
             self._loop.call_later(self._pause if has_text else 0, self._look)
 
     def _look(self) -> None:
-        """Wake the loop if events have arrived meanwhile; if not, let the next event wake it."""
-        self._is_waiting = True  # before looking, so that no event is missed
+        """Wake the reader of events if any have arrived during the pause; if not, let the next event wake it."""
+        self._is_waiting = True  # set before the check, so that no event is missed
         if self._events:
             self._is_waiting = False
             self._arrived.set()
 
 
 class EngineReply:
-    """A reply that has begun, so its request has been accepted."""
+    """A reply that has begun. Its request has been accepted."""
 
     def __init__(self, first: Sequence[Event], rest: AsyncIterator[list[Event]]) -> None:
         self.count = ReplySoFar()
@@ -91,9 +90,9 @@ class EngineReply:
         return "length" if self.finished.reason in ("max_tokens", "context") else "stop"
 
     async def texts(self) -> AsyncIterator[tuple[str, tuple[TokenLogprobs, ...]]]:
-        """Yield pieces of text with their log probabilities; steps that arrived together are one piece.
+        """Yield pieces of text with their log probabilities. Steps that arrived together are joined to one piece.
 
-        Raises an AppError when the engine fails."""
+        Raises an AppError if the reply fails."""
         yield self._take(self._first)
         while self._end is None:
             yield self._take(await anext(self._rest))
@@ -121,9 +120,9 @@ async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[
 
 @asynccontextmanager
 async def engine_reply(services: ApiServices, request: TokenisedRequest) -> AsyncIterator[EngineReply]:
-    """Wait for the request's turn, then open its reply; leaving the context stops the reply within a step.
+    """Wait for the request's turn, then yield its reply. When the context is left, the reply stops within a step.
 
-    Raises an AppError if the request is refused."""
+    Raises an AppError if the request is refused or the reply fails before its first event."""
     async with services.turns:
         queue = EventQueue()
         services.engine.submit(request, queue)
@@ -135,9 +134,9 @@ async def engine_reply(services: ApiServices, request: TokenisedRequest) -> Asyn
 
 
 async def _beginning(events: AsyncIterator[list[Event]]) -> Sequence[Event]:
-    """Wait for the first events after loading, and return them. Raises an AppError if the reply failed.
+    """Wait for the first events after loading, which show that the request is accepted, and return these events.
 
-    Once these events have arrived, the request is accepted."""
+    Raises an AppError if the reply failed."""
     async for batch in events:
         match [event for event in batch if not isinstance(event, Loading)]:
             case [Failed() as failed, *_]:
@@ -155,7 +154,7 @@ def _failure(failed: Failed) -> AppError:
 
 
 async def unless_closed(http: HttpRequest, answer: Awaitable[T]) -> T:
-    """Wait for the answer. If the client hangs up, cancel it and raise ApiError, which no client receives."""
+    """Wait for the answer. If the client disconnects first, cancels the answer and raises ApiError."""
     working, closed = asyncio.ensure_future(answer), asyncio.ensure_future(_closed(http))
     try:
         await asyncio.wait({working, closed}, return_when=asyncio.FIRST_COMPLETED)

@@ -1,7 +1,7 @@
 """Errors in the format of their route: OpenAI's, Anthropic's or Ollama's.
 
-OpenAI's clients retry after 408, 409, 429 and 5xx, unless a header forbids it. All errors here send that header,
-because the request would fail again.
+OpenAI's clients retry after 408, 409, 429 and 5xx, unless the header NO_RETRY forbids it. All errors here have this
+header, because the same request would probably fail again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,11 +22,11 @@ LONGEST, LONGEST_PARAM = 1_000, 200
 CONTEXT_EXCEEDED = "context_length_exceeded"
 KINDS = {401: "authentication_error"}
 ANTHROPIC_KINDS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
-"""Error types that do not follow from the class of the status; LiteLLM looks at the type before the status."""
+"""Error types of statuses below 500. All other statuses below 500 have the type "invalid_request_error"."""
 
 
 class ApiError(AppError):
-    """A request was refused or has failed: has the status, a sentence, and the parameter at fault."""
+    """Error of a refused or failed request, with a status, a sentence, and the wrong parameter if there is one."""
 
     def __init__(
         self, sentence: str, param: str | None = None, status: int = 400, code: str | None = None
@@ -36,7 +36,9 @@ class ApiError(AppError):
 
 
 def api_error(error: Exception) -> ApiError:
-    """Return an error with its status: 400 if the same request would be refused again, 500 if the app failed."""
+    """Convert an error to an ApiError: with status 400 if the request is wrong, with 500 if the app failed.
+
+    An ApiError or HTTPException keeps its status."""
     match error:
         case ApiError():
             return error
@@ -75,8 +77,8 @@ def _cut(text: str, most: int) -> str:
 def add_error_handlers(app: FastAPI) -> None:
     """Answer every error in the format of its route.
 
-    The handler is `async`: each client that hangs up raises an ApiError, and Starlette would run a synchronous
-    handler for each of them on a thread."""
+    The handler is `async`, because each client that disconnects raises an ApiError, and Starlette would run a
+    synchronous handler on a thread each time."""
 
     async def answer(request: Request, error: Exception) -> JSONResponse:
         found, path, headers = api_error(error), request.url.path, NO_RETRY
@@ -95,7 +97,7 @@ def add_error_handlers(app: FastAPI) -> None:
 def validated_at(place: str, names: Mapping[Any, str] = {}) -> Iterator[None]:
     """Raise ApiError, which names the field, if the block raises a ValidationError for the field at `place`.
 
-    Fields that the client has sent under other names are called by these `names`."""
+    `names` maps a field to the name under which the client has sent it."""
     try:
         yield
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Ollama's routes below /api, for programs that know no other API. Streams are lines of JSON."""
+"""Ollama's routes below /api, for programs that can use only Ollama's API. Streams are lines of JSON."""
 
 import asyncio
 import json
@@ -23,7 +23,7 @@ from app.api.services import ApiServices, ServedModel, Services
 from app.conversation.reply_parsing import Delta, TextDelta, ThoughtDelta
 
 VERSION = "0.13.0"
-"""The version of Ollama whose routes these are: programs refuse to talk to much older ones."""
+"""The version of Ollama that these routes follow, because some programs refuse older versions."""
 OPTIONS = {
     **{name: name for name in ("temperature", "top_k", "top_p", "min_p", "seed", "stop")},
     **{name: name for name in ("presence_penalty", "frequency_penalty")},
@@ -41,7 +41,7 @@ class OllamaMessage(ChatMessage):
 
 
 class OllamaRequest(Body):
-    """The fields of chats and of prompts. A model may have the tag that programs add to its name."""
+    """The fields of chats and of prompts. The tag `:latest` of a model's name is ignored."""
 
     form = "format"
     model: str = ""
@@ -130,7 +130,7 @@ async def generate(services: Services, asked: OllamaRequest, http: HttpRequest) 
 
 
 async def _load(services: ApiServices, asked: OllamaRequest, empty: Json) -> Response:
-    """Load the model, as Ollama does for a request without a prompt."""
+    """Ask the engine to load the model, because that is what a request without a prompt means in Ollama's API."""
     model = await services.chosen(asked.id)
     services.engine.load(model.choice)
     return JSONResponse({**_head(model.id), **empty, "done": True, "done_reason": "load"})
@@ -211,7 +211,7 @@ def _numbers(choice: Choice) -> Json:
 
 
 def _described(services: ApiServices, model: ServedModel) -> Json:
-    """Describe a model. Unless it is loaded, only its name is known."""
+    """Describe a model. Only its name is known unless the model is loaded."""
     info = services.engine.status().model if model.id == services.current().id else None
     family = info.architecture if info else ""
     return {

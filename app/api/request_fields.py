@@ -1,4 +1,4 @@
-"""The bodies of requests: how they are read, and the fields that chat completions, completions and responses share.
+"""The bodies of requests: how they are parsed, and the fields that several routes share.
 
 A large body is parsed on a thread, so that other clients need not wait. Unknown fields are ignored, and lone
 surrogates in strings are replaced by U+FFFD.
@@ -84,17 +84,17 @@ Limit = Annotated[
     BeforeValidator(lambda given: None if given in (-1, -2) else given),
     AfterValidator(lambda given: given and min(given, HIGHEST_LIMIT)),
 ]
-"""A maximum number of tokens; some clients send -1 or -2 for none. With 0 only the prompt is read."""
+"""A maximum number of tokens. Some clients send -1 or -2 for no maximum. With 0 only the prompt is read."""
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
 Some = Annotated[list[T], Field(fail_fast=True)]
-"""A list of which only the first wrong entry is reported, because describing a million would take seconds."""
+"""A list whose validation ends at the first wrong entry, because reporting a million would take seconds."""
 
 
 def described(types: str) -> WrapValidator:
-    """Make a validator that reports what a field of several types takes, not why the first of them is wrong."""
+    """Make a validator whose only error is "must be {types}", instead of one error for each type of a union."""
 
     def read(given: Any, validated: Callable[[Any], Any]) -> Any:
         try:
@@ -145,7 +145,6 @@ class JsonRoute(APIRoute):
     other types."""
 
     def get_route_handler(self) -> Callable[[HttpRequest], Coroutine[Any, Any, Response]]:
-        """Return FastAPI's handler, which parses the body with `_JsonRequest`."""
         handle = super().get_route_handler()
 
         async def handler(request: HttpRequest) -> Response:
@@ -260,7 +259,7 @@ class StreamOptions(BaseModel):
 
 
 class PenaltyFields(SamplingFields):
-    """The fields that the responses API does not have."""
+    """The fields that only chat completions and completions have."""
 
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
@@ -277,7 +276,7 @@ class PenaltyFields(SamplingFields):
     def sampling(self, seed: int) -> Sampling:
         temperature = 1.0 if self.temperature is None else self.temperature
         return Sampling(
-            # Clients send tiny temperatures if they want the likeliest token.
+            # Clients send tiny temperatures to get the likeliest token.
             temperature=temperature if temperature >= COLDEST else 0.0,
             top_k=max(0, self.top_k or 0),
             # In OpenAI's API 0 is allowed, and selects the likeliest token.
@@ -298,7 +297,7 @@ class PenaltyFields(SamplingFields):
 
 
 class Prediction(BaseModel):
-    """Text that the reply will probably contain. Drafts are taken from it; it never changes the reply."""
+    """Text that the reply will probably contain. It is a source of drafts and never changes the reply."""
 
     type: Literal["content"] = "content"
     content: Any = ""
@@ -340,7 +339,7 @@ def engine_requests(
 
 
 def each_text(given: str | list[Any], param: str, most: int) -> list[str | tuple[int, ...]]:
-    """Return the texts of a field, one by one. Raises ApiError for an empty text, or more than `most` texts."""
+    """Return the texts of a field as a list. Raises ApiError for an empty text or more than `most` texts."""
     texts = [given] if isinstance(given, str) or isinstance(given[0], int) else given
     if not all(texts):
         raise ApiError(f"{param} must not be empty.", param)
@@ -350,7 +349,7 @@ def each_text(given: str | list[Any], param: str, most: int) -> list[str | tuple
 
 
 def refuse(given: object, param: str, advice: str) -> None:
-    """Raise ApiError if a parameter that is not supported has a true value."""
+    """Raise ApiError if `given`, the value of an unsupported parameter, is true."""
     if given:
         raise ApiError(f"Foresight does not support {param}: {advice}.", param)
 

@@ -32,7 +32,7 @@ EMPTY = (
     "completed_at", "error", "incomplete_details", "previous_response_id", "max_tool_calls", "prompt_cache_key",
     "safety_identifier", "user", "usage",
 )  # fmt: skip
-"""Fields of a response that clients expect. They have no value at its beginning, and some never have one."""
+"""Fields that clients expect in a response. They are null at its beginning, and some of them stay null."""
 
 
 class TextFields(BaseModel):
@@ -152,7 +152,7 @@ class ResponsePlan(ChatPlan):
         yield self._of_place("response.output_item.added", item=self._newest)
 
     def _close(self, status: str) -> Iterator[Json]:
-        """Close the output item that is being written, if there is one, and return its last events."""
+        """Close the output item that is being written, if there is one, and yield its last events."""
         if not self._is_open:
             return
         self._is_open = False

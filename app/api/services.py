@@ -1,4 +1,4 @@
-"""The parts of the app that the API uses: the engine, the models that clients may name, and the lock for turns."""
+"""The parts of the app that the API uses: the engine, the models on this machine, and the lock for turns."""
 
 import asyncio
 import threading
@@ -25,7 +25,7 @@ LISTED_SECONDS = 5.0
 class ServedModel:
     """A model on this machine: the id that clients use, and the engine's choice of model for it.
 
-    `thinking` is for requests that choose none."""
+    `thinking` applies to requests that do not choose a level of thinking."""
 
     id: str
     choice: ModelChoice
@@ -43,7 +43,6 @@ class InstalledModels:
         self._until = 0.0
 
     def __call__(self) -> Sequence[ServedModel]:
-        """Return the models; the list is at most LISTED_SECONDS old."""
         with self._lock:
             if monotonic() > self._until:
                 self._listed = [
@@ -91,7 +90,7 @@ class ApiServices:
         return [current, *(one for one in self.installed() if one.id != current.id)]
 
     async def chosen(self, name: str | None) -> ServedModel:
-        """Return what `find` returns. Runs it on a thread, because it may read the disk."""
+        """Find the model of this id on a thread, because `find` may read the disk. Raises ApiError."""
         return await asyncio.to_thread(self.find, name or "")
 
     def find(self, name: str) -> ServedModel:

@@ -25,7 +25,7 @@ class ResponseFormat(BaseModel):
     type: Literal["text", "json_object", "json_schema", "regex", "grammar"] = "text"
     json_schema: dict[str, Any] | None = None
     flat_schema: Any = Field(None, alias="schema")
-    """Other servers take the schema here."""
+    """The field in which other servers expect the schema."""
     regex: str | None = None
     grammar: str | None = None
 
@@ -54,7 +54,7 @@ class ToolFields(BaseModel):
 
 
 def flat_tools(given: Sequence[Any] | None, kinds: Sequence[str | None], parameters: str) -> list[ToolFields]:
-    """Read tools whose fields are not in a field `function`; `parameters` is the name of their schema.
+    """Read tools whose name and schema are not nested in `function`; `parameters` names the field of the schema.
 
     Raises ApiError for tools of other kinds, which only OpenAI's or Anthropic's servers have."""
     found = list[ToolFields]()
