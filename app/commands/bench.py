@@ -1,6 +1,6 @@
-"""`python run.py bench`: compares decoders on sets of prompts and prints a table for each set.
+"""`python run.py bench`: compares decoders on sets of prompts, and prints a table for each set.
 
-With `--json` it also writes all results to a file. labs/bench has suites and leaderboards."""
+With `--json` it also writes all results to a file."""
 
 import json
 import os
@@ -165,9 +165,9 @@ def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
 
 
 def check_writable(file: Path) -> None:
-    """Raise BadOption if the report's file cannot be written, before minutes are spent on measuring.
+    """Raise BadOption if the report's file cannot be written. Creates the file if it does not exist.
 
-    Creates the file if it does not exist."""
+    This is checked first, because measuring takes minutes."""
     try:
         file.open("a").close()
     except OSError as error:
@@ -188,7 +188,6 @@ def report_of(sets: Sequence[SetResults], about: dict[str, Any]) -> dict[str, An
         },
         "prompts": sum(one.prompts for one in sets),
         "replies": sum(one.replies for one in sets),
-        # The results of a single set, or the means of several.
         "decoders": [asdict(result) for result in means(sets)],
         "sets": [
             {

@@ -20,7 +20,7 @@ from app.values.messages import ModelChoice, Options, Prompt
 
 @dataclass(frozen=True, slots=True)
 class BenchRun:
-    """One reply. `token_ids` are all its tokens; the other numbers exclude the prefill and the first token."""
+    """A contestant's reply. `token_ids` has all tokens; the numbers exclude the prefill and the first token."""
 
     token_ids: tuple[int, ...]
     tokens: int
@@ -32,7 +32,7 @@ class BenchRun:
 
     @property
     def tokens_per_second(self) -> float:
-        """The speed of decoding; 0.0 for a reply that took one forward pass, whose speed is unknown."""
+        """The speed of decoding; 0.0 if it is unknown because no step followed the prefill."""
         return self.tokens / self.seconds if self.steps and self.seconds else 0.0
 
 
@@ -40,7 +40,7 @@ class BenchRun:
 class Contestant:
     """A decoder that answers prompts.
 
-    `settings` names all that its runs depend on: the model and the decoder's sizes."""
+    `settings` describes everything that its runs depend on: the model and the decoder's sizes."""
 
     name: str
     settings: str
@@ -48,7 +48,7 @@ class Contestant:
     is_plain: bool = False
 
     def key(self, place: str, prompt: Prompt, options: Options) -> str:
-        """Return the key of a run: `place`, this contestant's name, and a hash of settings, prompt and options."""
+        """Return a run's key: `place`, the contestant's name, and a hash of its settings, prompt and options."""
         asked = sha256(repr((self.settings, prompt, options)).encode("utf-8", "surrogatepass")).hexdigest()
         return f"{place}, {self.name}, {asked[:16]}"
 
@@ -82,9 +82,9 @@ class BenchPlan:
 class LaneNumbers:
     """One contestant's results.
 
-    `speeds`: for each contestant, the median over replies of this one's tokens/s divided by that contestant's.
-    `identical`: whether all replies have exactly the tokens of the reference, which is plain or else the first
-    contestant; `same_text`: the share of replies that do."""
+    `speeds` has a ratio for each contestant: the median over replies of this contestant's tokens/s divided by the
+    other's. The reference is plain, or else the first contestant. `same_text` is the share of replies that have
+    exactly the reference's tokens, and `identical` is whether all replies have them."""
 
     decoder: str
     tokens_per_step: float
@@ -130,11 +130,11 @@ def engine_contestant(engine: ReplyEngine, model: ModelChoice, lane: Lane) -> Co
 
 
 Runs = MutableMapping[str, BenchRun]
-"""Runs by their keys. A run whose key is there already is not measured again."""
+"""Runs by their keys. A run with a known key is not measured again."""
 
 
 def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
-    """Measure the sets; yield the results of each as soon as it is measured. Adds runs to `known`.
+    """Measure the sets, and yield the results of each set as soon as it is measured. Adds runs to `known`.
 
     Raises ReplyFailed."""
     _warm_up(plan)
@@ -158,9 +158,9 @@ def _warm_up(plan: BenchPlan) -> None:
 
 
 def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[BenchRun]]:
-    """Yield the runs of all contestants for each round, prompt and turn: A B A B.
+    """Yield the runs of all contestants, one after the other, for each round, prompt and turn.
 
-    The next turn of a chat follows plain's reply, or else the first contestant's."""
+    A chat's next turn follows the reply of the plain contestant, or else of the first contestant."""
     turns = sum(1 + len(item.later_turns) for item in prompt_set.prompts)
     with progress_bar() as bar:
         task = bar.add_task(

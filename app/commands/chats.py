@@ -63,7 +63,7 @@ def chats_in(data_dir: Path | None) -> Iterator[Chats]:
 
 @chats_cli.command("list")
 def list_chats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
-    """List all chats: pinned ones first, then by their last use."""
+    """List all chats: pinned chats first, then the most recently used."""
     with chats_in(data_dir) as chats:
         summaries = chats.summaries()
         if as_json:
@@ -233,7 +233,7 @@ def rescue_chats(
 
 
 def _require_closed(damaged: Path) -> None:
-    """Raise DataFolderInUse while the app has the database open, because its pages change while they are read."""
+    """Raise DataFolderInUse while the app has the database open, because the app may change it meanwhile."""
     folder = DataFolder(damaged.parent)
     if damaged.name == FILE_NAME and folder.running_at() and folder.is_held():
         raise DataFolderInUse(f"Foresight is running on {damaged.parent}. Quit it, and try again.")
@@ -257,7 +257,7 @@ def _row(chat: ChatSummary) -> Iterator[str]:
 
 
 def _highlighted(excerpt: str) -> str:
-    """Return the excerpt with the found words in bold, and without the marks around them."""
+    """Return the excerpt with the found words, which are between \\x02 and \\x03, in bold."""
     before, *parts = excerpt.split("\x02")
     found = (part.partition("\x03") for part in parts)
     return printable(before) + "".join(

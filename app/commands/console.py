@@ -1,7 +1,7 @@
 """Output on the console: JSON for programs, columns for people, progress bars, and errors as sentences.
 
-Documents, chats, replies and the hub are untrusted, and a terminal obeys control characters: ESC ] 52 writes to the
-clipboard. So all text is printed through `printable`.
+All text is printed through `printable`, because a terminal obeys control characters (ESC ] 52 writes to the
+clipboard), and documents, chats, replies and answers of the hub are untrusted.
 """
 
 import json
@@ -41,7 +41,7 @@ def printable(text: str) -> str:
 
 
 def print_text(text: str, *, err: bool = False, is_line: bool = True) -> None:
-    """Print a string whose control characters are replaced."""
+    """Print a text with its control characters replaced."""
     typer.echo(printable(text), err=err, nl=is_line)
 
 
@@ -78,9 +78,9 @@ def columns(rows: Iterable[Iterable[str]]) -> str:
 
 
 def progress_bar(*columns: ProgressColumn) -> Progress:
-    """Make a progress bar that disappears when done. It is not shown if standard error is not a terminal.
+    """Make a progress bar that disappears at its end. The bar is shown only if standard error is a terminal.
 
-    If no columns are given, it shows the elapsed time."""
+    By default its only further column is the elapsed time."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}", table_column=Column()),  # a Column wraps long descriptions

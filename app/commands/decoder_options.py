@@ -60,7 +60,7 @@ class DecoderSizes:
 
 
 def read_decoding(decoder: DecoderName | None, sizes: DecoderSizes, same_text: OnOff) -> Decoding:
-    """Return the decoding of these options; by default auto, or lookahead if W, N, G or a preset is given.
+    """Return the decoding of these options. The default is auto, or lookahead if W, N, G or a preset is given.
 
     Raises BadOption for a size that the decoder does not use."""
     chosen = decoder or ("lookahead" if {*sizes.given} - {"rows"} else "auto")

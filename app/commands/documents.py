@@ -43,7 +43,7 @@ documents_cli = typer.Typer(
 )
 
 EXCERPT = 300
-"""Characters of a found passage that are printed."""
+"""Maximum characters of a found passage that are printed."""
 STANDARD_INPUT = Path("-")
 
 
@@ -110,7 +110,7 @@ def remove_documents(
         if bool(wanted) == bool(collection):
             raise BadOption("Give either document numbers or --collection NAME.")
         for number in wanted:
-            documents.document(number)  # if one is unknown, nothing is removed
+            documents.document(number)  # raises for an unknown number before anything is removed
         for number in wanted:
             documents.remove(number)
         if collection:
@@ -130,7 +130,7 @@ def restore_document(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Give a document back the text that was replaced last; the newer text becomes a document of its own."""
+    """Restore the text that was replaced last in a document; the newer text becomes a separate document."""
     with errors_as_sentences(), documents_in(data_dir) as documents:
         newer = documents.undo_replacement(number)
         documents.wait()
@@ -183,7 +183,7 @@ def ask_documents(
     data_dir: given.DataDir = None,
     as_json: given.AsJson = False,
 ) -> None:
-    """Answer a question from the documents, with its sources."""
+    """Answer a question from the documents, and list the sources."""
     with errors_as_sentences():
         with impossible_values():
             override = SamplingOverride(temperature, seed)
@@ -308,10 +308,9 @@ def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
 
 
 def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:
-    """Print the documents of the added files, and say how many were already in the collection and which got a
-    new text.
+    """Print the added documents, how many of them were already in the collection, and which got a new text.
 
-    `before` maps each document that existed before to the time when its text was last replaced."""
+    `before` maps each earlier document of the collection to the time when its text was last replaced."""
     replaced = [one.id for one in documents if one.replaced > before.get(one.id, one.replaced)]
     known = [one.id for one in documents if one.id in before and one.id not in replaced]
     if as_json:

@@ -1,4 +1,4 @@
-"""`python run.py models download` and `login`. Progress is a bar for each file, or a JSON line each second."""
+"""`python run.py models download` and `login`. Progress is shown as bars, or as a JSON line every second."""
 
 import sys
 import time
@@ -100,7 +100,7 @@ def _json_lines() -> Show:
 
 
 def _into(bars: Progress) -> Show:
-    """Return a function that shows a bar for the whole download, and one for each running file."""
+    """Return a function that shows a bar for the whole download, and for each of its files if there are several."""
     tasks: dict[str, TaskID] = {}
 
     def show(download: Download) -> None:

@@ -18,7 +18,7 @@ from app.system.machine import memories
 from app.values.model import Fit, Precision, RemoteModel, gigabytes, parameters_label
 
 USUAL: Precision = "bfloat16"
-"""The precision of a model that is not quantised."""
+"""The precision that is assumed for weights that are not quantised."""
 
 
 def print_info(
@@ -26,7 +26,7 @@ def print_info(
 ) -> None:
     """Print what is known about a model on this machine, or else about a model of the hub.
 
-    If no precision is given, its memory is estimated for the precision in which it would be loaded."""
+    Without a precision, memory is estimated for the precision in which the model would be loaded."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = parse_hub_id(name, hub.endpoint)
@@ -56,7 +56,7 @@ def print_info(
 
 
 def _thinking_levels(template: str) -> list[str]:
-    """Return the levels of thinking that a chat template has, its own choice first."""
+    """Return the levels of thinking that a chat template has, its default first."""
     with closing(Sandbox()) as sandbox:
         return [
             mode.level for mode in sandbox.chat_format(template, {"bos_token": "", "eos_token": ""}).modes

@@ -1,7 +1,7 @@
 """`python run.py models …`: the models on this machine, the catalogue and the hub.
 
-The hub's client reads its environment when it is imported (app/main.py), so each command imports what it needs of
-the registry.
+The commands import `app.models_registry` in their functions, because it imports the hub's client, which reads the
+environment variables that app/main.py sets first.
 """
 
 from collections.abc import Iterator
@@ -91,7 +91,7 @@ def search_models(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Search the catalogue and the hub, most downloaded models first."""
+    """Search the catalogue and the hub. The hub's most downloaded models come first."""
     from app.models_registry.catalogue import read_catalogue
     from app.models_registry.hub.search import search as search_hub
 

@@ -1,7 +1,7 @@
 """Options that several commands share, and the handling of options that are given before a command.
 
-`run.py --data-dir DIR chats list` means `run.py chats list --data-dir DIR`. An option before a command that has no
-such option is refused, and so is one that is given twice.
+`run.py --data-dir DIR chats list` means `run.py chats list --data-dir DIR`. An option that the command does not
+have is refused, and so is an option with different values before and after the command.
 """
 
 from collections.abc import Iterator, Mapping
@@ -25,7 +25,7 @@ MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
 
 def _expanded(folder: Path | None) -> Path | None:
-    """Expand ~ in the path of a folder. Ends the command with a sentence if there is no such user."""
+    """Expand ~ or ~user in the path of a folder. Ends the command with a sentence if there is no such user."""
     with errors_as_sentences():
         try:
             return folder and folder.expanduser()
@@ -114,7 +114,7 @@ PresetOption = Annotated[
 Rows = Annotated[
     int | None,
     typer.Option(
-        "--rows", metavar="ROWS", help="Maximum positions per step on average in auto; 0 lets it choose."
+        "--rows", metavar="ROWS", help="Positions that auto checks per step, on average; 0 lets auto choose."
     ),
 ]
 SameText = Annotated[
@@ -225,13 +225,13 @@ def read_text(file: Path) -> str:
 
 
 def require_with(option: str, is_given: object, other: str, has_other: object) -> None:
-    """Raise BadOption if an option is given without the other one, without which it changes nothing."""
+    """Raise BadOption if `option` is given without `other`, because it changes nothing alone."""
     if is_given and not has_other:
         raise BadOption(f"{option} changes nothing without {other}. Add {other}, or leave {option} out.")
 
 
 def read_thinking(level: ThinkingLevel, budget: int) -> Thinking:
-    """Return the thinking that these options choose. Raises BadOption for a limit of thoughts that are off."""
+    """Return the thinking that these options choose. Raises BadOption for a budget if thinking is off."""
     with impossible_values():
         thinking = Thinking(level, budget)
     if level == "off" and budget:
@@ -279,7 +279,7 @@ def options_given(context: typer.Context) -> tuple[str, ...]:
 def _given(command: Any, context: Any, words: list[str]) -> Mapping[str, str | None]:
     """Return the options of the command among these words, with their values as typed; None for a flag.
 
-    Raises BadOption for an option that is given more than once. Typer reports other mistakes when it reads them."""
+    Raises BadOption for an option that takes one value and is given several times. Typer reports other mistakes."""
     reading = typer.Context(command, parent=context, resilient_parsing=True)
     values, _, order = command.make_parser(reading).parse_args(list(words))
     options = [one for one in order if one.param_type_name == "option"]

@@ -92,7 +92,7 @@ def read_prompts(
     if file is None:
         return [PromptItem(_as_prompt(text or "", raw, "--prompt"), override)]
     items = list[PromptItem]()
-    lines = read_text(file).split("\n")  # JSON may contain other ends of lines
+    lines = read_text(file).split("\n")  # not splitlines: JSON strings may contain U+2028
     for number, line in enumerate(lines, start=1):
         where = f"{file}, line {number}"
         if line.strip():
@@ -107,9 +107,9 @@ def read_prompts(
 
 
 def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> list[PromptSet]:
-    """Read a prompt set from each file, or all shipped sets.
+    """Read a prompt set from each file, or all shipped sets. Files with the same name are named by their paths.
 
-    If two have the same name, their paths are their names."""
+    Raises BadOption."""
     paths = list(files) or [assets_dir() / "bench" / f"{name}.jsonl" for name in SHIPPED_SETS]
     stems = [path.stem for path in paths]
     return [

@@ -1,4 +1,4 @@
-"""Runs the request of a command: shows progress on standard error, prints the text, returns the finished reply."""
+"""Runs a request: shows progress on standard error, prints the text, and returns the finished reply."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -24,14 +24,14 @@ from app.values.messages import (
 )
 
 LONG_PROMPT = 2_000
-"""Number of tokens from which reading a prompt shows a progress bar."""
+"""Minimum number of a prompt's tokens for which a progress bar is shown while the prompt is read."""
 LOOK_SECONDS = 0.1
 """Seconds between two checks of what is being loaded."""
 
 
 @dataclass(frozen=True, slots=True)
 class FinishedReply:
-    """A finished reply. `sources` is the number of its tokens from each source of proposals."""
+    """A finished reply. `sources` counts its tokens by the source that proposed them."""
 
     request: Request
     text: str
@@ -100,7 +100,7 @@ def print_statistics(reply: FinishedReply) -> None:
 
 
 def thinking_note(reply: FinishedReply) -> str:
-    """Return a note if the model does not have the level of thinking that was asked for; "" if it does."""
+    """Return a note if the model did not use the requested level of thinking; "" if it did."""
     asked, model = reply.request.options.thinking.level, reply.finished.model
     levels, used = [mode.level for mode in model.chat_format.modes], model.chat_format.mode(asked).level
     if asked in ("default", used):
@@ -111,7 +111,7 @@ def thinking_note(reply: FinishedReply) -> str:
 
 
 def events_of(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """Submit a request and yield its events. Raises ReplyFailed; stops the reply if the caller leaves early."""
+    """Submit a request and yield its events. Raises ReplyFailed. If the caller stops iterating, the reply stops."""
     reply = Reply()
     engine.submit(request, reply)
     try:
@@ -148,7 +148,7 @@ def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
 
 
 def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """Yield a request's events like `events_of`, with a progress bar on standard error until the first text."""
+    """Yield a request's events as `events_of` does. Shows a progress bar on standard error until the first text."""
     with _engine_bar() as (bar, task):
         for event in events_of(engine, request):
             match event:
@@ -164,9 +164,9 @@ def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Even
 
 
 def wait_for_load(status: Callable[[], EngineStatus], loaded: Future[bool]) -> bool:
-    """Wait for the end of a load, and show its steps by name with a progress bar on standard error.
+    """Wait until a load has ended, and return whether the model is loaded.
 
-    Returns whether the model is loaded."""
+    Meanwhile shows the name of the current step on standard error."""
     with _engine_bar() as (bar, task):
         while not loaded.done():
             bar.update(task, description=status().note)
@@ -176,7 +176,7 @@ def wait_for_load(status: Callable[[], EngineStatus], loaded: Future[bool]) -> b
 
 @contextmanager
 def _engine_bar() -> Iterator[tuple[Progress, TaskID]]:
-    """Show a progress bar on standard error, from the start of the engine on."""
+    """Show a progress bar on standard error until the block ends or stops it."""
     bar = progress_bar()
     task = bar.add_task("Starting the engine", total=None)
     bar.start()

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 7861
 CLOSING_SECONDS = 0.2
-"""How long to wait for the engine at the end. It may still be importing torch, and clients have their replies."""
+"""Seconds to wait for the engine at the end. Few are enough, because no client waits for a reply by then."""
 LOOPBACKS = (LOOPBACK, "localhost", "::1")
 KEY_VARIABLE = "FORESIGHT_API_KEY"
 
@@ -121,7 +121,7 @@ def _running(
     thinking: Thinking,
     origins: Collection[str],
 ) -> "RunningApi":
-    """Serve the API with this model at a listening socket; `thinking` is for requests that choose none."""
+    """Serve the API with this model at a listening socket. `thinking` is the default of requests."""
     from app.api.access import own_names  # other commands do not import the server's packages
     from app.api.application import RunningApi, build_api
     from app.models_registry.installed_models import installed
@@ -141,7 +141,9 @@ def chosen_key(
     variable: str | None = None,
     has_none: bool = False,
 ) -> ApiKey:
-    """Return the key that clients have to send: the given key, or the data folder's. Raises BadOption."""
+    """Return the key that clients must send: the given key, the data folder's, or None. Raises BadOption.
+
+    Prints a warning if other users can read the file of the key."""
     ways = {"--api-key": option, "--api-key-file": file, KEY_VARIABLE: variable, "--no-key": has_none or None}
     given_ways = [way for way, value in ways.items() if value is not None]
     if len(given_ways) > 1:
@@ -165,7 +167,7 @@ def chosen_key(
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, loaded: Future[bool]) -> None:
-    """Print the API's address, and its key unless the user chose it; then wait, and close the API at Ctrl+C."""
+    """Print the API's address, and its key unless the user chose it. Returns after Ctrl+C, with the API closed."""
     try:
         if running.port != asked_port:
             print_text(f"Port {asked_port} is taken.")
@@ -176,7 +178,7 @@ def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, l
             case None:
                 print_text("It needs no key.")
         print_text("Press Ctrl+C to quit.")
-        # The API stays up: each request tries to load the model again, or names another one.
+        # The API continues after a failed load, because each request loads the model again or names another model.
         if not wait_for_load(engine.status, loaded) and running.is_alive:
             print_text(f"Error: {engine.status().note}", err=True)
         running.wait()

@@ -1,7 +1,7 @@
 """Opens what a command uses: devices, engine, documents with their embedding model, the hub and the API.
 
-The app itself (app/startup.py) makes its engine and its API here, too. `app.models_registry` is imported inside
-functions, because the hub's client reads its environment when it is imported (app/main.py).
+The app itself (app/startup.py) makes its engine and its API here, too. Functions import `app.models_registry`,
+because it imports the hub's client, which reads the environment variables that app/main.py sets first.
 """
 
 import os
@@ -34,13 +34,13 @@ if TYPE_CHECKING:
     from app.models_registry.hub.hub import Hub
 
 SECONDS_TO_REPORT = 2
-"""For how many seconds rank 0 continues after torchrun's signal. In this time it reports the end to its clients."""
+"""Seconds for which rank 0 continues after torchrun's signal, so that it can report the end to its clients."""
 
 
 def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
     """Return the plan of the devices that this command uses. Raises BadOption.
 
-    In a process that torchrun started with a rank above 0, this never returns: the process serves rank 0."""
+    In a process that torchrun started with a rank above 0, serves rank 0 instead, then raises typer.Exit."""
     torchrun = torchrun_rank(os.environ)
     if torchrun and torchrun.rank:
         quiet_imports()
@@ -49,7 +49,7 @@ def chosen_ranks(devices: str | None, device: Device) -> RankPlan:
         serve_torchrun(torchrun)
         raise typer.Exit
     if torchrun and hasattr(signal, "alarm"):
-        # torchrun ends all ranks when one rank has ended; rank 0 first has to report this to its clients.
+        # When one rank has ended, torchrun ends the others. Rank 0 reports this to its clients before it ends.
         signal.signal(signal.SIGTERM, lambda *_: signal.alarm(SECONDS_TO_REPORT))
     return devices_plan(devices, device, torchrun)
 
@@ -67,15 +67,15 @@ def model_settings(data_dir: Path | None) -> ModelSettings:
 
 
 def hub_of(settings: ModelSettings) -> "Hub":
-    """Return the model hub; it sends no requests if the settings say offline."""
+    """Return the model hub, which sends no requests if the settings say offline."""
     from app.models_registry.hub.hub import Hub
 
     return Hub(is_offline=settings.is_offline)
 
 
 def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device: Device) -> Engine:
-    """Start an engine that keeps its measurements in this data folder. Until a model is loaded it embeds texts on
-    `device`.
+    """Start an engine that keeps its measurements in this data folder. Texts are embedded on `device` until a model
+    is loaded.
 
     `hub` is called at every load, because the user may have switched to offline meanwhile."""
     from app.models_registry.files.fit_estimate import fit_on_device
@@ -91,7 +91,7 @@ def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device
 def engine_in(
     data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE, device: Device = "auto"
 ) -> Iterator[Engine]:
-    """Open an engine for a command, and close it at the end; its running job then has `closing_seconds`."""
+    """Open an engine for a command, and close it at the end. Closing waits at most `closing_seconds`."""
     engine = make_engine(data_dir, lambda: hub_of(SettingsFile(data_dir).load().library), plan, device)
     try:
         yield engine
@@ -138,7 +138,7 @@ def embedded_documents(
 ) -> Iterator[tuple[Documents, Engine]]:
     """Open documents together with an engine on this device, by default the app's own.
 
-    For a search it loads the embedding model. If that fails, a note at the end reports that only words were
+    For a search the embedding model is loaded. If that fails, a note is printed after the block: only words were
     searched."""
     from app.models_registry.locate import folder_here
 
