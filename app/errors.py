@@ -32,15 +32,15 @@ class RankLost(AppError):
 
 
 class SettingsNotSaved(AppError):
-    """The settings file could not be written; the previous one is untouched."""
+    """The settings or the API's key could not be saved. An earlier file is unchanged."""
 
 
 class SettingsNotRead(AppError):
-    """The settings file exists and cannot be opened. It is not changed."""
+    """The settings file exists and cannot be opened. The file is not changed."""
 
 
 class DataFolderRefused(AppError):
-    """The folder holds files that the app has not written, or cannot be used as a data folder."""
+    """The folder contains files that the app has not written, or cannot be used as a data folder."""
 
 
 class DataFolderInUse(AppError):
@@ -208,7 +208,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def impossible_values() -> Iterator[None]:
-    """Turn a ValueError that a value's checks raise into a BadOption with the rule as a sentence."""
+    """Raise BadOption, with the message as a sentence, if the block raises ValueError."""
     try:
         yield
     except ValueError as error:

@@ -52,8 +52,8 @@ cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 cli.add_typer(documents_cli, name="documents")
 SWITCH_SECONDS = 0.0005
-"""Seconds after which a thread has to hand the GIL to a waiting one, such as the engine's. Python's default, 5 ms,
-is as long as a whole decoding step."""
+"""Seconds after which a thread must release the GIL if another thread waits for it. Python's default of 5 ms is as
+long as a whole decoding step, for which the engine's thread would wait."""
 HUB_HOSTS = ("huggingface.co", "hf.co")
 
 
@@ -153,8 +153,8 @@ def main() -> None:
     os.environ.update(settled(os.environ))
     # The hub's Xet transfer cannot be cancelled; its HTTP transfer can. No telemetry.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
-    # OpenMP's threads spin for milliseconds while they wait for each other. On a core that another program uses
-    # too, spinning uses up their share of time: a step took up to 200 times as long.
+    # OpenMP's threads spin for milliseconds while they wait for each other. If another program uses the same core,
+    # spinning uses up the threads' share of its time, and a step takes up to 200 times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     notes = prepare(os.environ)
     # Every file that this process and its libraries create is readable by this user only.
@@ -172,12 +172,12 @@ def main() -> None:
 
 
 def _leave(code: int) -> NoReturn:
-    """End the process at once. All that is to be kept is on the disk by now.
+    """End the process at once. This loses nothing, because everything to be kept is on the disk.
 
     A normal exit of the interpreter would take seconds to free the objects of Gradio and torch, and would wait for
     a thread that still imports torch."""
     logging.shutdown()
-    with suppress(OSError):  # nothing reads the output any more
+    with suppress(OSError):  # the program that reads the output has ended
         sys.stdout.flush()
         sys.stderr.flush()
     os._exit(code)

@@ -89,8 +89,8 @@ class ToolSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The user's choices. Until a temperature is chosen, it is the one that the loaded model recommends. With
-    `has_api` other programs are served, too."""
+    """The user's choices. Until the user chooses a temperature, `options` has the one that the model recommends.
+    With `has_api` other programs are served, too."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
@@ -103,9 +103,9 @@ class Settings:
     api_origins: tuple[str, ...] = ()
     """Origins of web apps and browser extensions that may use the API."""
     loaded: tuple[ModelChoice, ...] = ()
-    """How each model was loaded last; the latest load first."""
+    """How each model on this machine was loaded last, the latest load first."""
     thinking: Mapping[str, Thinking] = field(default_factory=dict, hash=False)
-    """The choice for each model whose thinking was ever chosen; `options` has the current model's."""
+    """The thinking that the user chose, by model; `options` has the current model's."""
     tools: ToolSettings = field(default_factory=ToolSettings)
     version: int = 1
     """The version of the file; files of version 0 do not contain it."""
@@ -121,8 +121,7 @@ class Settings:
         return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
 
     def choice_of(self, name: str) -> ModelChoice:
-        """Return how this model was loaded last, in any revision; by default with the current device and
-        attention."""
+        """Return how this model was loaded last, in any revision; if never, the current device and attention."""
         automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
         return replace([*self._loads_of(name), automatic][0], name=name)
 
@@ -136,7 +135,7 @@ class Settings:
         return [one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted]
 
     def with_model(self, choice: ModelChoice) -> "Settings":
-        """Return the settings with this model as the current one, and with what was chosen for its thinking."""
+        """Return the settings with this model as the current one, and with the thinking chosen for it."""
         thinking = self.thinking.get(_without_revision(choice.name), Thinking())
         return replace(self, model=choice, options=replace(self.options, thinking=thinking))
 
@@ -148,7 +147,7 @@ class Settings:
         return replace(self.with_model(choice), loaded=loaded)
 
     def with_thinking(self, thinking: Thinking) -> "Settings":
-        """Return the settings with this choice for the current model, which is remembered."""
+        """Return the settings with this thinking, which is also remembered for the current model."""
         name = _without_revision(self.model.name)
         others = [one for one in self.thinking.items() if one[0] != name][1 - MOST_LOADED :]
         known = {**dict(others), name: thinking}
@@ -166,8 +165,9 @@ class SettingsFile:
         self.path = data_dir / "settings.json"
 
     def load(self) -> Settings:
-        """Read the settings; values of a wrong type get their defaults. A file with impossible values is renamed to
-        `.broken`, and the defaults are returned. Raises SettingsNotRead for a file that cannot be opened."""
+        """Read the settings; values of a wrong type get their defaults. A file with impossible values or invalid
+        JSON is renamed to `settings.json.broken`, and the defaults are returned. Raises SettingsNotRead for a file
+        that cannot be opened."""
         try:
             saved = _with_new_defaults(parse_json(self.path.read_text(encoding="utf-8")))
             # Older files do not record whether their temperature was chosen.
@@ -198,7 +198,7 @@ class SettingsFile:
 
 
 def _with_new_defaults(saved: Any) -> Any:
-    """Replace the defaults that version 0 saved by today's defaults, and return the saved values."""
+    """Replace the defaults that version 0 saved by the current defaults, and return the saved values."""
     if isinstance(saved, dict) and "version" not in saved:
         if saved["options"].get("max_new_tokens") == 512:
             saved["options"]["max_new_tokens"] = 0
@@ -209,7 +209,7 @@ def _with_new_defaults(saved: Any) -> Any:
 
 
 def _tools(saved: Any) -> dict[str, Any]:
-    """Return the saved settings of tools with only the first of several servers with the same name."""
+    """Return the saved settings of tools with only the first server of each name."""
     found = saved if isinstance(saved, dict) else {}
     listed: Any = found.get("servers")
     servers = listed if isinstance(listed, list) else []

@@ -42,17 +42,17 @@ from app.values.messages import ModelFolder
 from app.values.tools import ToolServer
 
 CLOSING_SECONDS = 0.2
-"""How long closing waits for each thread. All of closing takes at most two seconds."""
+"""Seconds for which closing waits for each thread."""
 ERASING_SECONDS = 10.0
-"""Seconds between two checks whether things that were deleted can be erased."""
+"""Seconds between two checks whether deleted things can be erased."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 """Maximum number of bytes of the log file, and the number of older log files that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the app is opened: the page's port, in the browser or a native window, with or without a key and the API,
-    and the devices that share each step."""
+    """How the app is opened: the page's port, in the browser or a native window, with or without a key, with or
+    without the API, and on which devices."""
 
     port: int
     in_browser: bool
@@ -88,7 +88,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         app_context = AppContext(folder.path, hub_cache, log, network_log, api, database, note)
         page = _open(services, app_context, opening, folder)
         backups.start()
-        # After the page is shown, because importing torch takes longer.
+        # The page opens first, because loading begins with importing torch, which takes longer.
         services.engine.load(settings.model, lambda _: None)
         with erasing(services.deletions, stores.stored, services.documents):
             try:
@@ -99,7 +99,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _load_settings(file: SettingsFile, model: ModelAsked) -> Settings:
-    """Load the settings with the model of the command line, which is saved as loaded. Raises AppError."""
+    """Load the settings with the model of the command line, and save the model as loaded. Raises AppError."""
     saved = file.load()
     settings = asked_settings(saved, model)
     if settings.loaded != saved.loaded:
@@ -225,8 +225,9 @@ def _api(services: Services, engine: Engine, data_dir: Path) -> ApiSwitch:
 
 @contextmanager
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
-    """Delete the documents that were attached to deleted chats: now, because a killed app may have left some, and
-    at the end."""
+    """Delete the documents that were attached to deleted chats, at the beginning and at the end of the block.
+
+    At the beginning there are such documents if the app was killed."""
 
     def delete() -> None:
         with suppress(AppError):  # if the disk is full, they stay until the next start
@@ -281,8 +282,9 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 
 @contextmanager
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
-    """Open the stored chats, and an empty store for private chats in memory. Erases deleted chats, now and at the
-    end."""
+    """Open the stored chats, and an empty store in memory for private chats.
+
+    Marks replies that a killed app has interrupted. Erases deleted chats at the beginning and at the end."""
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)
@@ -311,14 +313,14 @@ def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterat
 
 
 def _erase(deletions: Deletions, stored: Chats, documents: Documents, is_over: Event) -> None:
-    """Erase deleted things while no reply is being written, because a step of FTS5 may take long."""
+    """Erase deleted things in steps, only while no reply is being written, because a step of FTS5 may take long."""
 
     def claim() -> None:
         stored.purge(0)
         documents.erase()
 
-    has_more = True  # the last run may have left some
+    has_more = True  # the last run of the app may have ended before everything was erased
     while not is_over.wait(CLOSING_SECONDS if has_more else ERASING_SECONDS):
-        with suppress(StoreError):  # erasing is tried again
+        with suppress(StoreError):  # the next loop tries again
             has_more |= deletions.expire(claim)
             has_more = has_more and (stored.is_writing() or stored.erase(CLOSING_SECONDS))
