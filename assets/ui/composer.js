@@ -1,31 +1,31 @@
-// The message box. A sent text leaves it at once, and comes back if it is not accepted: before what was typed in the
-// meantime, which is never overwritten. See BoxChange in app/ui/chat/state.py.
+// The message box. A sent text leaves the box at once. If it is not accepted, it is put back before the text that was
+// typed in the meantime. See BoxChange in app/ui/chat/state.py.
 (() => {
   const WAIT_MS = 30000; // milliseconds after which no answer is expected
-  const TELL_MS = 250; // how often typed text is sent to the server
+  const TYPED_MS = 250; // milliseconds between two messages with typed text
   const MOST = 2e6; // characters: a longer text would be too long for a message of the WebSocket, and is not kept as a draft
   let onItsWay = null; // the text that was sent and is not answered yet
   let isDue = false; // Enter was pressed again in the meantime
   let seen = 0; // the last change of the box
   let waiting = 0;
-  let telling = 0;
-  let tell = () => {};
+  let typedTimer = 0;
+  let trigger = () => {};
   const box = () => document.querySelector("#message textarea");
 
-  // Not after each key, because that would cost the browser more than drawing the text.
-  const tellLater = () => (telling ||= setTimeout(tellTyped, TELL_MS));
-  const tellTyped = () => {
-    telling = 0;
+  // Typed text is not sent after each key, because that would cost the browser more than drawing the text.
+  const sendTypedLater = () => (typedTimer ||= setTimeout(sendTyped, TYPED_MS));
+  const sendTyped = () => {
+    typedTimer = 0;
     if (box().value.length > MOST) return;
-    if (!window.foresight.say({ typed: box().value })) tellLater();
+    if (!window.foresight.say({ typed: box().value })) sendTypedLater();
   };
-  const untold = () => (telling = clearTimeout(telling) ?? 0);
+  const cancelTyped = () => (typedTimer = clearTimeout(typedTimer) ?? 0);
   document.addEventListener("input", ({ target }) => {
     if (target !== box()) return;
-    tellLater();
+    sendTypedLater();
     fit();
   });
-  // For browsers that do not fit a box to its text.
+  // Fits the box to its text in browsers without field-sizing.
   const fit = () => {
     if (CSS.supports("field-sizing", "content")) return;
     box().style.height = "auto";
@@ -49,16 +49,16 @@
     if (!text) return;
     if (onItsWay !== null) return (isDue = true);
     onItsWay = text;
-    // The server must know the text that it is about to get, and after its answer the box as it is then; otherwise it
-    // would take an older text for a draft that was typed meanwhile.
-    untold();
-    tellTyped();
+    // The server must know the text before it is sent, and the text of the box after the answer; otherwise it would take
+    // an older text for a draft that was typed meanwhile.
+    cancelTyped();
+    sendTyped();
     write("");
     waiting = setTimeout(giveBack, WAIT_MS);
-    tell("click", { do: "ask", name: "", value: onItsWay });
+    trigger("click", { do: "ask", name: "", value: onItsWay });
     document.dispatchEvent(new CustomEvent("foresight-sent"));
   };
-  // The connection is lost, so no answer will come.
+  // No answer is expected: the connection is lost, or WAIT_MS have passed.
   const giveBack = () => {
     if (onItsWay === null) return;
     write(joined(onItsWay, box().value), true);
@@ -71,7 +71,7 @@
     const typed = box().value;
     const rest = taken && !isAnswer && typed.startsWith(taken) ? typed.slice(taken.length).trimStart() : typed;
     write(joined(given, rest), true);
-    if (isAnswer) tellLater();
+    if (isAnswer) sendTypedLater();
     if (given) isDue = false;
     else if (isAnswer && isDue) {
       isDue = false;
@@ -80,14 +80,14 @@
   };
 
   // Call with the trigger of the component that sends.
-  window.foresight.composer = (trigger) => (tell = trigger);
+  window.foresight.composer = (given) => (trigger = given);
   window.foresight.giveBack = giveBack;
-  // All that was typed, in the box or being sent.
+  // Returns the text that is being sent, if any, and the text in the box.
   window.foresight.typed = () => joined(onItsWay, box()?.value);
   window.foresight.fillMessage = (text) => {
     answered();
     isDue = false;
-    untold();
+    cancelTyped();
     write(text);
   };
 

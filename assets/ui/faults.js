@@ -1,7 +1,7 @@
 // Shows what is wrong with a box: a red border, and a sentence below it. See `faults_html` in event_handlers.py.
 (() => {
   const NUMBER = "Type a number.";
-  const tell = (id, given) => {
+  const show = (id, given) => {
     const place = document.getElementById(id);
     const inputs = [...(place?.querySelectorAll("input, textarea") ?? [])];
     const sentence = given || (inputs.some(({ validity }) => validity.badInput) ? NUMBER : "");
@@ -22,12 +22,12 @@
   window.foresight.faults = (element) =>
     new MutationObserver(() => {
       const { faults } = element.querySelector("[data-faults]")?.dataset ?? {};
-      for (const [id, sentence] of Object.entries(JSON.parse(faults ?? "{}"))) tell(id, sentence);
+      for (const [id, sentence] of Object.entries(JSON.parse(faults ?? "{}"))) show(id, sentence);
     }).observe(element, { childList: true, subtree: true, attributes: true });
 
-  // A text is checked only when it is used, because it may be right by then.
+  // Typing removes the fault of a text box, because its text is checked again when it is used.
   document.addEventListener("input", ({ target }) => {
     const place = target.matches("[data-testid=textbox]") && target.closest("[id].block");
-    if (place) tell(place.id, "");
+    if (place) show(place.id, "");
   });
 })();

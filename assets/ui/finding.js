@@ -1,5 +1,5 @@
-// A found chat opens at the message, with its words marked. Before finding in the page or printing, all messages are
-// drawn.
+// A chat that was found opens at the message with the words of the search highlighted. Before the browser finds in the
+// page or prints it, all messages are drawn.
 (() => {
   const WAIT_MS = 5000;
   const view = () => document.body.dataset.view;
@@ -54,7 +54,7 @@
     const words = document.querySelector("#chats nav").dataset.search;
     const { name: chat, value } = hit.dataset;
     const message = () => location.hash.endsWith(`/${chat}`) && document.querySelector(`#messages [data-message="${value}"]`);
-    // After the thread has scrolled to its end.
+    // Waits a moment, because the thread first scrolls to its end.
     whenDrawn(message, () => setTimeout(() => message() && showFound(message(), words), 50));
   });
 

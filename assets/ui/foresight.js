@@ -1,6 +1,5 @@
 (() => {
-  // Views, of which the chat opens first: #to-models leads to #models. All stay built, so that going between
-  // them loses nothing.
+  // The views: the button #to-models shows #models. All views stay built, so that changing the view loses nothing.
   const goTo = (view) => {
     document.body.dataset.view = view;
     for (const button of document.querySelectorAll("button[id^=to-]")) {
@@ -34,8 +33,8 @@
     }).observe(list, { childList: true, subtree: true });
   };
 
-  // Buttons inside a list. Rows may move while the button is held down, so the button that was pressed down counts. A
-  // button with data-ask first asks for words, in place, and suggests those of its data-list.
+  // Buttons inside a list. Rows may move while the mouse button is down, so a click counts only if it ends on the button
+  // on which it began. A button with data-ask first asks for words in a box in its row, which suggests those of data-list.
   window.foresight = {
     closeMenu,
     isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
@@ -66,13 +65,13 @@
       element.addEventListener("submit", (event) => event.preventDefault());
       keepFocus(element);
     },
-    // Shows a part of the chat's view over the rest, which then takes neither presses nor the focus. "" ends that.
+    // Shows a part of the chat's view over the rest, which cannot be pressed or focused meanwhile. "" ends that.
     cover(id) {
       document.body.dataset.over = id;
       for (const one of document.querySelectorAll("#top button, #main > *")) one.inert = id && one.id !== id;
       document.dispatchEvent(new CustomEvent("foresight-covered"));
     },
-    // Tabs: #models-tab-discover shows #models-discover. The caller chooses which one is shown.
+    // Tabs: #models-tab-discover shows #models-discover. The caller chooses which page is shown.
     labelTabPages(prefix, tabs) {
       for (const tab of tabs) {
         const page = document.getElementById(`${prefix}-${tab}`);
@@ -101,8 +100,8 @@
     next.focus();
   });
 
-  // The list may be redrawn while the user types, which removes the box or moves it to another row. Then it is put back
-  // into the row of its button, as long as there is one.
+  // If the list is redrawn while the user types, the box is removed or is in another row. Then it is put back into the row
+  // of its button, if there still is that row.
   const askInPlace = (list, button, send) => {
     const asked = { ...button.dataset };
     const row = () => {
@@ -140,7 +139,7 @@
       event.stopPropagation();
       end(event.key === "Enter", true);
     });
-    // A moment later the list has handled its own loss of focus.
+    // Waits a moment, because redrawing the list may give the focus back to the box.
     input.addEventListener("blur", () => setTimeout(() => document.activeElement !== input && end(false)));
     put();
     input.select();
@@ -164,7 +163,7 @@
     target.dispatchEvent(new KeyboardEvent("keypress", { key: "Unidentified", bubbles: true }));
   });
 
-  // Moves the search into the chat's view, before other scripts look for it there.
+  // Shows the chat's view before other scripts focus the search there.
   document.addEventListener("keydown", (event) => {
     if (window.foresight.isSearchKey(event)) goTo("chat");
   }, true);
@@ -178,7 +177,7 @@
     closeMenu(menu);
   }, true);
 
-  // A message's menu opens above its button, or below it if there is no room above, and is seen whole.
+  // A message's menu opens above its button, or below it if there is no room above, and is scrolled into view.
   document.addEventListener("toggle", ({ target: menu }) => {
     if (!menu.matches("#main .message details.menu")) return;
     const room = menu.getBoundingClientRect().top - document.querySelector("#main").getBoundingClientRect().top;
@@ -186,7 +185,7 @@
     if (menu.open) menu.lastElementChild.scrollIntoView({ block: "nearest" });
   }, true);
 
-  // A menu closes when the user does something elsewhere.
+  // A menu closes when the user clicks outside of it.
   document.addEventListener("click", (event) => {
     for (const menu of document.querySelectorAll("details.menu[open]")) {
       if (!menu.contains(event.target)) menu.removeAttribute("open");
@@ -200,8 +199,9 @@
     (isGone ? document.querySelector(view === "chat" ? "#message textarea" : `#to-${view}`) : element)?.focus();
   };
 
-  // A question takes the focus, on the answer that changes nothing, and gives it back at the end. A redrawn question
-  // takes it again only if nothing else has it, because its list may change all the time.
+  // A question takes the focus, on its element with data-focus or else on the last answer, which changes nothing, and
+  // gives it back at the end. A redrawn question takes it again only if nothing has the focus, because a list in it may
+  // change all the time.
   const focusQuestions = (place) => {
     let before = null;
     const stopsOf = () => [...place.querySelectorAll(".question :is(button, select, input:checked, input[type=checkbox])")].filter((each) => !each.matches(":disabled"));

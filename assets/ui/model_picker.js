@@ -3,7 +3,7 @@
   const isOpen = () => document.body.dataset.models === "open";
   const button = () => document.getElementById("model-button");
   const place = () => document.getElementById("model-picker");
-  let tell = () => {};
+  let trigger = () => {};
 
   const show = (open) => {
     if (open) document.body.dataset.models = "open";
@@ -14,12 +14,12 @@
     const room = document.documentElement.clientWidth - place().offsetWidth - 8;
     place().style.cssText = `left: ${Math.max(8, Math.min(left, room))}px; top: ${bottom + 6}px`;
     (place().querySelector(".row:not(:disabled)") ?? place().querySelector("button:not(:disabled)"))?.focus();
-    tell("click", { do: "renew" });
+    trigger("click", { do: "renew" });
   };
 
   // Call before `foresight.listen(element, trigger)`.
-  window.foresight.modelPicker = (element, trigger) => {
-    tell = trigger;
+  window.foresight.modelPicker = (element, given) => {
+    trigger = given;
     new MutationObserver(() => {
       const state = String(isOpen());
       if (button() && button().getAttribute("aria-expanded") !== state) button().setAttribute("aria-expanded", state);

@@ -48,7 +48,7 @@
     }
   };
 
-  // Gradio keeps the values of its boxes: one of its events fills them when their values were changed elsewhere.
+  // Gradio keeps the values of its boxes, so an event of Gradio's fills them when their values were changed elsewhere.
   const filled = { "chat-settings-of": "0.0", draft: "", model: undefined };
   // Typed text belongs to the chat in which it was typed; the events of single keys may come too late. It is kept in the
   // tab, also after a reload and after the end of the app, except for a private chat.
@@ -61,7 +61,7 @@
     if (of === shown) sessionStorage.removeItem(KEPT);
     return of === shown ? text : "";
   };
-  // If the chat that is shown is opened once more, what is being typed stays.
+  // If the chat that is shown is opened once more, the text that is being typed stays.
   const showDraft = (leaving, isLeft, [, draft]) => {
     const typed = window.foresight.typed();
     const kept = typed && leaving === "" ? "" : keptOf(chat);
@@ -98,7 +98,7 @@
       else if (element?.tagName === "BUTTON") label(element, value);
       else if (element) redraw(inside(element), value);
     }
-    // A reply that has ended and could not be stored. (With a rule with :has, each redrawn part would restyle all
+    // Marks a reply that has ended and could not be stored. (With a rule with :has, each redrawn part would restyle all
     // messages.)
     document.querySelector("#live .message")?.classList.toggle("ended", Boolean(document.querySelector("#reply-note .problem")));
     document.dispatchEvent(new CustomEvent("foresight-drawn", { detail: parts }));
@@ -143,7 +143,7 @@
       if (socket !== mine || isOver) return;
       if (code === UNKNOWN_PAGE) {
         isOver = true;
-        return showNote("Foresight was restarted since this page was opened. Reload it: what you have typed stays.", reloadButton());
+        return showNote("Foresight does not know this page, perhaps because it was restarted. Reload the page. Your text is kept.", reloadButton());
       }
       window.foresight.giveBack();
       explain();
@@ -151,7 +151,7 @@
     });
   };
 
-  // The element that Gradio puts this page's session into, once the server knows the page.
+  // Call with the element into which Gradio puts this page's session once the server knows the page.
   window.foresight.connect = (element) => {
     const begin = () => {
       const given = element.textContent.trim();

@@ -1,5 +1,5 @@
-// Keeps the thread at its end while text arrives, unless the user has scrolled up to read. Sending a message and opening
-// a chat lead back to the end, and so does a button that is shown in the meantime. The message box has the focus.
+// Keeps the thread at its end while text arrives, unless the user has scrolled up to read. Sending a message, opening a
+// chat, and a button that is shown meanwhile lead back to the end.
 (() => {
   const NEAR = 48;
   const SENDS = "#begin button, [data-do]:is([data-do=starter], [data-do=regenerate], [data-do=continue], [data-do=edit], [data-do=open])";
@@ -23,7 +23,7 @@
       show(isEmpty() || thread.scrollHeight - thread.scrollTop - thread.clientHeight < NEAR),
     );
     new MutationObserver(stay).observe(thread, { childList: true, subtree: true, characterData: true });
-    // Wherever the previous chat was scrolled to.
+    // An empty chat is shown from its top, even if the previous chat was scrolled down.
     new MutationObserver(() => isEmpty() && (thread.scrollTop = 0)).observe(document.body, { attributeFilter: ["data-is-empty", "data-is-private"] });
     new ResizeObserver(stay).observe(thread); // the message box below it may grow, or the panel beside it close
     document.addEventListener("click", ({ target }) => {
@@ -32,7 +32,7 @@
         toEnd();
         window.foresight.focusMessage();
       }
-      // A moment later, because the list of chats gives the focus back when it closes.
+      // Waits a moment, because the list of chats gives the focus back when it closes.
       if (target.closest("#begin button, #skip-to-message")) setTimeout(window.foresight.focusMessage);
     });
     document.addEventListener("foresight-sent", toEnd);

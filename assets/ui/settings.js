@@ -80,7 +80,7 @@
     window.foresight.showSection(document.body.dataset.section);
   };
 
-  // The button holds the text to copy.
+  // A button copies the text of its data-copy-text.
   const COPIED_MS = 1500;
   document.addEventListener("click", async ({ target }) => {
     const button = target.closest("[data-copy-text]");

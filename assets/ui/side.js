@@ -51,7 +51,7 @@
       keep({ tab });
       if (!isShown()) show(true);
     }
-    if (isOver() && target.id === "main") show(false); // a press beside the panel
+    if (isOver() && target.id === "main") show(false); // a click beside the panel
     if (target.closest("#close-side, #toggle-side")) {
       window.foresight.toggleSide();
       document.getElementById("toggle-side").focus();

@@ -16,10 +16,10 @@
       root.dataset.sidebar = shown ? "shown" : "hidden";
       localStorage.setItem(HIDDEN, root.dataset.sidebar);
     } else window.foresight.cover(shown ? "sidebar" : "");
-    tell();
+    updateButton();
     document.querySelector(shown ? "#new-chat" : "#open-chats")?.focus();
   };
-  const tell = () => document.getElementById("open-chats")?.setAttribute("aria-expanded", isShown());
+  const updateButton = () => document.getElementById("open-chats")?.setAttribute("aria-expanded", isShown());
   const isOver = () => !beside.matches && isShown();
 
   // The width. If the user has not chosen one, the stylesheet's applies.
@@ -65,11 +65,11 @@
     button.setAttribute("aria-label", "Hide the sidebar");
     button.title = "Hide the sidebar (Ctrl+B)";
     listenToEdge(edge());
-    tell();
+    updateButton();
   });
   whenBuilt.observe(document, { childList: true, subtree: true });
   beside.addEventListener("change", () => window.foresight.cover(""));
-  document.addEventListener("foresight-covered", tell);
+  document.addEventListener("foresight-covered", updateButton);
 
   document.addEventListener("click", (event) => {
     if (event.target.closest("#open-chats")) show(true);
@@ -140,7 +140,7 @@
     if (isDone) event.preventDefault();
   }, true);
 })();
-// Drags a chat onto a folder, or out of it to a place without a folder. The chat's menu does the same by the keyboard.
+// Drags a chat into a folder, or out of its folder. The chat's menu does the same by the keyboard.
 (() => {
   let dragged = ""; // the chat's id
   const place = (target) => target.closest?.("#chats nav") && (target.closest(".folder, .folder + ul") ?? target.closest("#chats nav"));
