@@ -1,4 +1,4 @@
-"""The window: a Gradio page on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
+"""The page: a Gradio app on 127.0.0.1. Importing this package is cheap; `serve` imports Gradio."""
 
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.undo import Deletions

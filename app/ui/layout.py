@@ -168,8 +168,8 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
     chat, chat_settings = ChatActions(services), ChatSettingsActions(services)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
-        """Open a session for the page; return it, and the settings that changed since the page was built. Boxes
-        that are right already are not changed, because the user may be typing in them."""
+        """Open a session for the page. Returns the session, and the settings that changed since the page was built.
+        Boxes that show the right values are not changed, because the user may be typing in them."""
         page_session = events.pages.open(request.session_hash or "")
         page_session.typed = lambda text: chat.type(page_session.get(page.chat_state), text)
         chat.open_last(page_session.get(page.chat_state))
@@ -201,7 +201,7 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
 
 
 def _chosen(services: Services) -> tuple[Any, ...]:
-    """Return the saved values of all boxes, in their order."""
+    """Return the saved values of the option controls, in their order, and of the switch Offline."""
     return (*to_values(services.settings.options), services.settings.library.is_offline)
 
 

@@ -47,12 +47,12 @@ class Running:
         self.note = f"Port {requested_port} is taken, so Foresight is at {self.url}" if moved else ""
 
     def wait(self) -> None:
-        """Wait until the server has ended or the user presses Quit. A KeyboardInterrupt passes through."""
+        """Wait until the server has ended or the user has pressed Quit."""
         while self._server.is_alive and not self.endpoint.quit_requested.wait(0.5):
             pass
 
     def close(self) -> None:
-        """Stop answering requests. Replies being written continue in the engine. It can be called twice."""
+        """Stop answering requests. Replies that are being written continue in the engine. Safe to call twice."""
         self._server.close()
 
 
@@ -93,7 +93,7 @@ def serve(
 
 
 def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
-    """Serve page and API at one address: paths below /v1 and /api are the API's."""
+    """Return an app that passes requests for paths below /v1 and /api to the API, and all others to the page."""
 
     async def either(scope: Scope, receive: Receive, send: Send) -> None:
         is_api = scope["type"] == "http" and scope["path"].startswith(API_PATHS)
@@ -104,7 +104,9 @@ def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
 
 @contextmanager
 def collecting_later() -> Iterator[None]:
-    """Turn the garbage collector off while many lasting objects are made, which saves a sixth of the start time."""
+    """Turn the garbage collector off while many lasting objects are made, which saves a sixth of the start time.
+
+    Later collections ignore all objects that exist at the end of the block."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -25,7 +25,7 @@ from app.values.tools import ServerText
 
 PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
 ToolChoice = tuple[str, str, bool, Sequence[ServerText]]
-"""What a chat may use: its name, a note on its state, whether it is chosen, and the texts that it offers."""
+"""A tool of the app or a tool server: its name, a note on its state, whether the chat uses it, and its texts."""
 GONE = "A deleted collection"
 
 
@@ -66,7 +66,7 @@ def collection_picker_html(
 
 
 def _name(collection: Collection, attached: Sequence[Document]) -> str:
-    """Return a collection's label; for attached files, the first title and how many more could be read."""
+    """Return a collection's label; for attached files, the first readable file's title and the number of others."""
     if not collection.is_attached:
         return collection.name
     titles = [one.title for one in attached if one.collection == collection.id and one.state != "failed"]
@@ -78,7 +78,7 @@ class ChatDocuments(Actions):
     """The event handlers of the paperclip, a drop on the chat, a long first message, and the picker."""
 
     def attach_files(self, state: ChatState, paths: Sequence[str] | str | None) -> None:
-        """Attach uploaded files to the chat, and delete the uploads after the documents service copied them."""
+        """Attach uploaded files to the chat. Deletes the uploads, because the documents service keeps copies."""
         given = [paths] if isinstance(paths, str) else list(paths or ())
 
         def attach(files: list[Path]) -> None:
@@ -93,7 +93,7 @@ class ChatDocuments(Actions):
         return self._succeeded(lambda: paste(self._own_collection(state, name), text, title))
 
     def remove(self, state: ChatState, document: int) -> None:
-        """Remove an attached document. After the last one the chat no longer searches its own collection."""
+        """Remove an attached document. Once none is left, the chat does not search the collection of its files."""
         documents, settings = self._services.documents, settings_of(self._services, state)
         undone = partial(save_settings, self._services, state, settings)
         remove_document(documents, self._services.deletions, document, undone)

@@ -42,7 +42,7 @@ def save_settings(services: Services, state: ChatState, settings: ChatSettings) 
 
 
 def typed_in(settings: ChatSettings) -> str:
-    """Return what is typed into the boxes of a chat's settings, as one string."""
+    """Return the values of the boxes of a chat's settings as one string, by which changes are noticed."""
     return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
 
 
@@ -57,7 +57,7 @@ class ChatSettingsActions(Actions):
         self._change(state, lambda settings: replace(settings, system=system))
 
     def change_json(self, state: ChatState, is_on: bool, schema: str) -> str:
-        """Save whether the chat's answers are JSON, and their schema. Returns what is wrong with it, as HTML."""
+        """Save whether the chat's answers are JSON, and their schema. Returns any fault of the schema as HTML."""
         json_answers = JsonAnswers(is_on, schema)
         self._change(state, lambda settings: replace(settings, json_answers=json_answers))
 
@@ -68,8 +68,8 @@ class ChatSettingsActions(Actions):
         return try_at_box("json-schema", check)[1]
 
     def shown(self, state: ChatState) -> tuple[Any, ...]:
-        """Return what the boxes show of the chat: system prompt, JSON switch, schema, and any problem with the
-        schema. The schema is only parsed here; the engine compiles it when it is typed or used."""
+        """Return the values of the boxes for the chat: system prompt, JSON switch, schema, and any problem with the
+        schema. The schema is only parsed here; it is compiled when it is typed or used."""
         settings = self._try(lambda: settings_of(self._services, state))
         if settings is None:
             return (gr.skip(),) * 4
@@ -90,7 +90,9 @@ class ChatSettingsActions(Actions):
         return self._try(lambda: gr.update(choices=self._names()), gr.skip())
 
     def apply_preset(self, state: ChatState, name: str | None) -> tuple[Any, ...]:
-        """Apply and save a preset. Returns the system prompt's box, then the option controls."""
+        """Apply a preset to this chat's system prompt and to the sampling of all chats, and save both.
+
+        Returns the values of the system prompt's box and of the option controls."""
         unchanged = (gr.skip(),) * (1 + len(OptionValues._fields))
         preset = self._try(lambda: self._preset(name))
         if preset is None:

@@ -33,7 +33,7 @@ KINDS: dict[_TokenType, str] = {
 
 
 def code_html(code: str, info: str) -> str:
-    """Return a block of code; `info` is what follows the fence, and its first word names the language."""
+    """Return a block of code as HTML. The first word of `info`, the text after the fence, names the language."""
     language = language_of(info)
     colour = _cached if len(code) <= LONGEST else coloured
     return f"{code_opening(language)}{colour(code, language)}{CODE_END}"
@@ -58,7 +58,7 @@ def code_opening(language: str) -> str:
 
 
 def coloured(code: str, language: str) -> str:
-    """Return code as HTML, coloured if the language is known. The code's text stays as it is, tabs included."""
+    """Return code as HTML, coloured if its language is known and colouring is fast. Tabs are kept."""
     lexer = _lexer_class(language.lower())
     if lexer is None or not _is_tame(code):
         return escape(code)
@@ -89,7 +89,7 @@ def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tup
 
 @cache
 def _kind(token: _TokenType) -> str:
-    """Return the CSS class of a kind of word: that of its nearest ancestor with a colour."""
+    """Return the CSS class of a kind of word or its nearest ancestor with a colour; "" if none has a colour."""
     while token is not Token:
         if token in KINDS:
             return KINDS[token]

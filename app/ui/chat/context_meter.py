@@ -16,13 +16,13 @@ from app.values.messages import EngineStatus, Message, Options
 COUNT_SECONDS = 0.4
 """Minimum seconds between two counts of the context while the user types."""
 CHARACTERS_PER_TOKEN = 16
-"""An upper bound of the mean number of characters per token in any text."""
+"""The assumed maximum of a text's mean number of characters per token."""
 LEAST_SHARE = 0.8
-"""A message that is cut to fit ends at a blank, if there is one in the last fifth of what fits."""
+"""A message that is cut to fit ends at a space or line end, if the last fifth of the text that fits has one."""
 
 
 class ContextMeter:
-    """Counts the tokens of the chat and the text being typed, after either changed, but not too often."""
+    """Counts the tokens of the chat and the text being typed after a change, at most once every `seconds`."""
 
     def __init__(self, services: Services, seconds: float) -> None:
         self.fit: ContextFit | None = None
@@ -127,7 +127,9 @@ def overflow_html(fit: ContextFit, pending: Press) -> str:
 def beginning_that_fits(
     conversations: Conversations, settings: ChatSettings, text: str, options: Options
 ) -> str:
-    """Return as much of the text's beginning as fits the context with room for a reply; "" if nothing fits."""
+    """Return as much of the text's beginning as fits the context with room for a reply; "" if nothing fits.
+
+    Returns the whole text if no model is loaded, because its tokens cannot be counted then."""
     whole = conversations.fit(settings, (Message("user", text[:1]),), options)
     if whole is None:
         return text

@@ -4,8 +4,8 @@ Formulas are $x$, \\(x\\) within a line, $$x$$, \\[x\\] and \\begin{align}…\\e
 price is not a formula: "$5 and $6" has a space before the second $, "$5-$10" a digit after it, and "CA$6" a letter
 before the first $.
 
-latex2mathml's own output as text undoes the escaping inside \\text{…}. So only its tree is used, and is written
-here: tags and attributes from a list, every text escaped.
+latex2mathml's output as text undoes the escaping inside \\text{…}. So only its tree is used, and this module writes
+the HTML: only listed tags and attributes, and every text escaped.
 """
 
 import re
@@ -24,7 +24,7 @@ LONGEST = 2_000
 DEEPEST = 80
 """Maximum nesting depth of the elements of a formula that is drawn."""
 MOST_LINES = 60
-"""Maximum number of lines of a formula, because its end is not searched further."""
+"""Maximum number of lines of a formula, in which its end is searched."""
 
 CLOSING = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
 """The closing delimiter of each opening delimiter; a single $ has rules of its own."""
@@ -74,7 +74,7 @@ def _mathml(latex: str, is_display: bool) -> str:
 
 
 def _known(latex: str) -> str:
-    """Replace environments that latex2mathml would number, or does not know, by those that it knows."""
+    """Replace environments that latex2mathml does not know, or would number, by align*, and remove `equation`."""
     if "\\begin" not in latex:
         return latex
     return _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex))
@@ -173,8 +173,8 @@ def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> 
 
 
 def _lines_until(state: StateBlock, start: int, end: int, is_last: Callable[[str], bool]) -> str:
-    """Return the lines from `start` to the last one; "" if a blank line comes before it. The opening delimiter is
-    not taken for the closing one."""
+    """Return the lines from `start` to the first for which `is_last` is true; "" if there is none before a blank
+    line. The opening delimiter is not taken for the closing delimiter."""
     lines: list[str] = []
     for number in range(start, min(end, start + MOST_LINES)):
         lines.append(_line(state, number))

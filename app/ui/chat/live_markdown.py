@@ -1,16 +1,15 @@
 """Renders a growing Markdown text as HTML, many times a second, without rendering all of it each time.
 
-Markdown is parsed line by line, and the end of a block is known when the next one begins. So all top-level blocks
-but the last two are final, whatever follows, and are rendered once. But an open formula of several lines may
-contain what looks like blocks, and only a blank line rules that out. So blocks are settled only up to a blank
-line.
+Markdown is parsed line by line, and the end of a block is known when the next block begins. So all top-level blocks
+but the last two are final and are rendered once. An open formula of several lines may look like several blocks
+until a blank line ends it, so blocks are settled only up to a blank line.
 
     "# A\\n\\nb\\n\\nc"    A is settled; b and c are rendered again with every update
     "```py\\nlong…"     an open block of code only grows: new code is coloured, the rest is kept
 
-Formulas that are not closed yet are shown as if they were. A very long last block (a list of a hundred items, for
-example) is updated less often, because rendering may take only a share of the time. When the text is complete, the
-HTML is that of `markdown.render`.
+Formulas that are not closed yet are shown as if they were closed. A very long last block, such as a list of a
+hundred items, is updated less often, because rendering may take only a share of the time. When the text is
+complete, the HTML equals the result of `markdown.render`.
 """
 
 import re
@@ -74,7 +73,7 @@ class LiveMarkdown:
         return "".join(self.blocks)
 
     def update(self, text: str, is_done: bool = False) -> None:
-        """Render the text so far. If it does not continue the former text, everything is rendered anew."""
+        """Render the text so far. Everything is rendered anew if the text does not continue the former text."""
         part = rendered_part(text)
         rest = text[len(part) :]
         if not (part.startswith(self._text) and rest.startswith(self._rest)):
@@ -105,7 +104,7 @@ class LiveMarkdown:
             self.is_behind = True
 
     def _taken(self, text: str, is_done: bool) -> str:
-        """Return the new part of the text, without a final carriage return, because a line feed may follow."""
+        """Return the new part of the text with \\n as line ends. A final \\r waits, because \\n may follow."""
         piece = self._held + text[len(self._text) :]
         self._text = text
         self._held = "\r" if piece.endswith("\r") and not is_done else ""
@@ -169,7 +168,7 @@ class OpenCode:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the closing fence has come, or seems to have."""
+        """Whether the block's closing fence is in the code; the last line may still grow into another line."""
         return not still_open(self._fences, self._rest)
 
     @property

@@ -132,7 +132,7 @@ def parser() -> MarkdownIt:
 
 
 def _directions(state: StateCore) -> None:
-    """Let each block's text decide its direction, left or right; all items of a list have the same."""
+    """Let each block's text decide the block's direction; all items of a list have the same direction."""
     parents = [""]
     for token in state.tokens:
         if token.nesting == -1:

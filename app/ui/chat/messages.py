@@ -24,7 +24,7 @@ EVERYTHING = 2**31
 """The limit of a page that shows a whole chat, to find or print it."""
 LABELS: dict[Role, str] = {"user": "Your message", "assistant": "Answer", "system": "System prompt"}
 CAN_GO_ON = ("max_tokens", "context", "stopped")
-"""The reasons for the end of a reply after which it may be continued."""
+"""Reasons for the end of a reply after which the reply can be continued."""
 CUT_ALLOWED = "The model no longer reads the messages above: the chat is longer than its context."
 CUT_NOT_ALLOWED = "The chat is longer than the model's context. You are asked before messages are left out."
 
@@ -45,7 +45,7 @@ class ThreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A quiet button, for the action `do` on the message `name`, or for what the page does itself."""
+    """A button below a message: for the action `do` on the message `name`, or (`copy`, `show`) for chat.js."""
 
     label: str
     do: str = ""

@@ -1,9 +1,9 @@
 """Text that is shown as it was written: what a user typed, and the end of texts that are too long for Markdown.
 
-Markdown takes a second or two for every 100,000 characters, and only a failed answer or a pasted file is that
-long. The end of the rendered part depends only on that part, so it stays the same while a text grows:
+Rendering Markdown takes a second or two for every 100,000 characters, and only a failed answer or a pasted file is
+that long. The end of the rendered part does not depend on later text, so it stays the same while a text grows:
 
-    [# A … the last blank line in time] [This text is very long: …] [plain] [plain] [pla
+    [# A … the last blank line before the limit] [This text is very long: …] [plain] [plain] [pla
 """
 
 from collections.abc import Iterator
@@ -17,14 +17,14 @@ from app.ui.chat.code import code_html
 from app.ui.chat.fences import add_fences
 
 RENDERED = 100_000
-"""Maximum number of characters of a text that are rendered."""
+"""Maximum number of characters of a text that are rendered as Markdown."""
 PLAIN_BLOCK = 20_000
 """Maximum characters of a block of plain text; the browser draws a block only when it comes into view."""
 TOO_LONG = '<p class="ending">This text is very long: from here on it is shown as it was written.</p>'
 
 
 def rendered_part(text: str) -> str:
-    """Return the part of a text that is rendered: all of it, or the beginning up to the end of a line."""
+    """Return the part of a text that is rendered as Markdown: all, or a beginning, if possible of whole lines."""
     if len(text) <= RENDERED:
         return text
     for border in ("\n\n", "\n"):
@@ -34,7 +34,7 @@ def rendered_part(text: str) -> str:
 
 
 def plain_html(text: str) -> str:
-    """Return this end of a very long text as HTML that shows it as it was written, after a note; "" for ""."""
+    """Return the end of a very long text as HTML: a note, then the end as it was written. Returns "" for ""."""
     plain = LivePlain()
     plain.update(text)
     return "".join(plain.blocks)
@@ -69,7 +69,7 @@ def _block(text: str) -> str:
 
 @lru_cache(maxsize=256)
 def typed_html(text: str) -> str:
-    """Return what a user typed as HTML: every space and line break stays, and only fenced code is formatted."""
+    """Return a user's text as HTML. Spaces and line breaks within the text stay; only fenced code is formatted."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     part = rendered_part(text)
     lines = part.split("\n")

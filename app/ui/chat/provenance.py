@@ -90,7 +90,7 @@ def thinking_in_words(thinking: Thinking) -> str:
 
 
 def _decoder(decoder: DecoderName, asked: Decoding) -> str:
-    """Name the decoder with its sizes; if another decoder was requested, name that one, too."""
+    """Name the decoder with its sizes; also name the requested decoder if it was another one."""
     if decoder != asked.decoder:
         return f"{decoder} (requested: {asked.decoder})"
     if decoder == "lookahead":

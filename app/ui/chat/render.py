@@ -117,7 +117,7 @@ class ChatRenderer:
             return Thread(ChatVersion(), settings=self._state.settings)
         thread = self._services.conversations.thread(chat, self._state.message_limit)
         if self._state.version.chat == chat:  # no other chat was opened while this one was read
-            self._state.version = thread.version  # actions may change what the page shows next
+            self._state.version = thread.version  # the page's next actions apply to what it shows
         return thread
 
     def _read_typed(self, chat: int) -> None:
@@ -232,7 +232,7 @@ def stored_state(message: StoredMessage | None) -> ReplyState:
 
 
 def decoder_of(state: ReplyState, chosen: DecoderName, model: ModelInfo | None) -> DecoderName:
-    """Return a finished reply's own decoder, else the chosen one, or plain if the model needs it."""
+    """Return a finished reply's own decoder, else the chosen decoder, or plain if the model has no lookahead."""
     if state.finished:
         return state.finished.decoder
     return "plain" if model and model.note("lookahead") else chosen

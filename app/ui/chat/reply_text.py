@@ -1,4 +1,4 @@
-"""A reply's text as HTML, complete or growing: its thought, which can be folded, its answer, and its sources.
+"""A reply's text as HTML, complete or growing: its thought, which can be collapsed, its answer, and its sources.
 
 A citation such as [1] is shown as a small button, and a quiet line below the answer lists the sources. Only
 numbers of sources become buttons, and only in prose, not in code. A citation whose source does not support its
@@ -51,7 +51,7 @@ def _text_html(text: str, seconds: float) -> str:
 
 
 def thought_html(html: str, seconds: float = 0.0, is_thinking: bool = False) -> str:
-    """Return a rendered thought as a fold, which is open only while the thought is being written."""
+    """Return a rendered thought as a details element, which is open only while the thought is being written."""
     state = " open" if is_thinking else ""
     summary = thought_summary(seconds, is_thinking)
     return f"{THOUGHT}{state}><summary>{summary}</summary><div>{html}</div></details>"
@@ -68,7 +68,7 @@ def thought_summary(seconds: float, is_thinking: bool) -> str:
 
 
 def calls_html(calls: Sequence[CalledTool], is_live: bool = False) -> Markup:
-    """Return calls as folds with arguments and results, and with buttons if they wait for the user."""
+    """Return calls with their arguments and results. With `is_live`, calls that wait for the user have buttons."""
     shown = [(call, _arguments(call), _result_note(call)) for call in calls]
     return render("tool_calls.html", calls=shown, is_live=is_live) if shown else Markup()
 
@@ -86,7 +86,7 @@ def _result_note(call: CalledTool) -> str:
 
 
 class LiveReplyText:
-    """The HTML of a reply that is being written. When it is complete, it is the same as that of `reply_html`."""
+    """The HTML of a reply that is being written. For a complete reply it equals the result of `reply_html`."""
 
     def __init__(self, clock: Callable[[], float] = perf_counter) -> None:
         self._clock = clock
@@ -102,7 +102,7 @@ class LiveReplyText:
     def update(
         self, text: str, seconds: float = 0.0, is_done: bool = False, calls: Sequence[CalledTool] = ()
     ) -> None:
-        """Render the text so far, which continues the former text; `seconds` is how long its thought has taken."""
+        """Render the text so far, which continues the former text; `seconds` is the time of its thought so far."""
         *rounds, newest = rounds_of(text, calls)
         if (before := tuple(rounds)) != self._rounds:
             if len(before) != len(self._rounds):
@@ -138,7 +138,7 @@ class LiveReplyText:
 
 
 def cited_html(html: str, message: int, sources: Sources | None) -> str:
-    """Return a rendered answer with its citations as buttons, which send the message and the number."""
+    """Return a rendered answer with its citations as buttons, which send the message's id and the number."""
     return _cited(html, message, sources) if sources and sources.cited else html
 
 
@@ -175,8 +175,8 @@ def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
 
 
 def marker_html(message: int, number: int, title: str, doubt: str = "", marker: int | None = None) -> str:
-    """Return the citation [1] as a button, with a question mark if it is doubtful. `marker` is its index,
-    by which the document panel finds the cited sentence."""
+    """Return the citation [1] as a button, with a question mark if it is doubtful. `marker` is the citation's index
+    in the answer, by which the document panel finds the cited sentence."""
     spoken = escape(f"Source {number}: {title}. {doubt}" if doubt else f"Source {number}: {title}")
     look, mark = ("cite unsupported", "?") if doubt else ("cite", "")
     value = number if marker is None else f"{number}.{marker}"

@@ -15,13 +15,13 @@ MOST_CHANGES = 8
 
 
 class SentTexts:
-    """Distinguishes texts that a page sent from those that another page stored: only the latter go into its box.
+    """Distinguishes the texts that a page sent from the texts that another page stored, which the page must show.
     While the user types, each state of the text is stored, and read back a moment later:
 
         sent "B", "Be", "Be k"      stored "Be"       sent here: "B" is outdated, "Be k" is still to come
                                     stored "Hush"     from another page
 
-    One thread calls `add` and another one calls `has`."""
+    One thread may call `add` while another one calls `has`."""
 
     def __init__(self) -> None:
         self._sent: deque[str] = deque(maxlen=100)
@@ -31,7 +31,7 @@ class SentTexts:
         self._sent.append(text)
 
     def has(self, stored: str) -> bool:
-        """Return whether the stored text was sent from here, and forget texts that were sent before it."""
+        """Return whether this page sent the stored text. Forgets the texts sent before it, or all if it did not."""
         is_own = stored in self._sent
         while self._sent and not (is_own and self._sent[0] == stored):
             self._sent.popleft()
@@ -56,7 +56,7 @@ class ChatState:
     chat that has not begun is chat 0; `settings` and `is_private` are what it will begin with. `opened` counts how
     often the page changed its chat. `sent` is the last message that was sent, until something else is typed;
     `filled` is the value of `opened` when the message box was filled; `box_changes` are its last changes by the
-    app. `expanded` holds which folders the user expanded or collapsed. `new_settings` makes the settings of a new
+    app. `expanded` says which folders the user expanded or collapsed. `new_settings` makes the settings of a new
     chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
@@ -93,7 +93,7 @@ class ChatState:
         self.box_changes = (*self.box_changes, BoxChange(number, taken, given))[-MOST_CHANGES:]
 
     def finish(self, version: ChatVersion, opened: int) -> bool:
-        """Show the result of an action that began at `opened`; returns False if the chat was changed since."""
+        """Show the result of an action that began at `opened`. Returns False if another chat was opened since."""
         if self.opened != opened:
             return False
         self.version = version

@@ -1,7 +1,7 @@
 """The control above the message box for how much the model thinks.
 
-It offers the levels that the chat template has, and a limit if the template shows how a thought is closed. It
-is empty if the model offers neither.
+The control offers the levels that the chat template has, and a maximum if the template shows how a thought ends. It
+is empty if the template has neither.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ from app.values.dataclass_json import parse_json
 
 BUDGETS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)
 NAMES = {"default": "Automatic"}
-"""The names of levels that are not shown as they are."""
+"""Labels of levels that are not the level's own name."""
 
 
 def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:

@@ -1,4 +1,4 @@
-"""What a chat's user decides about tools: which servers' tools the chat may use, and which calls are made."""
+"""The user's decisions about tools: which servers' tools a chat may use, and which calls are made."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +16,7 @@ from app.values.tools import ServerText
 
 PERMISSIONS: Mapping[str, Permission] = {"allow-once": "once", "allow-chat": "chat", "refuse-call": "refuse"}
 """The buttons of a call that waits for the user, with the answer that each of them gives."""
-NO_PLACE = (
+TOOLS_NOT_SUPPORTED = (
     "This model's chat template does not support tools. They are described in the system prompt instead, "
     "which smaller models often do not follow."
 )
@@ -57,7 +57,7 @@ class ToolActions:
 
 
 def tool_choices(services: Services, chosen: Sequence[str]) -> list[ToolChoice]:
-    """Return what a chat may use, and each chosen server that is gone, so that it can be deselected."""
+    """Return the tools that a chat may use, and each chosen server that is gone, so that it can be deselected."""
     tools = services.conversations.tools
     names = (*tools.names(), *(one for one in chosen if one not in tools.names()))
     return [
@@ -69,15 +69,15 @@ def tool_choices(services: Services, chosen: Sequence[str]) -> list[ToolChoice]:
 
 
 def tools_note(services: Services, chosen: Sequence[str]) -> str:
-    """Say what the chosen tools cost in each prompt, and if the template has no place for them; "" without
-    tools."""
+    """Say how many tokens the chosen tools take in each prompt, and whether the chat template lacks support for
+    tools; "" without tools."""
     tools, model = services.conversations.tools, services.engine.status().model
     offered = tools.offered(chosen)
     if not offered or model is None:
         return ""
     tokens = _tokens(services, tools.use(offered, model.chat_format))
     cost = f"These tools take {counted(tokens, 'token')} of each prompt." if tokens else ""
-    return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else NO_PLACE}".strip()
+    return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else TOOLS_NOT_SUPPORTED}".strip()
 
 
 def _tokens(services: Services, use: ToolUse) -> int:

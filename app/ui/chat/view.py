@@ -39,7 +39,7 @@ MESSAGES = f"foresight.thread(element); {LISTEN}"
 TEMPLATE = "chat.html"
 NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "summarise": "summarise", "shorter": "shorter"}
-"""The buttons of the question that is asked if a chat is too long, with what each of them chooses."""
+"""The choices of the question that is asked if a chat is too long, by the names of their buttons."""
 ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
 """The buttons of all questions that are asked before a message is sent."""
 Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
@@ -72,7 +72,7 @@ class ChatActions(Actions):
             state.open_chat(ChatVersion(self._services.chat))
 
     def open_chat(self, state: ChatState, event: gr.EventData) -> None:
-        """Show the chat in the page's address; a new one if the address has 0 or a chat that does not exist."""
+        """Show the chat in the page's address; a new chat if the address has 0 or a chat that does not exist."""
         name = pressed(event).name
         chat = int(name) if name.isdecimal() else 0
         if not chat or not self._succeeded(lambda: self._open(state, chat)):
@@ -120,7 +120,7 @@ class ChatActions(Actions):
         return NO_QUESTION
 
     def _send(self, state: ChatState, message: str, controls: tuple[Any, ...]) -> str:
-        """Send what was taken from the box, and give it back if it was not accepted."""
+        """Send the text that was taken from the message box, and return it to the box if it was not accepted."""
         if not message.strip():
             return NO_QUESTION
         opened = state.opened
@@ -172,7 +172,7 @@ class ChatActions(Actions):
         if state.sent and message.strip() == state.sent:
             return  # the event is late, because the message was already sent
         state.draft, state.sent = message, ""
-        # Not if the box may still have the former chat's text, nor for a private chat that has not begun.
+        # The box may still have the former chat's text, and a private chat that has not begun stores no draft.
         if state.filled == state.opened and not (state.is_private and not state.version.chat):
             self._services.conversations.drafts.keep(state.version.chat, message)
 
@@ -312,7 +312,7 @@ class ChatActions(Actions):
         """Forget the draft that was sent; what was typed meanwhile is the chat's draft."""
         drafts, typed = self._services.conversations.drafts, state.draft
         state.sent = sent
-        if sent.startswith(typed.strip()):  # its last keys may arrive late
+        if sent.startswith(typed.strip()):  # the last typed characters may arrive late
             state.draft = ""
         if asked != chat:
             drafts.keep(asked, "")

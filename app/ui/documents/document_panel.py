@@ -144,8 +144,8 @@ class DocumentPanelActions:
         )
 
     def _open_source(self, chat: int, message: int, number: int, marker: int) -> Panel:
-        """Open the source that an answer cites by this number, or show why it is gone. Highlights the sentence that
-        has most words of the claim before marker number `marker` of the answer."""
+        """Open the source that an answer cites by this number, or show why the source is gone. Highlights the
+        sentence with most words of the claim that citation number `marker` of the answer supports."""
         title = "Source"
         try:
             text, sources = self._answer(chat, message)

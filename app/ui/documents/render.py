@@ -35,7 +35,7 @@ STATES: dict[DocumentState, str] = {
 }
 UNFINISHED: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
 EXCERPT = 400
-"""Maximum characters of a passage in the search results; its title opens the whole passage."""
+"""Maximum characters of a passage in the search results."""
 DEFAULT_EMBEDDER_SIZE = "90 MB"
 """The download size of DEFAULT_EMBEDDER. Sizes of other models are known only after a request to the hub."""
 
@@ -83,7 +83,7 @@ def title_html(collection: Collection | None) -> Markup:
 
 
 def documents_html(documents: Sequence[Document], most: int, problem: str = "") -> Markup:
-    """Return the first `most` documents. `problem` is why no document can be read or indexed now."""
+    """Return the first `most` documents as HTML. `problem` is why no document can be read or indexed now."""
     rows = [_document_row(document) for document in documents[:most]]
     rest = max(0, len(documents) - most)
     return render_macro(TEMPLATE, "document_list", rows=rows, rest=rest, problem=problem)

@@ -58,7 +58,7 @@ def open_collection(collections: Sequence[Collection], state: DocumentsState) ->
 
 
 def listed_collections(services: Services) -> tuple[Collection, ...]:
-    """Return the collections that the view lists: all but those that were attached to chats that are deleted."""
+    """Return the collections that the view lists: all except the attached files of deleted chats."""
     found = services.documents.collections()
     if not any(one.is_attached for one in found):
         return found

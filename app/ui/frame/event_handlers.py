@@ -20,15 +20,17 @@ from app.ui.frame.templates import problem_html
 
 Notify = Callable[[str], None]
 """Shows a sentence to the user as a toast."""
-RELOAD = "Foresight was restarted since this page was opened. Reload the page. Your text stays in its box."
+RELOAD = (
+    "Foresight does not know this page, perhaps because it was restarted. Reload the page. Your text is kept."
+)
 Result = TypeVar("Result")
 Default = TypeVar("Default")
 LISTEN = "foresight.listen(element, trigger)"
 """The `js_on_load` of a component whose HTML has buttons with data-do: pressing one becomes a click event of the
 component, with `do`, `name` and `value` as its data. See assets/ui/foresight.js."""
 UNCHECKED: dict[str, Any] = {"preprocess": False}
-"""Arguments of events that read option controls, whose values `judged` checks. Gradio would refuse the whole event
-for one number that is out of its slider's range, with a traceback in the terminal."""
+"""Arguments of events that read option controls, whose values option_controls.py checks. Gradio would refuse the
+whole event for one number that is out of its slider's range, with a traceback in the terminal."""
 UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
 """Arguments of events of uploads, because Gradio would drop an event that comes while it handles another one."""
 EVENT_OPTIONS: dict[str, Any] = {
@@ -97,7 +99,7 @@ def outcome_html(action: Callable[[], str]) -> str:
 
 
 def done_html(sentence: str) -> str:
-    """Return a line that says what was done. It stays until the next action there."""
+    """Return a line that says what was done; "" for ""."""
     return f'<p class="done" role="status">{escape(sentence)}</p>' if sentence else ""
 
 
@@ -113,7 +115,7 @@ def toast(sentence: str) -> None:
 
 
 class Actions:
-    """The event handlers of a part of the page, shared by all pages. `notify` shows why one failed."""
+    """The event handlers of a part of the page, shared by all pages. `notify` shows why an action failed."""
 
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         self._services = services

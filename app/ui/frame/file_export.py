@@ -1,11 +1,11 @@
-"""Files that the user saves: small ones through the page, all chats straight from the server.
+"""Files that the user saves: small files through the page, all chats directly from the server.
 
-A library is too large to travel through the page, so two routes serve it:
+All chats together are too large to send through the page, so two routes serve them:
 
     GET /foresight/chats.json      every chat and preset, written chat by chat while it is sent
     GET /foresight/backup.sqlite   a copy of the database, made in the folder of uploads and deleted once it is sent
 
-Like every route they are protected by the guard. If the backup cannot be made, the response is the reason.
+These routes need the page's key (page_access.py). If the backup cannot be made, the response has the reason.
 """
 
 import re
@@ -33,7 +33,7 @@ LONGEST_NAME = 80
 
 
 def build_file_output(elem_id: str) -> gr.HTML:
-    """Build the hidden component that a file is put into; assets/ui/file_export.js downloads it from there."""
+    """Build the hidden component for `file_html`, from which assets/ui/file_export.js downloads the file."""
     return gr.HTML(elem_id=elem_id, elem_classes="hidden-output", js_on_load=None)
 
 
@@ -47,7 +47,7 @@ def file_html(name: str, text: str, kind: str = "text/plain") -> str:
 
 
 def file_name(name: str) -> str:
-    """Return a file name that every system accepts, with the same extension as `name`."""
+    """Return the name without characters that some systems forbid in file names, and not too long."""
     stem, dot, ending = re.sub(r"[^\w .()-]+", " ", name).rpartition(".")
     return f"{stem[:LONGEST_NAME].strip(' .') or 'foresight'}{dot}{ending[:LONGEST_NAME].strip()}"
 
@@ -88,7 +88,7 @@ def _copied(stores: ChatStores, data_dir: Path) -> Path:
 
 
 def _read_once(copy: Path) -> Iterator[bytes]:
-    """Yield the file's bytes, and delete it at the end or when the reader leaves."""
+    """Yield the file's bytes. Deletes the file at the end, or when the reader stops."""
     try:
         with copy.open("rb") as file:
             while part := file.read(CHUNK_BYTES):

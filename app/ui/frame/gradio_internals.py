@@ -1,5 +1,4 @@
-"""Contains all uses of Gradio's internals, which a new release may change. Each has its reason; no other file has
-any.
+"""Contains all uses of Gradio's internals, which a new release may change.
 
 tests/ui/frame/test_gradio_internals.py reports by name what a new release of Gradio has changed.
 """
@@ -27,7 +26,7 @@ BUSY_FOR = 10.0
 PROGRESS_SECONDS = 60.0
 """Seconds between two polls of Gradio for progress bars, which this page does not have."""
 SESSIONS = 32
-"""How many pages' sessions Gradio keeps. Its default is 10,000, each with a copy of the page's configuration."""
+"""How many sessions Gradio keeps. Its default is 10,000, and each has a copy of the page's configuration."""
 UPLOAD = "/gradio_api/upload"
 """The path to which Gradio's components send files."""
 NEEDED = re.compile(
@@ -103,8 +102,9 @@ class QueuePace:
 
 
 class NeededRoutes:
-    """ASGI middleware that passes our own routes and those of Gradio's that the page needs. Gradio has many more:
-    files of this machine, other addresses through its proxy, its API, its monitoring."""
+    """ASGI middleware that answers 404 except for our own routes and those of Gradio's routes that the page needs.
+
+    Gradio has many more: files of this machine, a proxy, its API, monitoring. Each request calls `on_request`."""
 
     def __init__(self, app: ASGIApp, on_request: Callable[[], None]) -> None:
         self._app = app

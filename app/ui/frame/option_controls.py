@@ -32,7 +32,7 @@ class OptionValues(NamedTuple):
 
 
 EMPTY: Mapping[str, int] = MappingProxyType({"max_new_tokens": 0, "seed": NEW_SEED})
-"""What an empty box stands for: no limit, or a new seed for each reply. All other boxes need a number."""
+"""The value that an empty box means: no limit, or a new seed for each reply. All other boxes need a number."""
 
 
 def to_values(options: Options) -> OptionValues:
@@ -45,13 +45,14 @@ def to_values(options: Options) -> OptionValues:
 
 
 def to_options(values: OptionValues, base: Options) -> Options:
-    """Return the options for these values; those without a control or with an impossible value are `base`'s."""
+    """Return `base` with these values. Impossible values are left out."""
     return judged(base, values)[0]
 
 
 def judged(base: Options, values: OptionValues) -> tuple[Options, dict[str, str]]:
-    """Return the options for these values, and the name of each impossible value with what is wrong with it. An
-    option with an impossible value stays as in `base`."""
+    """Return `base` with these values, and what is wrong with each impossible value, by name.
+
+    An option with an impossible value stays as in `base`."""
     given = values._asdict()
     if not given.pop("lookahead"):
         given["decoder"] = "plain"
@@ -59,7 +60,7 @@ def judged(base: Options, values: OptionValues) -> tuple[Options, dict[str, str]
 
 
 def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, dict[str, str]]:
-    """Change the options of these names one by one. Returns all options, and what is wrong by name."""
+    """Change the options of these names one by one. Returns all options, and what is wrong with values, by name."""
     options, faults = base, dict[str, str]()
     for name, value in given.items():
         try:
@@ -97,7 +98,7 @@ def _typed(name: str, value: Any, now: Any) -> Any:
 
 
 def build_lookahead_switch(options: Options) -> gr.Checkbox:
-    """Build the switch inside the current Blocks: it is above the live numbers, which it changes."""
+    """Build the switch inside the current Blocks, above the live numbers."""
     return gr.Checkbox(
         to_values(options).lookahead, label="Lookahead", info="Takes effect on the next reply",
         elem_id="lookahead", elem_classes="switch",

@@ -1,12 +1,12 @@
-"""Decides who may use the page: every request is checked before any route, uploads and WebSockets included.
+"""Decides who may use the page. Every request is checked before it reaches a route, also uploads and WebSockets.
 
 Requests from other sites are refused (web/origin_check.py). The Content-Security-Policy lets the page fetch from
-its own address alone, because an image in a reply could tell a server what was written. Other users and programs
+its own address alone, because an image in a reply could send the reply's text to a server. Other users and programs
 of this machine have no key. A key is made at each start; the address that the app prints contains it.
 
     GET /?key=...            sets a cookie, and redirects to / without the key; the address that the app opens in
                              a browser has a one-time code in place of the key
-    Cookie                   what the browser sends from then on: a second secret, not the key itself
+    Cookie                   the browser sends this with later requests: a second secret, not the key itself
     Authorization: Bearer    the key as programs send it: a second start, and the self-check
 
 A request without any of these gets 403, and at / a form that asks for the key. The method and the path of each
@@ -40,7 +40,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 
 class KeyCheck:
-    """Checks who may use the page at this port. If the key is empty, everybody may."""
+    """Checks which requests may use the page at this port. If the key is empty, all may."""
 
     def __init__(self, key: str, port: int, codes: set[str] | None = None) -> None:
         """Take the secrets of this start. Each of `codes` can be used once in place of the key."""
@@ -84,7 +84,8 @@ def _is_same(given: str, secret: str) -> bool:
 
 
 def _form(problem: str, fetch_site: str) -> Response:
-    """Return the form. It reloads the page once, because a link on another site comes without the cookie."""
+    """Return the form. After a click on another site's link it reloads the page, because that request came without
+    the cookie."""
     page = _template().substitute(
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",

@@ -7,7 +7,7 @@ session hash, as long as the page exists:
     load event   ->  open         the page exists
     WebSocket    ->  connect      the page is drawn
     closed       ->  disconnect   its values are deleted
-    lost         ->  disconnect   its values are kept for a while: a page that reconnects finds them again
+    lost         ->  disconnect   its values are kept for a page that reconnects, for up to KEPT lost pages
 
 Each page has one WebSocket, in place of Gradio's events: a browser opens at most six HTTP connections to an address
 for all its tabs together, and Gradio's queue runs forty events at once; endless events would fill both. WebSockets
@@ -34,7 +34,7 @@ from app.ui.frame.page_stream import PageStream, PolledRenderer
 
 T = TypeVar("T")
 KEPT = 64
-"""How many pages without a connection are kept; the one lost longest ago is deleted first."""
+"""How many pages without a connection are kept; the page that was lost first is deleted first."""
 ROUTE = "/foresight/page"
 UNKNOWN_PAGE = 4404
 """The code with which the server closes the WebSocket of an unknown page, which must be reloaded."""
@@ -42,12 +42,12 @@ NOT_UNDERSTOOD = 1007
 FAILED = 1011
 """The code with which the server closes the WebSocket of a page that it cannot draw. The page then reconnects."""
 CLOSED = (1000, 1001)
-"""The codes when a page is closed, and when its tab opens another address."""
+"""The codes with which the browser closes the WebSocket when its page is closed or left."""
 log = logging.getLogger(__name__)
 
 
 class PageValue(Generic[T]):
-    """A value that each page has of its own, made when the page first asks for it."""
+    """A value of which each page has its own. A page's value is made at its first use."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.make = make
@@ -76,7 +76,7 @@ class PageSession:
 
 
 class Pages:
-    """All pages that are open, or were lost a short while ago. It can be used from any thread."""
+    """All pages that are open, and the newest KEPT pages whose connection is lost. Can be used from any thread."""
 
     def __init__(self) -> None:
         self._pages: OrderedDict[str, PageSession] = OrderedDict()
@@ -86,7 +86,7 @@ class Pages:
         return len(self._pages)
 
     def open(self, session: str) -> PageSession:
-        """Add a page; the oldest pages that no browser is connected to are forgotten if there are too many."""
+        """Add a page. If more than KEPT pages have no connection, the oldest of these are forgotten."""
         page = PageSession(session)
         with self._lock:
             self._pages[session] = page
@@ -94,7 +94,7 @@ class Pages:
         return page
 
     def find(self, session: str | None) -> PageSession | None:
-        """Return the page of this session; None if it is from before a restart of the app, or was lost long ago."""
+        """Return the page of this session; None if the app was restarted since, or has forgotten the page."""
         return self._pages.get(session or "")
 
     def connect(self, session: str) -> PageSession | None:
@@ -105,7 +105,7 @@ class Pages:
             return page
 
     def disconnect(self, page: PageSession, is_closed: bool) -> None:
-        """Count the end of a WebSocket. The values of a lost page are kept for a while."""
+        """Count the end of a WebSocket. A page that was closed is forgotten."""
         with self._lock:
             page.connections -= 1
             if is_closed and not page.connections:

@@ -94,7 +94,7 @@ class PageStream:
         self._woken.set()
 
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the parts that changed, each time some did; at first all parts. It never ends."""
+        """Yield all parts, then the changed parts whenever some have changed. Never ends."""
         while True:
             await self._poll()
             if frame := self._changed():
@@ -111,7 +111,9 @@ class PageStream:
         _poll_each([view for view in due if view not in slow])
 
     def _changed(self) -> dict[str, Any]:
-        problems = dict.fromkeys(one.problem for one in self._views if one.problem)  # each part is shown once
+        problems = dict.fromkeys(
+            one.problem for one in self._views if one.problem
+        )  # each problem is shown once
         parts: dict[str, Part] = {"problem": " ".join(problems)}
         for view in self._views:
             parts.update(view.parts)

@@ -64,8 +64,8 @@ class Endpoint:
         return f"{self.origin}/?key={self.key}" if self.key else self.origin
 
     def one_time_url(self) -> str:
-        """Return the page's address with a code that can be used once. It must not contain the key, because every
-        user of the machine can read the browser's arguments."""
+        """Return the page's address with a code that can be used once. The key is not in this address, because
+        every user of the machine can read the browser's arguments."""
         if not self.key:
             return self.origin
         self.one_time_codes.add(code := secrets.token_urlsafe(32))
@@ -102,7 +102,7 @@ class Services:
 
     @property
     def settings(self) -> Settings:
-        """The settings chosen last, whether they could be saved or not."""
+        """The settings chosen last, even if they could not be saved."""
         return self._settings
 
     @property
@@ -135,7 +135,7 @@ class Services:
 
     def asked_switched(self, chat: int, message: int) -> ReplySettings:
         """Return the settings of this answer with lookahead on instead of off, or off instead of on. Raises
-        BadOption if another model is loaded, or the same one in another precision."""
+        BadOption if the loaded model is another one, or the same model in another revision or precision."""
         made = self.conversations.stores.of(chat).message(message).content.provenance
         model = self.engine.status().model
         if made is None or (model and not is_same_model(model, made.model)):

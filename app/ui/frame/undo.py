@@ -1,8 +1,7 @@
-"""Keeps what was deleted and can still be restored. Everything on the page is deleted in this way: at once, with
-Undo.
+"""Keeps what was deleted and can still be restored.
 
-Something that was deleted is only hidden for a minute. When nothing can be restored any more, all that is hidden is
-erased.
+For a minute after a deletion, deleted things are only hidden, and Undo restores them. Once nothing can be restored,
+everything that is hidden is erased.
 """
 
 import threading
@@ -29,7 +28,7 @@ class Offer:
 
 
 class Deletions:
-    """The deletions of all pages, the newest last. It can be used from any thread."""
+    """The deletions of all pages, the newest last. Can be used from any thread."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         """Take the clock, which returns seconds."""
@@ -44,20 +43,22 @@ class Deletions:
             self._offers.append(Offer(message, self.now(), undo))
 
     def newest(self) -> Offer | None:
-        """Return the newest deletion that can still be undone."""
+        """Return the newest deletion; None if there is none that can still be undone."""
         with self._lock:
             newest = self._offers[-1] if self._offers else None
             return newest if newest and self.now() - newest.at <= UNDO_SECONDS else None
 
     def undo(self) -> None:
-        """Restore what was deleted last. If that raises an AppError, it is not offered again."""
+        """Restore what was deleted last, and remove the offer. Raises AppError if there is nothing to undo."""
         with self._lock:
             if not self._offers:
-                raise AppError("There is nothing to undo any more.")
+                raise AppError("There is nothing to undo.")
             self._offers.pop().undo()
 
     def expire(self, erase: Callable[[], object]) -> bool:
-        """Erase everything that is hidden, if none of it can be restored any more. Returns whether it did."""
+        """Call `erase` and forget all offers, if there are offers and none can still be undone.
+
+        Returns whether that was so."""
         with self._lock:
             has_expired = bool(self._offers) and self.newest() is None
             if has_expired:

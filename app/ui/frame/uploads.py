@@ -1,4 +1,4 @@
-"""Uploaded files, which are deleted after they were read once, because an import makes a copy.
+"""Uploaded files. They are deleted once they have been read, because importing a file copies it.
 
 Gradio names an upload by its path on this machine, and the page sends that path back with an event. Because an
 event could name any file, only files in the folder of uploads are touched.
@@ -84,7 +84,9 @@ def uploads_dir(data_dir: Path) -> Path:
 
 
 def upload_at(path: str) -> Path:
-    """Return the upload that the page names. Raises NotUploaded for links, folders, URLs and all other files."""
+    """Return the upload that the page names. Raises NotUploaded for folders, URLs and files outside the uploads.
+
+    Links are followed, so a link cannot lead outside."""
     from app.ui.frame.gradio_internals import upload_folder
 
     folder = upload_folder().resolve()
@@ -146,7 +148,7 @@ def discard(upload: Path) -> None:
 
 
 def discard_all(data_dir: Path) -> None:
-    """Delete all uploads. Some are left when the app is killed, and Gradio leaves an empty file for each."""
+    """Delete all uploads. Some are left if the app was killed, and Gradio leaves an empty file for each upload."""
     folder = uploads_dir(data_dir)
     with suppress(OSError):  # the folder is missing, or not empty because of files that are not ours
         for path in folder.iterdir():

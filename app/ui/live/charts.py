@@ -35,8 +35,8 @@ _X = tuple(f" {step * STEP}," for step in range(CHART_STEPS))
 
 
 def token_chart(means: Sequence[Mean]) -> Markup:
-    """Draw the moving average of tokens per step as an area above the one token of plain decoding. After
-    CHART_STEPS steps the oldest ones leave it on the left."""
+    """Draw the moving average of tokens per step as an area above the one token of plain decoding. `means` has at
+    most CHART_STEPS points."""
     top = max(2, ceil(max(tokens for tokens, _ in means)))
     curve = _curve([(tokens - 1) / (top - 1) for tokens, _ in means])
     title = f"Tokens per step, each point the mean of {MEAN_STEPS} steps"
@@ -58,7 +58,7 @@ def _chart(title: str, curve: str, top: str, bottom: str) -> Markup:
 
 def _curve(shares: Sequence[float]) -> str:
     """Return a line through these shares of the height, which begins and ends at the bottom."""
-    # Heights are rounded to half units. These are few, so that their strings are made once.
+    # Heights are rounded to half units, whose few strings are made only once.
     heights = (_Y[int(2 * (BOTTOM - share * (BOTTOM - TOP)) + 0.5)] for share in shares)
     points = "".join(map(add, _X, heights))
     width = CHART_STEPS / max(len(shares), LEAST_STEPS)

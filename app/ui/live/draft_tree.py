@@ -26,7 +26,7 @@ CELL, LINE, BOX = 7.3, 26, 20
 PADDING, BETWEEN = 20, 30
 """The space around a node's text, and the space for edges between two columns, in pixels."""
 CAPTION = 120
-"""Space for the caption of the last node, in pixels."""
+"""Space for a caption after the last column, in pixels."""
 
 Texts = Mapping[int, str]
 """The text of each token, by its id."""
@@ -189,7 +189,7 @@ def _about(one: Placed, chosen: int | None, texts: Texts) -> str:
     node = one.node
     text = f"“{visible(texts[node.token])}”"
     if one.parent < 0:
-        return f"{text}: the current token, written by the step before"
+        return f"{text}: the current token, which was written before this step"
     if node.row < 0:
         return f"{text}: the token that the model chose here"
     text += f": {ABOUT[node.origin]}; "

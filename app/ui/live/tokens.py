@@ -14,7 +14,7 @@ ABOUT: dict[Origin, str] = {
     "window": "drafted from the lookahead window's guesses",
     "prompt": "drafted from the prompt",
     "output": "drafted from what this reply wrote before",
-    "document": "drafted from a pasted document",
+    "document": "drafted from a document that the model was given",
     "prediction": "drafted from the predicted text in the request",
     "history": "drafted from earlier turns of the chat",
     "grammar": "drafted because the answer's format allows no other token",

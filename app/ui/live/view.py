@@ -1,6 +1,6 @@
-"""The live view: the numbers beside the chat, and the X-ray.
+"""The live view: the numbers beside the chat, and the X-ray, a picture of one decoding step.
 
-The X-ray is a picture of one decoding step, with its draft tree and its window. It opens over the page."""
+The X-ray shows the step's draft tree and its window, in a tab beside the chat or over the page."""
 
 import json
 from collections.abc import Callable
@@ -72,7 +72,7 @@ class XrayRenderer:
         history = reply.history if reply else StepHistory()
         number = state.number(history)
         shown = (state.is_live, number, history.first, history.last, reply)
-        # What the user does is shown at once; a growing reply only every LIVE_SECONDS.
+        # The effect of a control is shown at once; a growing reply only every LIVE_SECONDS.
         is_same = (state.is_live, state.is_live or number) == self._drawn_for
         if state.is_open and shown != self._drawn and not (is_same and monotonic() < self._due):
             self._drawn_for = (state.is_live, state.is_live or number)

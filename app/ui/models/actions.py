@@ -51,7 +51,7 @@ class ModelsActions(Actions):
             "list-server": lambda address, _: services.servers.add(address, ""),
             "remove-server": self._remove_server,
         }
-        """The handlers of buttons, by action. One that returns a string asks this question before it acts."""
+        """The handlers of buttons, by action. If a handler returns a string, the page asks this question first."""
 
     @property
     def _is_busy(self) -> bool:
@@ -85,7 +85,7 @@ class ModelsActions(Actions):
         yield self._shown(self._inspect(SearchResults(name), name) if name else self._search(text))
 
     def open_path(self, dialog: LoadDialog, path: str) -> str:
-        """Ask how to load the model in this folder or GGUF file. Returns what is wrong with the path."""
+        """Open the Load dialog for the model in this folder or GGUF file. Returns what is wrong with the path."""
         open_model = self._services.models.open_path
         return try_at_box("path", lambda: self._loading.open(dialog, open_model(path)))[1]
 
@@ -100,7 +100,7 @@ class ModelsActions(Actions):
         self.open()
 
     def add_folder(self, folder: str) -> tuple[str, str]:
-        """List the models of this folder. Clears the box, or returns what is wrong with it."""
+        """Add a folder whose models are listed. Clears the box, or returns what is wrong with the folder."""
         folder, folders = folder.strip(), self._services.settings.library.folders
 
         def add() -> None:
@@ -111,7 +111,7 @@ class ModelsActions(Actions):
         return submit_box("folder", folder, add)
 
     def add_server(self, address: str, key: str) -> tuple[str, str, str]:
-        """Add a server and list its models. Clears the boxes if it answers."""
+        """Add a server and list its models. Clears the boxes if the server answers."""
         is_added, faults = try_at_box("server-address", lambda: self._services.servers.add(address, key))
         return ("", "", faults) if is_added else (address, key, faults)
 
@@ -211,7 +211,7 @@ class ModelsActions(Actions):
         )
 
     def _list_folders(self, folders: Sequence[str]) -> None:
-        """List the models of these folders, each once."""
+        """Save these as the folders whose models are listed, without duplicates, and look up all models."""
         library = replace(self._services.settings.library, folders=tuple(dict.fromkeys(folders)))
         self._services.choose_library(library)
         self._inventory.refresh()

@@ -46,7 +46,8 @@ KINDS: dict[Kind, str] = {"dense": "", "hybrid": "some layers are recurrent", "m
 MOST = 3
 """Maximum number of models that are recommended."""
 CPU_PARAMETERS = 4_500_000_000
-"""Maximum number of parameters on a CPU, where larger models write more slowly than people read."""
+"""Maximum number of parameters of models that are recommended for a CPU. Larger ones write more slowly than people
+read there."""
 
 
 @dataclass(slots=True)
@@ -75,8 +76,8 @@ class SearchResults:
 
 
 def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
-    """Choose up to three models for a first start: the largest that suits this machine, then the largest of at most
-    half that download, and so on. So one is good, one is soon downloaded, and one is fast."""
+    """Choose up to MOST models for a first start: the largest model that suits this machine, then the largest with
+    at most half of its download, and so on. The smaller models are downloaded sooner and write faster."""
     chosen: list[Recommendation] = []
     for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
         is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 FLOATS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 AUTO_PRECISION: Precision = "bfloat16"
-"""The precision that "auto" stands for while no model is loaded."""
+"""The precision that is assumed for "auto" while no model is loaded."""
 MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))
 """The parts of the memory that a model needs: the field of `MemoryNeed`, and its name on the page."""
 COLOURS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too big": "big"}
@@ -99,7 +99,7 @@ class InventoryCache:
             self._renew()
 
     def get(self) -> Inventory | None:
-        """Return the inventory; None until the first refresh."""
+        """Return the inventory; None until the first `refresh`. Looks up all models if it is outdated."""
         if self._inventory is not None and self._version != self._current_version():
             try:
                 with self._lock:
@@ -128,7 +128,7 @@ class InventoryCache:
     def _find(self) -> Inventory:
         models, status = self._services.models, self._services.engine.status()
         free, info = models.memory(self._device()), status.model
-        # What will be free after the loaded model is unloaded.
+        # Loading another model first frees the loaded model's memory.
         memory = replace(free, free=min(free.total, free.free + status.peak))
         installed = self._recent_first(models.installed())
         loaded = next((one for one in installed if info and is_same_model(one, info)), None)
@@ -144,7 +144,7 @@ class InventoryCache:
         )
 
     def _recent_first(self, installed: Sequence[InstalledModel]) -> tuple[InstalledModel, ...]:
-        """Return all models, the last loaded ones first, with those that were loaded by their path."""
+        """Return all models, including those that were loaded by their path, the last loaded models first."""
         known = {load_name(one): one for one in installed}
         recent: dict[str, InstalledModel] = {}
         for name in (one.name for one in self._services.settings.loaded):
@@ -182,7 +182,7 @@ def is_same_model(model: InstalledModel, info: ModelInfo) -> bool:
 
 
 def load_name(model: InstalledModel) -> str:
-    """Return the name that loads exactly this model: name and revision in the cache, or its folder."""
+    """Return the name that loads exactly this model: the hub id with a revision, "demo", or else the path."""
     if model.origin == "hub":
         return f"{model.name}@{model.revision}"
     return model.name if model.origin == "demo" else str(model.path)

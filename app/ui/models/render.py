@@ -79,7 +79,7 @@ class ModelsRenderer(CachedRenderer):
 
 
 def installed_or_downloading(inventory: Inventory | None, downloads: Sequence[Download]) -> frozenset[str]:
-    """Return the names of models that need no download."""
+    """Return the names of installed models and of all models in the list of downloads."""
     models = [one.model for one in inventory.installed] if inventory else []
     installed = {model.name for model in models if model.state == "ready"}
     return frozenset(installed | {download.name.partition("@")[0] for download in downloads})

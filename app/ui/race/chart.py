@@ -29,7 +29,7 @@ from app.values.messages import Decoding
 from app.values.race import Curve, LaneResult, LaneRun, RacePlan, RaceResult, Spread, lane_name
 
 LaneStatus = Literal["waiting", "running", "finished", "done"]
-"""A lane is "finished" while other lanes run, and "done" once all lanes have finished."""
+"""A lane is "finished" while other lanes run, and "done" once the race has its result."""
 TEMPLATE = "race.html"
 MOST_POINTS = 400
 """Maximum number of points of a lane's curve that are sent to the page."""

@@ -93,7 +93,7 @@ def _model_notes(model: ModelInfo) -> Facts:
 
 
 def folders(app_context: AppContext) -> Facts:
-    """Return the folders of the app's files, and a note if a file could not be read."""
+    """Return the folders of the app's files, and the app's current note to the user if there is one."""
     return [
         ("Data", str(app_context.data_dir)),
         ("Models", str(app_context.hub_cache)),
@@ -139,7 +139,8 @@ def build_privacy(actions: AboutActions, events: PageEvents) -> gr.HTML:
     """Build Privacy inside the current Blocks. Returns the component that shows the network contacts."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
-            "<h3>Self-check</h3><p class='hint'>Everything runs on this computer. The self-check verifies it.</p>",
+            "<h3>Self-check</h3><p class='hint'>Checks who can reach this page, which hosts Foresight has "
+            "contacted, and whether your data is private and undamaged.</p>",
             js_on_load=None,
         )
         check = gr.Button("Run self-check", elem_id="self-check", size="sm", scale=0)

@@ -82,7 +82,12 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
         )  # fmt: skip
         cost = gr.HTML(elem_id="cost", js_on_load=None)
         rows = _slider(
-            0, MAX_ROWS, now.rows, "Rows per step", "How many positions a step checks; 0: automatic", "rows"
+            0,
+            MAX_ROWS,
+            now.rows,
+            "Rows per step",
+            "Positions that a step checks, on average; 0: automatic",
+            "rows",
         )
         window = _slider(
             0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
@@ -111,7 +116,7 @@ def presets_html() -> Markup:
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
-    """Return how many rows these sizes take in a step, and their memory; `price` is one row's."""
+    """Return how many rows these sizes take in a step, and their memory; `price` is the memory of one row."""
     rows = largest_step(decoding)
     window = f"{rows.tree} tree + {rows.window} window, " if rows and rows.window else ""
     return render_macro(

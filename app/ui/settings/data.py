@@ -131,7 +131,8 @@ class DataActions(Actions):
         return "", outcome_html(lambda: use_uploads([path], stage) or "")
 
     def delete_chats(self) -> tuple[str, str]:
-        """Delete all chats with attached documents and backups. Returns the folder, and what was done."""
+        """Delete all chats, their attached documents, and all backups and uploads. Returns the data folder and what
+        was done, as HTML."""
         done = outcome_html(self._delete_chats)
         return self.folder(), delete_chats_html(done)
 

@@ -1,4 +1,4 @@
-"""Tools, in the Settings view: the app's own tools, and the tool servers, which are added, watched and removed."""
+"""Tools, in the Settings view: the app's own tools, and the tool servers with their states and logs."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -91,7 +91,7 @@ class ToolsActions(Actions):
             self._start(name)
 
     def _turn(self, name: str, is_on: bool) -> None:
-        """Turn a tool of the app or a server on or off; a server that is off is ended."""
+        """Turn a tool of the app or a server on or off. Turning a server off ends its process or connection."""
 
         def turned(tools: ToolSettings) -> ToolSettings:
             servers = (replace(one, is_on=is_on) if one.name == name else one for one in tools.servers)
@@ -103,7 +103,7 @@ class ToolsActions(Actions):
             self._servers.restart(name)
 
     def _start(self, name: str, anew: bool = False) -> None:
-        """Start a server on a thread, because that may take minutes. Its status tells why it does not start."""
+        """Start a server on a thread, because that may take minutes. If that fails, its status has the reason."""
 
         def run() -> None:
             if anew:
@@ -149,7 +149,7 @@ class ToolsRenderer(CachedRenderer):
         return {"own-tools": own, "tool-servers": render_macro(TEMPLATE, "servers", rows=rows)}
 
     def _row(self, server: ToolServer) -> Row:
-        # Without a log that is not shown, because its lines would cause the list to be drawn again.
+        # A log that is not shown is left out, because each new line would cause the list to be drawn again.
         status = self._services.conversations.tools.servers.status(server.name)
         has_log = server.name in self._logs
         return server, status if has_log else replace(status, log=()), has_log

@@ -85,7 +85,7 @@ def starters_for(model: str) -> tuple[Starter, ...]:
 
 
 class ModelGetter:
-    """Downloads models, and loads the one requested last when it is downloaded. All pages share it."""
+    """Downloads models, and loads the model that was requested last after its download. All pages share it."""
 
     def __init__(self, services: Services, inventory: InventoryCache) -> None:
         self._services = services
@@ -93,7 +93,7 @@ class ModelGetter:
         self._wanted = ""
 
     def get(self, name: str) -> None:
-        """Start to download a model, which is loaded once its download is complete. Raises AppError."""
+        """Start the download of a model, which is loaded after its download. Raises AppError."""
         self._services.models.downloads.start(name)
         self._wanted = name
 
@@ -140,7 +140,7 @@ class WelcomeRenderer(CachedRenderer):
 
 
 def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
-    """Return the largest installed models that this machine has memory for, without the demo model."""
+    """Return the largest installed models that fit this machine's memory: at most MOST, without the demo model."""
     most = inventory.memory.usual.free
     fitting = [
         one.model

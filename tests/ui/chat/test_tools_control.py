@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from app.settings import ToolSettings
-from app.ui.chat.tools_control import NO_PLACE, tools_note
+from app.ui.chat.tools_control import TOOLS_NOT_SUPPORTED, tools_note
 from app.ui.frame.services import Services
 from app.values.chat_format import HERMES, ChatFormat, ReplyFormat
 from app.values.tools import Tool, ToolServer
@@ -35,7 +35,9 @@ def test_the_cost_of_tools_is_told_and_whether_the_models_template_has_a_place_f
     tools._settings = lambda: ToolSettings((ToolServer("Weather", ("x",)),))
     assert tools_note(services, ()) == ""
     note = tools_note(services, ("Weather",))
-    assert note.startswith("These tools take ") and note.endswith(f" tokens of each prompt. {NO_PLACE}")
+    assert note.startswith("These tools take ") and note.endswith(
+        f" tokens of each prompt. {TOOLS_NOT_SUPPORTED}"
+    )
     native = ChatFormat(ReplyFormat(calls=replace(HERMES, shows_tools=True)))
     assert engine.now.model
     engine.now = replace(engine.now, model=replace(engine.now.model, chat_format=native))
