@@ -171,3 +171,10 @@ def test_a_text_that_is_replaced_and_sent_at_once_is_no_draft(person: PageDriver
     until(lambda: services.chat)
     until(lambda: not drafts.of(services.chat) and not drafts.of(0))
     shown(person, "")
+
+
+def test_a_long_text_is_kept_as_a_draft(person: PageDriver, services: Services) -> None:
+    text = "Wörter und noch mehr. " * 2_000
+    person.page.fill(BOX, text)
+    until(lambda: services.conversations.drafts.of(0) == text)
+    assert person.page.evaluate("'isLost' in document.body.dataset") is False
