@@ -7,10 +7,12 @@ typedef struct {
     int16_t (*sums)[2];  /* [rows, groups * 2]: for 16 numbers, the sums of each quad's first two and last two numbers */
 } Bytes;
 
+/* A product with a weight, or with one of the matrices of a stack: the tiles from `first` to `end`. */
 typedef struct {
     const Packed *weight;
     Bytes x;
     float *out; /* [rows, outs] */
+    int64_t first, end;
 } Product;
 
 #define GROUPS_AT_ONCE 64 /* groups of a tile that are multiplied by up to MANY rows before further groups are read */
@@ -141,9 +143,10 @@ INLINE void multiply_groups(
 
 static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, const Sum *sums) {
     const Packed *w = p->weight;
-    int64_t first = tile * OUTS, count = w->outs - first < OUTS ? w->outs - first : OUTS;
+    int64_t first = tile * OUTS, begin = p->first * OUTS, end = p->end * OUTS < w->outs ? p->end * OUTS : w->outs;
+    int64_t count = end - first < OUTS ? end - first : OUTS;
     for (int64_t i = 0; i < rows; i++) {
-        float *out = p->out + (r + i) * w->outs + first;
+        float *out = p->out + (r + i) * (end - begin) + first - begin;
         if (w->bias)
             for (int64_t o = 0; o < count; o++) out[o] = sums[i].total[o] + w->bias[first + o];
         else memcpy(out, sums[i].total, count * sizeof *out);
@@ -205,14 +208,13 @@ static void multiply_tile(const Product *p, const Functions *f, int64_t r, int64
     write_out(p, r, rows, tile, sums);
 }
 
-/* Multiply all rows by the weight: by one tile after the other, because a tile stays in the processor's cache. The
-   threads do not wait for each other at the end. */
-static void multiply_rows(const Product *p, int64_t rows) {
+/* Multiply the rows from `begin` to `end` by one tile after the other, because a tile stays in the processor's cache.
+   The threads do not wait for each other at the end. */
+static void multiply_rows(const Product *p, int64_t begin, int64_t end) {
     const Functions *f = functions_of(p->weight);
-    int64_t tiles = (p->weight->outs + OUTS - 1) / OUTS;
 #pragma omp for schedule(static) nowait
-    for (int64_t tile = 0; tile < tiles; tile++)
-        for (int64_t r = 0; r < rows; r += MANY) multiply_tile(p, f, r, rows - r < MANY ? rows - r : MANY, tile);
+    for (int64_t tile = p->first; tile < p->end; tile++)
+        for (int64_t r = begin; r < end; r += MANY) multiply_tile(p, f, r, end - r < MANY ? end - r : MANY, tile);
 }
 
 /* Convert GROUP activations to bytes, and write their scale and sums. */
@@ -274,8 +276,8 @@ static void quantise_for(const Linear *l, const float *row, int64_t r, int64_t r
 }
 
 static void linear(const Linear *l, float *room, int64_t rows, float *out) {
-    Product product = {l, bytes_at(room, rows, l->size), out};
-    multiply_rows(&product, rows);
+    Product product = {l, bytes_at(room, rows, l->size), out, 0, (l->outs + OUTS - 1) / OUTS};
+    multiply_rows(&product, 0, rows);
 }
 
 /* Multiply x [rows, size] by a weight, and write the products to out [rows, outs]. `room` has `rows_room` floats. */
@@ -285,5 +287,24 @@ void packed_linear(const Packed *weight, const float *x, int64_t rows, float *ro
 #pragma omp for schedule(static)
         for (int64_t r = 0; r < rows; r++) quantise_for(weight, x + r * weight->size, r, rows, room);
         linear(weight, room, rows, out);
+    }
+}
+
+/* Multiply rows of x by matrices of a stack: write out [count, outs], in which row i is the product of row `rows[i]` of
+   x with the matrix `chosen[i]`. Equal choices follow each other; `outs` are whole tiles. */
+void packed_experts(
+    const Packed *stack, const int64_t *chosen, const int64_t *rows, int64_t count, int64_t outs, const float *x,
+    float *room, float *out, int32_t threads
+) {
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+#pragma omp for schedule(static)
+        for (int64_t i = 0; i < count; i++) quantise_for(stack, x + rows[i] * stack->size, i, count, room);
+        for (int64_t begin = 0, end; begin < count; begin = end) {
+            for (end = begin + 1; end < count && chosen[end] == chosen[begin]; end++) {}
+            int64_t first = chosen[begin] * outs / OUTS;
+            Product product = {stack, bytes_at(room, count, stack->size), out, first, first + outs / OUTS};
+            multiply_rows(&product, begin, end);
+        }
     }
 }

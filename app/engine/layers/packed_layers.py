@@ -1,21 +1,24 @@
 """Linears, embeddings and experts whose weights stay packed, with our own kernels for CPUs and GPUs."""
 
 import logging
-from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, partial
+from itertools import chain
 from typing import Any
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from app.engine.cpu_kernels import packed_kernels
+from app.engine.layers.fused_modules import Activation
 from app.engine.layers.packed_weight import (
     PLANES,
     SLICE,
     CpuPackedWeight,
     Numbers,
     PackedWeight,
+    gated_halves,
     pack_for_cpu,
 )
 from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
@@ -26,6 +29,11 @@ log = logging.getLogger(__name__)
 
 TRIED, ROWS, ALLOWED = 1024, 20, 0.05
 """The row length and the number of rows of a trial, and the tolerance of its products."""
+
+ACTIVATIONS: Mapping[Activation, Callable[[Tensor], Tensor]] = {
+    "silu": F.silu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+}
 
 Pack = Callable[[tuple[int, int], Iterable[Numbers]], PackedWeight]
 """(shape, slices of the rows) -> the weight on its device."""
@@ -128,38 +136,48 @@ class PackedExperts(nn.Module):
     def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
         super().__init__()
         self._up, self._down = stacked_shapes(experts)
-        self.packed = [matrices[self._up], matrices[self._down]]
-        self._by_expert: dict[str, list[CpuPackedWeight]] = {}
-        for name, packed in zip((self._up, self._down), self.packed, strict=True):
+        self.packed = {name: matrices[name] for name in (self._up, self._down)}
+        for name, packed in self.packed.items():
             assert isinstance(packed, CpuPackedWeight), "experts stay packed on a CPU only"
-            self._by_expert[name] = packed.split(experts.num_experts)
             for part, tensor in packed.parts.items():
                 self.register_buffer(f"{name}_{part}", tensor)
             delattr(experts, name)
             self.register_buffer(f"{name}_bias", vars(experts)["_parameters"].pop(f"{name}_bias", None))
         self.activation = experts
+        self._gate = _gate_of(experts)
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
         """Add up the results [rows, in] of the experts `chosen` [rows, k], weighted by `shares` [rows, k]."""
-        total = torch.zeros_like(states)
-        for expert, pairs in sorted(_by_expert(chosen).items()):
-            rows, columns = torch.tensor(pairs).T
-            result = self._multiply(
-                self._down, expert, self._activate(self._multiply(self._up, expert, states[rows]))
-            )
-            if self.activation.has_post_expert_norm:
-                result = self.activation.post_expert_norm(result)
-            total.index_add_(0, rows, result * shares[rows, columns, None])
-        return total
+        experts, order = chosen.flatten().long().sort(stable=True)
+        rows = order // chosen.shape[1]
+        active = self._activate(self._multiply(self._up, states, experts, rows))
+        result = self._multiply(self._down, active, experts, torch.arange(len(rows)))
+        if self.activation.has_post_expert_norm:
+            result = self.activation.post_expert_norm(result)
+        result *= shares.flatten()[order, None]
+        return torch.zeros_like(states).index_add_(0, rows, result)
 
-    def _multiply(self, name: str, expert: int, states: Tensor) -> Tensor:
-        product, bias = self._by_expert[name][expert].product(states), getattr(self, f"{name}_bias")
-        return product if bias is None else product + bias[expert]
+    def _multiply(self, name: str, states: Tensor, experts: Tensor, rows: Tensor) -> Tensor:
+        packed: Any = self.packed[name]
+        product: Tensor = packed.products(states, self.activation.num_experts, experts, rows)
+        bias = getattr(self, f"{name}_bias")
+        return product if bias is None else product + bias[experts]
 
     def _activate(self, states: Tensor) -> Tensor:
-        module = self.activation
-        active: Tensor = module._apply_gate(states) if module.has_gate else module.act_fn(states)
-        return active
+        if self._gate is not None:
+            return gated_halves(states, self._gate == "gelu_tanh")
+        activate = self.activation._apply_gate if self.activation.has_gate else self.activation.act_fn
+        # How torch rounds a value depends on how many there are.
+        return torch.cat([activate(row) for row in torch.split(states, 1)])
+
+
+def _gate_of(experts: Any) -> Activation | None:
+    """Return the activation that multiplies the halves of a row, if it is one of our kernels'."""
+    halves = torch.randn((2, 2, 32), generator=torch.Generator().manual_seed(0))
+    for name, activation in ACTIVATIONS.items() if experts.has_gate else ():
+        if torch.equal(experts._apply_gate(torch.cat((*halves,), -1)), activation(halves[0]) * halves[1]):
+            return name
+    return None
 
 
 class RowByRow(nn.Module):
@@ -183,15 +201,6 @@ class RowByRow(nn.Module):
             return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
         joined = torch.cat(found)
         return joined.view(*states.shape[:-1], -1) if isinstance(self.router, nn.Linear) else joined
-
-
-def _by_expert(chosen: Tensor) -> dict[int, list[tuple[int, int]]]:
-    """Return the (row, column) of each choice, by the number of the chosen expert."""
-    found = defaultdict[int, list[tuple[int, int]]](list)
-    for row, experts in enumerate(chosen.tolist()):
-        for column, expert in enumerate(experts):
-            found[expert].append((row, column))
-    return found
 
 
 def stacked_shapes(module: Any) -> dict[str, tuple[int, int, int]]:
@@ -248,8 +257,8 @@ def _is_right(bits: int, table: tuple[int, ...], device: torch.device, dtype: to
 def packed_weights(model: nn.Module) -> list[PackedWeight]:
     """Return the packed weights of a model, each once."""
     layers = [module for module in model.modules() if isinstance(module, (PackedLinear, PackedEmbedding))]
-    stacks = [one for module in model.modules() if isinstance(module, PackedExperts) for one in module.packed]
-    return list({id(packed): packed for packed in (*(layer.packed for layer in layers), *stacks)}.values())
+    experts = (module.packed.values() for module in model.modules() if isinstance(module, PackedExperts))
+    return list({id(one): one for one in chain((layer.packed for layer in layers), *experts)}.values())
 
 
 def packed_bytes(model: nn.Module) -> int:

@@ -10,7 +10,7 @@ GPU.
 
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import Structure, byref, c_int32, c_int64, c_void_p
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Protocol
 
@@ -112,36 +112,57 @@ class CpuPackedWeight:
 
     def product(self, states: Tensor) -> Tensor:
         """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError unless float32."""
-        states, rows = states.contiguous(), len(states)
-        if states.dtype != torch.float32:
-            raise ValueError(f"this kernel takes float32; the states are {states.dtype}")
-        outs, size = self.shape
-        out, room = torch.empty((rows, outs)), torch.empty(rows * -(-size // GROUP) * (GROUP // 4 + 3))
+        states, rows = _floats(states), len(states)
+        out, room = torch.empty((rows, self.shape[0])), self._room(rows)
         _library().packed_linear(
             self._described, states.data_ptr(), rows, room.data_ptr(), out.data_ptr(), torch.get_num_threads()
         )
         return out
+
+    def products(self, states: Tensor, matrices: int, chosen: Tensor, rows: Tensor) -> Tensor:
+        """Multiply by matrices of a stack: row i of the result [n, out] is the product of states[rows[i]] with the
+        matrix chosen[i], one of `matrices`. Equal numbers in `chosen` [n] must follow each other."""
+        states, count, outs = _floats(states), len(chosen), self.shape[0] // matrices
+        out, room = torch.empty((count, outs)), self._room(count)
+        _library().packed_experts(
+            self._described, chosen.data_ptr(), rows.data_ptr(), count, outs, states.data_ptr(),
+            room.data_ptr(), out.data_ptr(), torch.get_num_threads(),
+        )  # fmt: skip
+        return out
+
+    def _room(self, rows: int) -> Tensor:
+        """Allocate temporary memory for this many quantised rows."""
+        return torch.empty(rows * -(-self.shape[1] // GROUP) * (GROUP // 4 + 3))
 
     def rows(self, ids: Tensor) -> Tensor:
         out, ids = torch.empty((*ids.shape, self.shape[1])), ids.contiguous()
         _library().packed_rows(self._described, ids.data_ptr(), ids.numel(), out.data_ptr())
         return out
 
-    def split(self, count: int) -> list["CpuPackedWeight"]:
-        """Return `count` views of the weight with the same number of rows each, which are whole tiles."""
-        tiles, shape = len(self.parts["numbers"]) // count, (self.shape[0] // count, self.shape[1])
-        return [
-            replace(self, shape=shape, parts={
-                name: part if name == "table" else part[index * tiles : (index + 1) * tiles]
-                for name, part in self.parts.items()
-            })
-            for index in range(count)
-        ]  # fmt: skip
-
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
         """Return [], because the kernel of a whole layer takes several weights, so that they need not be joined."""
         del others
         return []
+
+
+def gated_halves(states: Tensor, is_gelu: bool) -> Tensor:
+    """Compute activation(gate) * up for rows [n, 2 * size] of a gate and an up part; returns [n, size].
+
+    The activation is SiLU, or the tanh approximation of GELU."""
+    rows, size = len(states), states.shape[1] // 2
+    out, gate = torch.empty((rows, size)), _floats(states).data_ptr()
+    _library().gated_activation(
+        gate, 2 * size, gate + size * states.element_size(), 2 * size, rows, size, is_gelu,
+        out.data_ptr(), torch.get_num_threads(),
+    )  # fmt: skip
+    return out
+
+
+def _floats(states: Tensor) -> Tensor:
+    """Return the states, contiguous. Raises ValueError unless they are float32."""
+    if states.dtype != torch.float32:
+        raise ValueError(f"this kernel takes float32; the states are {states.dtype}")
+    return states.contiguous()
 
 
 def pack_for_cpu(shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPackedWeight:

@@ -29,10 +29,10 @@ from app.engine.machine.memory import is_out_of_memory
 from app.engine.measuring.same_bits import (
     group_by_bits,
     has_experts,
+    is_row_independent,
     layers_with_rows,
     read_layers,
     read_text,
-    takes_rows_one_by_one,
 )
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import BlockRunner
@@ -229,7 +229,7 @@ def _profile_blocks(
     text = measured_text(runner)
     dtype = dtype_name(runner.model.dtype)
     exact = is_exact(runner.model)
-    is_alone = takes_rows_one_by_one(runner.model, runner.attention)
+    is_alone = is_row_independent(runner, text, PREFIX)
     parts = 1 if exact or is_alone or has_experts(runner.model) else 3
     timer = StepTimer(runner, text, _part(progress, 0, parts), clock, clock() + LONGEST / 2)
     try:

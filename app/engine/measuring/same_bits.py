@@ -29,7 +29,7 @@ from app.engine.block.block import Block, chain_block
 from app.engine.block.step_profile import Buckets
 from app.engine.layers.cpu_layers import NativeLayer
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
-from app.engine.layers.packed_layers import PackedExperts, PackedLinear
+from app.engine.layers.packed_layers import PackedExperts, PackedLinear, RowByRow
 from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.runner.hidden_states import number_of_layers
 from app.engine.runner.runner import BlockRunner
@@ -40,6 +40,8 @@ Bits = list[Tensor]
 VALUES = 100_000
 """About how many values of each layer are compared, in at least ROWS[0] and at most ROWS[1] rows."""
 ROWS = (8, 4096)
+COMPARED = (1, 5, 16)
+"""Sizes of the steps in which a mixture of experts reads a text."""
 PASSES = 3
 """Maximum number of blocks in one reading of the text."""
 STRIDE = 3
@@ -77,12 +79,26 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
 
     Returns False, for example, for an int4 model, in whose layers torch multiplies, and for a model with sliding
     windows, which uses torch's attention."""
-    ours = (NativeInt8Linear, PackedLinear, QuantisedEmbedding, nn.Embedding)
-    others = (module for module in model.modules() if not isinstance(module, ours))
-    whole = sum(isinstance(module, NativeLayer) for module in model.modules())
+    ours = (NativeInt8Linear, PackedLinear, PackedExperts, QuantisedEmbedding, nn.Embedding)
+    alone = {part for module in model.modules() if isinstance(module, RowByRow) for part in module.modules()}
+    others = (each for each in model.modules() if not isinstance(each, ours) and each not in alone)
+    whole = sum(isinstance(each, (NativeLayer, PackedExperts)) for each in model.modules())
     return (
         whole == number_of_layers(model) and attention.name == "native" and not any(map(_multiplies, others))
     )
+
+
+def is_row_independent(runner: BlockRunner, text: Sequence[int], start: int) -> bool:
+    """Return whether each row's results are bitwise identical in steps of all sizes.
+
+    In a mixture of experts torch computes parts of a layer, so the text after `start` is read in steps of several
+    sizes, and the results are compared."""
+    if not takes_rows_one_by_one(runner.model, runner.attention):
+        return False
+    if not any(isinstance(each, PackedExperts) for each in runner.model.modules()):
+        return True
+    first, *others = (read_text(runner, text, start, bucket) for bucket in COMPARED)
+    return bool(first) and all(other and agree(first, other) for other in others)
 
 
 def _multiplies(module: nn.Module) -> bool:

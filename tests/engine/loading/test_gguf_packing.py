@@ -1,5 +1,6 @@
 """A GGUF file's matrices stay packed on a CPU: the file's own numbers, and the same text on and off."""
 
+import json
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ from app.engine.layers.packed_weight import pack_for_cpu
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.lookahead import make_lookahead
+from app.engine.measuring.profiling import ANY_ROWS, profile_steps
+from app.engine.runner.runner import BlockRunner
 from app.engine.text.gguf_config import config_of
 from app.engine.text.prompt import encode
 from app.values.gguf_header import read_gguf_header
@@ -21,7 +24,7 @@ from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.attention.cases import DEVICE
 from tests.engine.loading.test_gguf_weights import CASES, VALUES, random_model
 from tests.engine.replies import GREEDY, says_plainly, write
-from tests.gguf_models import tiny_llama, write_gguf, write_tensors
+from tests.gguf_models import DEMO, tiny_llama, write_gguf, write_tensors
 
 pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
 
@@ -74,7 +77,9 @@ def test_experts_stay_packed_with_the_files_numbers(name: str, stored: str, tmp_
     assert layers
     for path, layer in layers.items():
         experts: Any = dense_model.get_submodule(path)
-        for packed, matrix in zip(layer.packed, (experts.gate_up_proj, experts.down_proj), strict=True):
+        for packed, matrix in zip(
+            layer.packed.values(), (experts.gate_up_proj, experts.down_proj), strict=True
+        ):
             rows = matrix.transpose(1, 2) if experts.is_transposed else matrix
             assert torch.equal(dense(packed), rows.reshape(packed.shape))
     ids = torch.arange(3, 67)[None] % 96
@@ -95,6 +100,25 @@ def test_a_rows_experts_do_not_depend_on_its_neighbours(name: str, tmp_path: Pat
         together = layer(states, chosen, shares)
         alone = [layer(states[i : i + 1], chosen[i : i + 1], shares[i : i + 1]) for i in range(len(states))]
     assert torch.equal(together, torch.cat(alone))
+
+
+@pytest.mark.parametrize("name", ["experts", "turns"])
+def test_a_mixture_writes_the_same_text_in_steps_of_all_sizes(name: str, tmp_path: Path) -> None:
+    architecture, kind, config, values, store = CASES[name]
+    vocabulary = json.loads((DEMO / "config.json").read_text())["vocab_size"]
+    tensors = store(random_model(kind, {**config, **STACKS[name], "vocab_size": vocabulary}).state_dict())
+    values = {**VALUES, **values, "expert_feed_forward_length": 32, "context_length": 512}
+    file = write_tensors(tmp_path / "x.gguf", architecture, values, tensors, "Q4_0", has_tokenizer=True)
+    loaded = load(ModelFolder(file, "tiny"), ModelChoice("tiny", device="cpu"))
+    runner = loaded.runner
+    assert isinstance(runner, BlockRunner) and runner.attention.name == "native"
+    assert profile_steps(runner, lambda _done, _total: None).bucket_sets == (ANY_ROWS,)
+    prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
+    expected = says_plainly(runner, prompt, GREEDY, limit=60).tokens
+    for rows in (5, 40):
+        runner.forget()
+        ahead = make_lookahead(Decoding("auto", rows=rows))
+        assert write(runner, prompt, ahead, GREEDY, limit=60).tokens == expected
 
 
 def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> None:

@@ -64,7 +64,7 @@ def test_numbers_that_stay_packed_are_those_of_the_file(kind: str, plain: Path, 
         assert torch.equal(layer.weight, twin.get_submodule(path).weight)
     for path, experts in kept.named_modules():
         if isinstance(experts, PackedExperts):
-            for packed, name in zip(experts.packed, ("gate_up_proj", "down_proj"), strict=True):
+            for packed, name in zip(experts.packed.values(), ("gate_up_proj", "down_proj"), strict=True):
                 rows = getattr(twin.get_submodule(path), name).transpose(1, 2)
                 assert torch.equal(dense(packed), rows.reshape(packed.shape))
 
