@@ -29,6 +29,7 @@ ARGUMENTS = {
     "gated_activation": (_P, _N, _P, _N, _N, _N, _I, _P, _I),
     "rotate": (_P, _N, _N, _P, _P, _N, _N, _N, _N, _P),
     "attend": (_P, _N, _N, _P, _N, _P, _N, _N, _N, _N, _N, _N, _N, _F, _P, _P, _P, _P, _I),
+    "attention_layer": (_P, _P, _N, _P, _P, _N, _N, _P, _P, _P, _P, _I),
     "decoder_layers": (_P, _P, _N, _N, _P, _P, _N, _N, _P, _P, _P, _I),
 }
 """The C functions of both libraries, and the types of their arguments: pointers, sizes, small integers, floats."""

@@ -1,5 +1,5 @@
 /* Decoder layers, which call the kernels one after the other, without Python in between: norm, queries, keys and
-   values, rotary embedding, attention, sum and norm, gated MLP, sum. */
+   values, rotary embedding, attention, sum and norm, gated MLP, sum. In a mixture of experts the MLP is left out. */
 
 typedef struct {
     const float *weight; /* NULL if a layer has no norm of queries or of keys */
@@ -95,36 +95,42 @@ static void place_row(const Layer *l, const Room *room, const Step *s, int64_t r
     }
 }
 
+/* Compute a layer's attention; write the sum of it and the states to the room's total, and the norm of the sum. */
+static void attention_part(const Layer *l, const Slots *slots, const Step *s, const float *states, const Room *room) {
+    int64_t rows = s->rows, hidden = l->query.size;
+    Task task = {room->rotated, slots->keys, slots->values, l->size, l->query.outs, slots->key_head,
+                 slots->value_head, s->prefix, rows, l->heads, l->shared, l->size, l->value_size, l->scale,
+                 s->visible, (Sums *)room->sums, room->partial, room->attended};
+#pragma omp for schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        float *normed = room->normed + r * hidden;
+        norm(&l->input, states + r * hidden, NULL, 1, hidden, normed, normed);
+        quantise_for(&l->query, normed, r, rows, room->bytes);
+    }
+    linear(&l->query, room->bytes, rows, room->query);
+    linear(&l->keys, room->bytes, rows, room->keys);
+    linear(&l->values, room->bytes, rows, room->values);
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t r = 0; r < rows; r++) place_row(l, room, s, r, slots);
+    attend_rows(&task);
+    quantise_rows(&l->output, room->attended, rows, room->bytes);
+    linear(&l->output, room->bytes, rows, room->added);
+#pragma omp barrier
+#pragma omp for schedule(static)
+    for (int64_t r = 0; r < rows; r++) {
+        float *total = room->total + r * hidden, *normed = room->normed + r * hidden;
+        norm(&l->post, states + r * hidden, room->added + r * hidden, 1, hidden, total, normed);
+    }
+}
+
 /* Compute a layer, and write its result to `states`. */
 static void decoder_layer(const Layer *l, const Slots *slots, const Step *s, float *states, float *space) {
     Room room;
     int64_t rows = s->rows, hidden = l->query.size, wide = l->down.size;
     lay_out(l, rows, s->prefix, space, &room);
-    Task task = {room.rotated, slots->keys, slots->values, l->size, l->query.outs, slots->key_head, slots->value_head,
-                 s->prefix, rows, l->heads, l->shared, l->size, l->value_size, l->scale, s->visible,
-                 (Sums *)room.sums, room.partial, room.attended};
-#pragma omp for schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        float *normed = room.normed + r * hidden;
-        norm(&l->input, states + r * hidden, NULL, 1, hidden, normed, normed);
-        quantise_for(&l->query, normed, r, rows, room.bytes);
-    }
-    linear(&l->query, room.bytes, rows, room.query);
-    linear(&l->keys, room.bytes, rows, room.keys);
-    linear(&l->values, room.bytes, rows, room.values);
-#pragma omp barrier
-#pragma omp for schedule(static)
-    for (int64_t r = 0; r < rows; r++) place_row(l, &room, s, r, slots);
-    attend_rows(&task);
-    quantise_rows(&l->output, room.attended, rows, room.bytes);
-    linear(&l->output, room.bytes, rows, room.added);
-#pragma omp barrier
-#pragma omp for schedule(static)
-    for (int64_t r = 0; r < rows; r++) {
-        float *total = room.total + r * hidden, *normed = room.normed + r * hidden;
-        norm(&l->post, states + r * hidden, room.added + r * hidden, 1, hidden, total, normed);
-        quantise_for(&l->gate, normed, r, rows, room.bytes);
-    }
+    attention_part(l, slots, s, states, &room);
+    quantise_rows(&l->gate, room.normed, rows, room.bytes);
     linear(&l->gate, room.bytes, rows, room.gate);
     linear(&l->up, room.bytes, rows, room.up);
 #pragma omp barrier
@@ -145,4 +151,19 @@ void decoder_layers(
     Step step = {rows, width, prefix, cos, sin, visible};
 #pragma omp parallel num_threads(threads) if (threads > 1)
     for (int64_t i = 0; i < count; i++) decoder_layer(layers + i, slots + i, &step, states, space);
+}
+
+/* Compute the attention of a layer whose MLP is a mixture of experts: replace states [rows, hidden] by the total, and
+   write the total's norm to `normed`. The other arguments are those of `decoder_layers`. */
+void attention_layer(
+    const Layer *layer, const Slots *slots, int64_t rows, const float *cos, const float *sin, int64_t width,
+    int64_t prefix, const uint8_t *visible, float *states, float *normed, float *space, int32_t threads
+) {
+    Step step = {rows, width, prefix, cos, sin, visible};
+    Room room;
+    lay_out(layer, rows, prefix, space, &room);
+    room.normed = normed;
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    attention_part(layer, slots, &step, states, &room);
+    memcpy(states, room.total, rows * layer->query.size * sizeof *states);
 }

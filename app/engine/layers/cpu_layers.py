@@ -20,7 +20,7 @@ from app.engine.block.block import CacheSlots
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.fused_modules import Activation, FusedLayer, FusedNorm, HeadNorms, NormShape
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
-from app.engine.layers.packed_layers import PackedLinear
+from app.engine.layers.packed_layers import PackedExperts, PackedLinear
 from app.engine.layers.packed_weight import CPacked, CpuPackedWeight
 from app.engine.layers.products import SeparateProducts
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
@@ -157,6 +157,7 @@ class _Layers:
     they may have changed."""
 
     def __init__(self, layers: "Sequence[NativeLayer]", library: CDLL, workspace: Workspace) -> None:
+        self.is_mixture = any(layer.is_mixture for layer in layers)
         described: list[Any] = [layer.described for layer in layers]
         self._described: Any = (type(described[0]) * len(layers))(*described)
         self._library, self._workspace = library, workspace
@@ -167,20 +168,27 @@ class _Layers:
 
     def compute(
         self, states: Tensor, tables: tuple[Tensor, Tensor], cache: BlockCache, view: BlockView
-    ) -> None:
+    ) -> Tensor:
         """Compute states [1, T, size] in place; write the rows' keys and values to the cache.
 
-        `tables` are the positions' cos and sin [1, T, W]."""
+        `tables` are the positions' cos and sin [1, T, W]. Returns the states. In a mixture of experts only the
+        attention and the sum after it are computed, and the sum's norm [1, T, size] is returned."""
         rows = states.shape[1]
         self._find_slots(cache, rows)
         cos, sin = (table.contiguous() for table in tables)
         described, count, prefix = self._described, len(self._described), cache.length
         visible = view.visible()
         space = self._workspace.of(self._library.decoder_layers_room(described, count, rows, prefix))
-        self._library.decoder_layers(
-            described, self._slots, count, rows, cos.data_ptr(), sin.data_ptr(), cos.shape[-1], prefix,
-            visible.ctypes.data, states.data_ptr(), space.data_ptr(), torch.get_num_threads(),
-        )  # fmt: skip
+        normed = torch.empty_like(states) if self.is_mixture else states
+        step = (rows, cos.data_ptr(), sin.data_ptr(), cos.shape[-1], prefix, visible.ctypes.data)
+        room = (space.data_ptr(), torch.get_num_threads())
+        if self.is_mixture:
+            self._library.attention_layer(
+                described, self._slots, *step, states.data_ptr(), normed.data_ptr(), *room
+            )
+        else:
+            self._library.decoder_layers(described, self._slots, count, *step, states.data_ptr(), *room)
+        return normed
 
     def _find_slots(self, cache: BlockCache, rows: int) -> None:
         """Read the addresses of the layers' keys and values again if they may have changed."""
@@ -201,7 +209,8 @@ class NativeLayer(nn.Module):
         """Describe the layer for the call. Raises TypeError or ValueError for unsupported parts."""
         super().__init__()
         self.layer = layer
-        self.described = _described(layer)
+        self.is_mixture = any(isinstance(part, PackedExperts) for part in layer.mlp.children())
+        self.described = _described(layer, self.is_mixture)
         packed = packed_kernels() if isinstance(self.described, _PackedLayer) else None
         self.library, self.workspace = packed or library, workspace
         self._one = _Layers([self], self.library, workspace)
@@ -212,8 +221,8 @@ class NativeLayer(nn.Module):
             answer: Tensor = self.layer(hidden_states, **named)
             return answer
         out = hidden_states.clone(memory_format=torch.contiguous_format)
-        self._one.compute(out, named["position_embeddings"], named[CACHE_NAME], named["block"])
-        return out
+        normed = self._one.compute(out, named["position_embeddings"], named[CACHE_NAME], named["block"])
+        return out + self.layer.mlp(normed) if self.is_mixture else out
 
 
 class NativeDecoder(nn.Module):
@@ -227,7 +236,7 @@ class NativeDecoder(nn.Module):
         self.decoder, self.layers = decoder, decoder.layers
         self.embed_tokens, self.rotary_emb, self.norm = decoder.embed_tokens, decoder.rotary_emb, decoder.norm
         kinds = {type(layer.described) if isinstance(layer, NativeLayer) else None for layer in self.layers}
-        if len(kinds) != 1 or None in kinds:
+        if len(kinds) != 1 or None in kinds or any(layer.is_mixture for layer in self.layers):
             raise TypeError(f"all layers must be NativeLayers with the same kind of weights, not {kinds}")
         first = self.layers[0]
         self._native = list(self.layers)
@@ -255,22 +264,25 @@ def _suits(rows: int, named: Mapping[str, Any]) -> bool:
     return rows <= MAX_ROWS and isinstance(named["block"].attend, NativeAttention)
 
 
-def _described(layer: Any) -> _Int8Layer | _PackedLayer:
+def _described(layer: Any, is_mixture: bool) -> _Int8Layer | _PackedLayer:
     attention, mlp = layer.self_attn, layer.mlp
     query, keys, values = _parts(attention.products)
-    gate, up = _parts(mlp.products)
     size, scoring = attention.head_dim, attention.scoring
     shared = keys.out_features // size
     value_size = values.out_features // shared
     if not scoring.is_plain or size % 8 or value_size % 8:
         raise ValueError(f"the call does not support heads of {size} and {value_size} values with {scoring}")
-    linears = (query, keys, values, attention.o_proj, gate, up, mlp.down_proj)
     is_packed = isinstance(query, PackedLinear)
     kind, of_linear = (_PackedLayer, _packed) if is_packed else (_Int8Layer, _int8)
+    linears = list(map(of_linear, (query, keys, values, attention.o_proj)))
+    if is_mixture:
+        linears += [type(linears[0])()] * 3
+    else:
+        linears += map(of_linear, (*_parts(mlp.products), mlp.down_proj))
     return kind(
-        *map(of_linear, linears),
-        _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm), *_head_norms(attention),
-        query.out_features // size, shared, size, value_size, scoring.scale, mlp.activation == "gelu_tanh",
+        *linears, _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm), *_head_norms(attention),
+        query.out_features // size, shared, size, value_size, scoring.scale,
+        not is_mixture and mlp.activation == "gelu_tanh",
     )  # fmt: skip
 
 

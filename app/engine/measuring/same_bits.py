@@ -82,9 +82,10 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     ours = (NativeInt8Linear, PackedLinear, PackedExperts, QuantisedEmbedding, nn.Embedding)
     alone = {part for module in model.modules() if isinstance(module, RowByRow) for part in module.modules()}
     others = (each for each in model.modules() if not isinstance(each, ours) and each not in alone)
-    whole = sum(isinstance(each, (NativeLayer, PackedExperts)) for each in model.modules())
+    kinds = {type(each) for each in model.modules()}
+    whole = sum(isinstance(each, NativeLayer) for each in model.modules()) == number_of_layers(model)
     return (
-        whole == number_of_layers(model) and attention.name == "native" and not any(map(_multiplies, others))
+        (whole or PackedExperts in kinds) and attention.name == "native" and not any(map(_multiplies, others))
     )
 
 
