@@ -120,7 +120,7 @@ class StepTimer:
         for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
             pass
         if self.prefix > PREFIX:
-            assert isinstance(self.runner, BlockRunner), "only a runner of blocks has a cache that can be lengthened"
+            assert isinstance(self.runner, BlockRunner), "only a runner of blocks can lengthen its cache"
             lengthen(self.runner.cache, self.prefix)
         warm_up, done = self.runner.warm_up, count(1)
         most = len(buckets) * (warm_up + ROUNDS[1])
