@@ -1,4 +1,4 @@
-"""Replies from end to end: building the prompt, decoding, recording, and event logs with any number of readers."""
+"""Starts replies, records them, and lets any number of pages follow their events."""
 
 from app.chats.chats import ChatStores, is_private
 from app.conversation.chat_tools import BUNDLED, ChatTools, Permission

@@ -20,7 +20,7 @@ NAME = r"(?P<name>[\w./-]++)"
 STRING = r'"(?:[^"\\]|\\.)*+"'
 NEVER = "(?!)"
 PYTHON_TAG = "<|python_tag|>"
-"""Comes before a call that is a bare object, if text comes before the call."""
+"""The tag before a call that is a bare JSON object, if the reply begins with text."""
 _PIECES = re.compile(rf"(\s+|{ANY}|{KEY})")
 _MEANINGS = {ANY: r"[\w.:-]*?", KEY: "(?P=key)"}
 _LAST_TAG = re.compile(r"(?:<[^<>]+>|\[[^\[\]]+\])$")
@@ -30,12 +30,12 @@ WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "Fals
 
 @dataclass(frozen=True, slots=True)
 class CallPatterns:
-    """How calls of one format are read.
+    """The patterns that find calls of one format.
 
-    After one of the `openings` comes a `head`, which ends before the arguments, and after these a `tail`. Then
-    comes `more`, the head of another call, or the parts of the `end`. `parameter` matches an argument with tags of
-    its own, or the key of a pair. If the format `is_bare`, a reply that begins with an object is a call; if it
-    `is_open`, a reply begins as if an opening came before it."""
+    A call is one of the `openings`, a `head` up to the arguments, the arguments, and a `tail`. After the call there
+    is `more` (the head of another call) or the parts of the `end`. `parameter` matches an argument with tags of
+    its own, or the key of a pair. If the format `is_bare`, a reply that begins with an object or a list is read as
+    a call; if the format `is_open`, each reply is read as if an opening preceded the reply."""
 
     form: CallFormat
     openings: tuple[str, ...]
@@ -48,7 +48,6 @@ class CallPatterns:
     is_open: bool
 
     def name_in(self, head: Any) -> str:
-        """Return the name in a matched head."""
         found = head.groupdict()
         return str(parse_json(found["json"], strict=False) if found.get("json") else found["name"])
 
@@ -106,7 +105,7 @@ def _compiled(source: str) -> Any:
 
 
 def _exact(text: str) -> str:
-    """Return a pattern of a text in which white space may be longer or left out."""
+    """Return a pattern of a text, which matches any white space, or none, where the text has some."""
     parts = filter(None, _PIECES.split(text))
     return "".join(_MEANINGS.get(part) or (re.escape(part) if part.strip() else r"\s*") for part in parts)
 
@@ -116,7 +115,7 @@ def _loose(text: str) -> str:
 
 
 def _object_head(form: CallFormat) -> str:
-    """Return a pattern of a JSON object from its beginning up to its arguments, if the name comes first."""
+    """Return a pattern of a JSON object from its beginning up to its arguments, which must follow the name."""
     if not form.name_key:
         return rf"\s*\[?\s*\{{\s*(?P<json>{STRING})\s*:\s*(?=\{{)"
     keys = rf'\s*,\s*"(?:arguments|parameters|{re.escape(form.arguments_key)})"\s*:\s*(?=\{{)'
@@ -125,9 +124,9 @@ def _object_head(form: CallFormat) -> str:
 
 
 def _after_name(form: CallFormat) -> str:
-    """Return a pattern of what follows a name.
+    """Return a pattern of the text between a name and the arguments.
 
-    If JSON follows, up to 80 characters before the last tag may be any, because models vary them."""
+    Before arguments in JSON, the last tag may follow up to 80 arbitrary characters, because models vary them."""
     if form.kind != "json":
         follows = (
             ""
@@ -140,7 +139,7 @@ def _after_name(form: CallFormat) -> str:
 
 
 def _parameter(form: CallFormat) -> str:
-    """Return a pattern of an argument with its key and its value."""
+    """Return a pattern of an argument in tags, or of the key of a pair."""
     if form.kind == "pairs":
         return rf"\s*(?P<key>[\w.-]+|{STRING})\s*{re.escape(form.after_key.strip())}\s*"
     if form.kind != "tags":
@@ -148,15 +147,17 @@ def _parameter(form: CallFormat) -> str:
     key = rf'{_loose(form.before_key)}(?P<key>[^<>"\n]+?){_loose(form.after_key.rstrip())}'
     blank = form.after_key[len(form.after_key.rstrip()) :]
     ending = form.after_value.lstrip()
-    line = form.after_value.removesuffix(
-        ending
-    )  # of the line breaks before the ending at most this one is not part of the value
+    # Only this line break before the ending is not part of the value.
+    line = form.after_value.removesuffix(ending)
     value = r"(?:<!\[CDATA\[(?P<data>.*?)\]\]>|(?!<!\[CDATA\[)(?P<value>.*?))"
     return rf"{key}(?:{blank})?{value}(?:{line})?{_exact(ending)}"
 
 
 def typed(text: str, schema: Any) -> Any:
-    """Parse an argument's value as JSON, unless its schema wants a string or is missing."""
+    """Parse an argument's value as JSON or in Python's notation.
+
+    Returns the text itself without a schema, or if the schema allows strings and the text is no other allowed
+    value."""
     kinds = _kinds(schema)
     if kinds == {"string"} or not isinstance(schema, dict):
         return text
@@ -168,7 +169,7 @@ def typed(text: str, schema: Any) -> Any:
 
 
 def _literal(text: str) -> Any:
-    """Parse a value that is written as in Python; any other text stays a string."""
+    """Parse a value in Python's notation, or return the text if that fails."""
     try:
         return parse_json(loose_json(text, ""))
     except ValueError:
@@ -176,7 +177,7 @@ def _literal(text: str) -> Any:
 
 
 def _kinds(schema: Any) -> set[str]:
-    """Return the types that a schema allows: its own, its alternatives', and those of its enumerated values."""
+    """Return the types that a schema and its alternatives name, and "string" if they enumerate a string."""
     kinds = set[str]()
     for one in _alternatives(schema):
         kind = one.get("type")
@@ -187,7 +188,7 @@ def _kinds(schema: Any) -> set[str]:
 
 
 def _alternatives(schema: Any) -> list[dict[str, Any]]:
-    """Return a schema and its alternatives."""
+    """Return a schema and its `anyOf` and `oneOf` alternatives; [] if the schema is not an object."""
     if not isinstance(schema, dict):
         return []
     inner = [one for name in ("anyOf", "oneOf") if isinstance(schema.get(name), list) for one in schema[name]]
@@ -217,7 +218,6 @@ def loose_json(text: str, quote: str) -> str:
 
 
 def _string(part: str) -> str:
-    """Return a string in quotes as JSON."""
     try:
         return json_text(parse_json(part, strict=False) if part[0] == '"' else ast.literal_eval(part))
     except (ValueError, SyntaxError):
@@ -225,9 +225,8 @@ def _string(part: str) -> str:
 
 
 def value_end(text: str, quote: str, ends: str) -> int:
-    """Return where a value of a pair ends: at one of the characters `ends` outside of strings and brackets.
-
-    Returns -1 if it has not ended."""
+    """Return the index of the first of the characters `ends` outside of strings and brackets, where a pair's value
+    ends; -1 if the value is incomplete."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else rf"{STRING}|'(?:[^'\\]|\\.)*+'"
     depth = 0
     for found in re.finditer(rf"{quoted}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):

@@ -18,7 +18,7 @@ from app.settings import ToolSettings
 from app.tools.servers import ToolServers, arguments_object
 from app.tools.web_page import read_page
 from app.values.chat import ChatSettings
-from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
+from app.values.chat_format import ChatFormat
 from app.values.display_text import counted
 from app.values.document import MARGINS
 from app.values.tools import CalledTool, Tool, WebPage
@@ -62,7 +62,7 @@ class ToolPermissions:
         self._changed = threading.Condition()
 
     def answer(self, chat: int, call: CalledTool, permission: Permission) -> None:
-        """Record the answer to a call. A tool that always asks is allowed once at most."""
+        """Record the answer to a call. A tool that always asks is never allowed for the whole chat."""
         with self._changed:
             self._answers[call.id] = permission
             if permission == "chat" and not call.asks_always:
@@ -70,11 +70,10 @@ class ToolPermissions:
             self._changed.notify_all()
 
     def is_allowed(self, chat: int, call: CalledTool) -> bool:
-        """Return whether the call needs no answer, because the user allowed its tool in this chat."""
         return not call.asks_always and (chat, call.server, call.name) in self._allowed
 
     def wait(self, call: CalledTool, seconds: float) -> Permission | None:
-        """Return the answer to a call; None if there was none within this time."""
+        """Return and forget the answer to a call; None if there was no answer within this time."""
         with self._changed:
             self._changed.wait_for(lambda: call.id in self._answers, seconds)
             return self._answers.pop(call.id, None)
@@ -90,7 +89,8 @@ class ChatTools:
         settings: Callable[[], ToolSettings],
         contacted: Callable[[str, str], None] = lambda _address, _why: None,
     ) -> None:
-        """Use these servers. `contacted` receives the address of each page that is read, and the reason."""
+        """Use these servers. `contacted` is called with the address of each web page before a request to the page,
+        and with the reason."""
         self.servers = servers
         self.permissions = ToolPermissions()
         self._documents = documents
@@ -98,7 +98,7 @@ class ChatTools:
         self._contacted = contacted
 
     def names(self) -> tuple[str, ...]:
-        """Return the names of what is turned on: the app's own tools, then the servers."""
+        """Return the names of the app's own tools and of the servers that are turned on, in this order."""
         settings = self._settings()
         own = [name for name in BUNDLED if name in settings.bundled]
         return (*own, *(one.name for one in settings.servers if one.is_on))
@@ -108,8 +108,8 @@ class ChatTools:
     ) -> dict[str, Tool]:
         """Return the chosen tools by the names under which the model calls them.
 
-        Servers that have not listed their tools yet are left out, unless it `starts` them, which may take a while
-        and raises ToolFailed."""
+        With `starts`, servers that do not run are started, which may take minutes and raises ToolFailed. Otherwise
+        servers that have not listed their tools are left out."""
         found = dict[str, Tool]()
         for server in self.names():
             if server not in chosen:
@@ -131,11 +131,11 @@ class ChatTools:
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
-        """The names of what is turned on, each with its `note`."""
         return tuple((name, self.note(name)) for name in self.names())
 
     def note(self, name: str) -> str:
-        """Return how many tools a server has, or why it has none, in a few words; "" for the app's own tools."""
+        """Return a server's number of tools, its state or its problem; "" for the app's own tools, and for a
+        server that has not been started."""
         if name in BUNDLED:
             return ""
         if name not in self.names():
@@ -145,12 +145,11 @@ class ChatTools:
             return counted(len(status.tools), "tool")
         return status.problem if status.state == "failed" else {"starting": "starting…"}.get(status.state, "")
 
-    def use(self, tools: dict[str, Tool], chat_format: ChatFormat = UNKNOWN_FORMAT) -> ToolUse:
-        """Return these tools as the prompt describes them."""
+    def use(self, tools: dict[str, Tool], chat_format: ChatFormat) -> ToolUse:
         return ToolUse(tuple(function_of(*one) for one in tools.items()), chat_format=chat_format)
 
     def call(self, tool: Tool, arguments: str, chat: ChatSettings, is_stopping: Callable[[], bool]) -> str:
-        """Call a tool with arguments in JSON, and return its result. Raises ToolFailed, or AppError."""
+        """Call a tool with arguments in JSON, and return its result. Raises AppError, for example ToolFailed."""
         if tool.server not in BUNDLED:
             return self.servers.call(tool, arguments, is_stopping)
         if tool.server == PAGES:
@@ -165,7 +164,8 @@ class ChatTools:
         return self.servers.tools(server, is_stopping) if starts else self.servers.status(server).tools
 
     def _search(self, question: str, chat: ChatSettings) -> str:
-        """Search the chat's collections; all that are not another chat's attachments if it has none."""
+        """Search the chat's collections. For a chat without collections, search all but the attachments of
+        chats."""
         known = self._documents.collections()
         searched = [one.id for one in known if one.id in chat.collections]
         hits = self._documents.search(searched or [one.id for one in known if not one.is_attached], question)
@@ -174,7 +174,7 @@ class ChatTools:
 
 
 def page_text(page: WebPage) -> str:
-    """Return the address and the main text of a page. Raises DocumentUnreadable, and ToolFailed if it has none."""
+    """Return a page's address and main text. Raises DocumentUnreadable, and ToolFailed for a page without text."""
     suffix = ".html" if "html" in page.content_type else ".txt"
     with TemporaryDirectory() as folder:
         path = Path(folder, f"page{suffix}")

@@ -1,4 +1,4 @@
-"""Checks whether source n has what an answer says before a marker [n].
+"""Checks whether source n supports the text before a marker [n] in an answer.
 
     [1] The rent is 740 euros.    [2] Pets are welcome.
     "The rent is 740 euros [2]."  unsupported: no word of it is in source 2
@@ -6,10 +6,10 @@
 
 Numbers are compared without regard to leading zeros and to the kind of their separators, in digits or in words, and
 times of 12 or of 24 hours; months by name or by number. A name is a capitalised word that does not begin the
-sentence. In German each noun has a capital, so there only numbers and dates are compared.
+sentence. Names in German texts are not compared, because each German noun has a capital.
 
-A word counts less the more sources contain it, because the sources of one question share its subject. A claim
-without words of its own ("Yes [1].") is not judged. docs/notes/2026-11-retrieval.md has the thresholds and how well
+A word counts less the more sources contain it, because the sources of one question share its subject. The words of
+a very short claim ("Yes [1].") are not judged. docs/notes/2026-11-retrieval.md has the thresholds and how well
 they separate right citations from wrong ones.
 """
 
@@ -30,23 +30,23 @@ NO_TEXT = re.compile(
     r"```.*?(?:```|\Z)|`[^`\n]*`|\$(?=\S)[^$\n]*(?<=\S)\$(?!\d)|\[\d{1,3}\]\(|^\[\d{1,3}\]:[ \t]*\S+$",
     re.DOTALL | re.MULTILINE,
 )
-"""Code, formulas and links, in which a [n] is not a marker."""
+"""Code, formulas and links, in which [n] is not a marker."""
 FEWEST_WORDS = 3
 """The text between two markers is a claim of its own if it has at least this many words, stop words not
 counted; otherwise the whole sentence is the claim."""
 FEWEST_JUDGED = 2
-"""Words that a claim needs to be judged at all: "Yes [1]." has nothing that could be looked up."""
+"""The words of a claim are judged only if there are at least this many: "Yes [1]." has nothing to look up."""
 SUPPORTED = 0.25
 """A source supports a claim if it has at least this share of the claim's words."""
 SIMILAR = 0.2
-"""A source with fewer of the claim's words still supports the claim if their cosine is at least this, and no other
-source is nearer."""
+"""A source with fewer of the claim's words still supports the claim if the cosine of both texts is at least this,
+and no other source is nearer."""
 _THOUSANDS = re.compile(r"(?<=\d)[.,\u2019'\u00a0\u202f](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[a-z\d,;)\u00c0-\u024f] )[A-Z\u00c0-\u00de][\w-]+")
 _LABEL = re.compile(r"^\s*(?:[-*+]\s+)?(?:\d+[.)]\s+)?(?:\*\*[^*]{1,60}\*\*:?)?")
-"""What begins a line of a list: a bullet, its number, and a bold label."""
+"""The beginning of a line in a list: a bullet, a number and a bold label."""
 _REFERENCE = re.compile(r"\b(?:source|document|passage|text)s? \d+\b", re.IGNORECASE)
-"""What points at a source by its number, in other words than its marker: "according to source 1"."""
+"""The name of a source by its number, as in "according to source 1"."""
 _GERMAN = re.compile(r"\b(?:der|die|das|dem|den|und|ist|ein|eine|nicht|von|f\u00fcr|mit)\b", re.IGNORECASE)
 MONTHS = (
     "january february march april may june july august september october november december".split()  # noqa: SIM905
@@ -74,24 +74,24 @@ SPELLED = {
 }
 """Numbers below a hundred, by their English words."""
 COMMON = frozenset(("zero", "one", "two", "first", "second"))
-"""Words for numbers that sentences also have without a number in the source, such as "the two sources"."""
+"""Number words that are not looked up, because answers also use them otherwise, as in "the two sources"."""
 SCALES = {"thousand": 3, "k": 3, "million": 6, "m": 6, "billion": 9}
-"""The words and letters after a number that stand for a power of ten."""
+"""The power of ten that a word or letter after a number means."""
 _NUMBER = re.compile(
     rf"(\d+(?:[.,:/\u2019'-]\d+)*|\b(?:{'|'.join(sorted(SPELLED, key=len, reverse=True))})\b)"
     r"(?:\s?(thousand|million|billion)\b|((?-i:[MKk]))\b|\s?([ap])\.?m\b)?",
     re.IGNORECASE,
 )
-"""A number, and the power of ten or the half of the day after it."""
+"""A number, with a following power of ten, or with am or pm."""
 ABOUT_SOURCES = frozenset(
     ("source", "sources", "document", "documents", "passage", "passages", "text", "question", "answer", "context",
      "section", "note", "yes", "no", "json")
 )  # fmt: skip
-"""Words that answers write with a capital letter, and that name no person or place."""
+"""Words that answers may write with a capital letter although they are not names."""
 STEM = 4
 """Minimum number of first letters that two forms of a name have in common: Berlin, Berliner."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
-"""Computes the cosines of each claim with each source; returns an empty list if there is no embedding model."""
+"""Computes the cosine of each claim with each source. Returns () if no embedding model answers in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ def claim_at(reply: str, place: int) -> str:
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
-    """Yields sentences with their markers: a marker after the full stop belongs to the sentence before it."""
+    """Yields the sentences. Markers after a full stop are moved to the end of the sentence before them."""
     before = ""
     for sentence in sentences:
         leading = LEADING.match(sentence)
@@ -138,8 +138,10 @@ def _words(text: str) -> str:
 
 
 def unsupported(answer: str, sources: Sequence[str], similarities: Similarities) -> dict[int, str]:
-    """Returns the indices (from 0) of the markers whose source does not support the claim before the marker, each
-    with the numbers, dates and names of the claim that the source does not have."""
+    """Returns the indices (from 0) of the markers whose source does not support the claim before the marker.
+
+    Each index maps to the numbers, dates and names that the source lacks, or to "" if the source has too few of
+    the claim's words."""
     judged = [one for one in enumerate(claims(answer)) if 1 <= one[1].number <= len(sources)]
     doubted = [(index, claim) for index, claim in judged if support(claim, sources) < SUPPORTED]
     cosines = similarities([claim.text for _, claim in doubted], sources) if doubted else ()
@@ -147,7 +149,7 @@ def unsupported(answer: str, sources: Sequence[str], similarities: Similarities)
     similar = {index for (index, claim), row in pairs if nearness(claim, row) >= SIMILAR}
     found = {index: "" for index, _ in doubted if index not in similar}
     for index, claim in judged:
-        # A claim with several markers may be put together from their sources.
+        # A claim with several markers may combine facts from all their sources.
         together = " ".join(
             sources[one.number - 1] for _, one in judged if _content(one.text) == _content(claim.text)
         )
@@ -192,14 +194,16 @@ def _words_of(source: str) -> tuple[str, frozenset[str]]:
 
 
 def checked(content: MessageContent, sources: Sequence[str], similarities: Similarities) -> MessageContent:
-    """Returns a reply with its unsupported citations noted; a reply that is still being written is unchanged."""
+    """Returns a reply with its unsupported citations noted.
+
+    A reply that is still being written, or has no sources, is returned unchanged."""
     if content.state == "writing" or content.sources is None:
         return content
     return replace(content, sources=checked_sources(content.sources, content.text, sources, similarities))
 
 
 def checked_sources(cited: Sources, text: str, sources: Sequence[str], similarities: Similarities) -> Sources:
-    """Returns `cited` with the unsupported markers of the reply `text`; `sources` are the sources' texts."""
+    """Returns `cited` with the unsupported markers of the reply `text`; `sources` are the texts of the sources."""
     found = unsupported(split_thought(text).answer, sources, similarities)
     return replace(cited, unsupported=tuple(found), missing=tuple(found.values()))
 
@@ -240,11 +244,13 @@ class _Facts:
         return len(parts) == 3 and all(part in self._numbers or part in named for part in parts)
 
     def has_name(self, name: str) -> bool:
-        """Return whether the source has the name, a form of it, its month as a number, or what it abbreviates."""
+        """Return whether the source has the name or a form of the name.
+
+        A month may be a number in the source. An abbreviation may be the initials of words."""
         if name.lower() in MONTHS and str(MONTHS.index(name.lower()) + 1) in self._digits:
             return True
         if name.isupper() and (name in self._initials or (name[:-1] in self._initials and len(name) > 2)):
-            return True  # USA for the United States
+            return True  # the last letter may have no word: USA for the United States
         stems = [part[: max(STEM, len(part) - 2)] for part in indexed(name).split()]
         return all(any(word.startswith(stem) for word in self._words) for stem in stems)
 

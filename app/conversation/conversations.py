@@ -42,8 +42,8 @@ log = logging.getLogger(__name__)
 class StartedReply:
     """A reply that was started in this process: its message id, its settings and its event log.
 
-    `before` is the text that it continues. If the oldest messages were left out of the prompt, `first_read` is the
-    id of the first message that was sent, else 0."""
+    `before` is the content that the reply continues. If the oldest messages were left out of the prompt,
+    `first_read` is the id of the first message that the model reads, else 0."""
 
     message: int
     settings: ReplySettings
@@ -53,8 +53,8 @@ class StartedReply:
 
 
 @dataclass(frozen=True, slots=True)
-class UnsavedReply:
-    """A reply that could not be stored, and why (`problem`). It is stored before the next turn of its chat."""
+class EndedReply:
+    """A reply that has ended. `problem` says why the reply could not be stored; "" if it was stored."""
 
     message: int
     content: MessageContent
@@ -79,14 +79,15 @@ class Conversations:
         self._summaries = SummaryWriter(engine, self._prompts)
         self._started: Mapping[int, StartedReply] = {}
         self._recorders: dict[int, ReplyRecorder] = {}
-        self._unsaved: dict[int, UnsavedReply] = {}
+        self._unsaved: dict[int, EndedReply] = {}  # stored before the next turn of their chats
         self._leaving_out: frozenset[int] = frozenset()
         self._lock = threading.RLock()
 
     def start(self, turn: Turn) -> ChatVersion:
         """Stores a turn and starts its reply. Returns the chat's new version.
 
-        If it raises StaleChat, ChatTooLong, StillWriting, DocumentNotFound or BadOption, nothing is stored."""
+        Raises StaleChat, ChatNotFound, ChatTooLong, StillWriting, DocumentNotFound or BadOption, and then stores
+        nothing. Raises StoreError if the database fails."""
         with self._lock:
             self._require_ready(turn.version.chat)
         context = _as_sent(turn.context(self.stores), turn.settings)
@@ -100,7 +101,7 @@ class Conversations:
             self._require_ready(turn.version.chat)
             settings = turn.settings
             if settings.overflow == "ask" and self.leaves_out(turn.version.chat):
-                settings = replace(settings, overflow="oldest")  # the user has agreed to that earlier
+                settings = replace(settings, overflow="oldest")  # the user has chosen this in an earlier turn
             prepared = self._prompts.prepare(context, retrieved, settings)
             version, message = turn.save(self.stores)
             reply = self._record(version.chat, message, prepared, context)
@@ -112,13 +113,12 @@ class Conversations:
             return version
 
     def stop(self, chat: int) -> None:
-        """Asks this chat's reply to stop, if there is one, and holds its queue. The text written so far stays."""
+        """Asks this chat's reply to stop, if there is one, and pauses its queue. The text written so far stays."""
         self.queue.hold(chat, "Stopped.")
         if chat in self._recorders:
             self._started[chat].reply.stop()
 
     def stop_all(self) -> None:
-        """Asks the replies of all chats to stop."""
         for chat in tuple(self._recorders):
             self.stop(chat)
 
@@ -129,9 +129,10 @@ class Conversations:
         self.stores.delete_all()
 
     def close(self) -> None:
-        """Saves drafts and waits a moment until every reply is stored; the engine must have ended the replies.
+        """Saves the drafts, closes the queues, and waits at most CLOSING_SECONDS until every reply is stored.
 
-        A reply that did not end is stored except for its last second. The next start marks it as interrupted."""
+        The engine must have ended the replies before. The next start marks a reply that did not end as interrupted;
+        only its last second may be lost."""
         self.drafts.close()
         self.queue.close()
         deadline = monotonic() + CLOSING_SECONDS
@@ -151,7 +152,7 @@ class Conversations:
         return chat in self._recorders
 
     def newest_reply(self, chat: int) -> StartedReply | None:
-        """Returns the newest reply that was started in this chat since the app started, if any."""
+        """Returns the chat's newest reply while it is written, and then until a reply starts in another chat."""
         return self._started.get(chat)
 
     def problem(self, chat: int) -> str:
@@ -166,7 +167,8 @@ class Conversations:
         return tuple(each.provenance.options for each in contents if each.provenance)
 
     def has_written(self, chat: int, message: int, options: Options, model: ModelInfo | None) -> bool:
-        """Returns whether a complete version of this answer has this model and options, and the chat's grammar."""
+        """Returns whether a complete version of this answer was made with this model, these options and the chat's
+        grammar."""
         store = self.stores.of(chat)
         asked = options, model, store.settings(chat).json_answers.grammar
         contents = (store.message(version).content for version in store.message(message).versions)
@@ -192,7 +194,7 @@ class Conversations:
         options: Options,
         keeps_thoughts: bool = False,
     ) -> ContextFit | None:
-        """Returns how a prompt of these messages fits the context; None if no model is loaded."""
+        """Returns how a prompt of these messages fits the context; None if no model is loaded on this machine."""
         sent = messages if keeps_thoughts else without_thoughts(messages)
         return self._prompts.fit(chat_settings, sent, options, self._tools_of(chat_settings))
 
@@ -205,14 +207,15 @@ class Conversations:
         return self._prompts.messages(context, retrieved)
 
     def _record(self, chat: int, message: int, prepared: PreparedReply, context: TurnContext) -> Reply:
-        """Begins a reply and records it. An answer of the app itself is only stored."""
+        """Creates the log of a reply and starts to record it. An answer of the app itself is only stored."""
         store, reply, settings = self.stores.of(chat), Reply(), prepared.settings
         if prepared.answer:
             store.write(message, prepared.answer)
             return reply
         before = context.written or MessageContent(sources=prepared.sources)
         self._leaving_out |= {chat} if prepared.left_out else set()
-        # Finished logs of other chats are stored, so they are dropped. A page that still reads one keeps it.
+        # Finished replies of other chats are stored, so their logs are dropped. A page that still reads such a log
+        # keeps it in memory.
         others = {other: known for other, known in self._started.items() if self.is_writing(other)}
         first_read = store.path_ids(chat, message)[prepared.left_out] if prepared.left_out else 0
         self._started = {**others, chat: StartedReply(message, settings, reply, before, first_read)}
@@ -223,12 +226,12 @@ class Conversations:
             lambda content: store.write(
                 message, checked(content, prepared.documents, self._documents.similarities)
             ),
-            lambda problem: self._recorded(chat, UnsavedReply(message, draft.content(), problem)),
+            lambda problem: self._recorded(chat, EndedReply(message, draft.content(), problem)),
         )
         return reply
 
     def _tools_of(self, chat_settings: ChatSettings) -> ToolUse:
-        """Returns the chat's tools, as far as their servers have listed them."""
+        """Returns those of the chat's tools that their servers have listed."""
         model = self._engine.status().model
         known = self.tools.offered(chat_settings.tools) if chat_settings.tools else {}
         return self.tools.use(known, model.chat_format if model else UNKNOWN_FORMAT)
@@ -237,7 +240,7 @@ class Conversations:
         self, chat: int, message: int, prepared: PreparedReply, context: TurnContext, retrieved: RetrievedContext,
         reply: Reply,
     ) -> None:  # fmt: skip
-        """Summarises the oldest messages and stores the summary, then submits the reply that was begun."""
+        """Summarises the oldest messages and stores the summary, then submits the reply."""
         count, settings, problem = prepared.summarised, replace(prepared.settings, overflow="ask"), BUG
         try:
             oldest = context.history[:count]
@@ -251,7 +254,7 @@ class Conversations:
             problem = ""
         except AppError as error:
             problem = str(error)
-        finally:  # a reply without an end would be written forever
+        finally:  # without an end, the reply would count as being written forever
             if problem:
                 reply.append(Failed(problem))
 
@@ -272,14 +275,14 @@ class Conversations:
             ).start()
             return
         logits = LogitsSettings(grammar=prepared.grammar)
-        # A comparison is cold: what the pool has learned from the first reply would be an advantage.
+        # A comparison starts cold, because the pool would otherwise know the first reply.
         request = Request(
             settings.model, with_rounds(prepared.prompt, context.tools.calls), settings.options, prepared.documents,
             is_cold=context.compared is not None, logits=logits,
         )  # fmt: skip
         self._engine.submit(request, reply)
 
-    def _recorded(self, chat: int, reply: UnsavedReply) -> None:
+    def _recorded(self, chat: int, reply: EndedReply) -> None:
         with self._lock:
             if reply.problem:
                 self._unsaved[chat] = reply
@@ -299,8 +302,8 @@ class Conversations:
         return False
 
     def _require_ready(self, chat: int) -> None:
-        """Raises StillWriting while a reply is written. Stores a reply that is not stored yet, or raises
-        StoreError."""
+        """Raises StillWriting while a reply is written. Stores the last reply if it could not be stored before;
+        raises StoreError if that fails."""
         if self.is_writing(chat):
             raise StillWriting
         self._save_again(chat)
@@ -312,7 +315,7 @@ class Conversations:
 
 
 def _as_sent(context: TurnContext, settings: ReplySettings) -> TurnContext:
-    """Returns the context with earlier answers as they are sent, which is without reasoning unless it is kept."""
+    """Returns the context without the thoughts of earlier answers, unless the settings keep thoughts."""
     if settings.keeps_thoughts:
         return context
     return replace(context, history=without_thoughts(context.history))

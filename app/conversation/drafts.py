@@ -1,4 +1,4 @@
-"""Texts that are typed and not sent yet."""
+"""Saves drafts, which are texts that are typed and not sent."""
 
 import logging
 import threading
@@ -7,12 +7,12 @@ from app.chats.chats import ChatStores
 from app.errors import StoreError
 
 SAVE_SECONDS = 0.2
-"""How long a text may be unsaved, so that a kill within a second of typing loses nothing."""
+"""Seconds until a typed text is saved, so that a killed app loses less than a second of typing."""
 log = logging.getLogger(__name__)
 
 
 class Drafts:
-    """Texts that are typed and not sent yet, by chat. They are saved, so that a reload or a restart finds them.
+    """The drafts of all chats. They are saved, so that a reload or a restart finds them.
 
     Safe to use from any thread."""
 
@@ -25,7 +25,7 @@ class Drafts:
         self._lock = threading.RLock()
 
     def of(self, chat: int) -> str:
-        """Returns the chat's draft, "" for none. Chat 0 stands for the chat that has not begun yet."""
+        """Returns the chat's draft, "" for none. Chat 0 is the new chat, which is not stored yet."""
         with self._lock:
             if chat in self._unsaved:
                 return self._unsaved[chat]
@@ -54,7 +54,7 @@ class Drafts:
             self._unsaved.clear()
 
     def save(self) -> None:
-        """Saves all unsaved drafts. If that fails, they are saved again together with the next draft."""
+        """Saves all unsaved drafts. Drafts that cannot be saved are tried again with the next draft."""
         with self._lock:
             if self._timer:
                 self._timer.cancel()

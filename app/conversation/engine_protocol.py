@@ -22,10 +22,10 @@ class ReplyEngine(Protocol):
     """An engine that writes replies."""
 
     def submit(self, request: Request, reply: EventSink) -> None:
-        """Queues the request; its events are appended to `reply` on the engine's thread."""
+        """Queues the request. Its events are appended to `reply` on another thread."""
 
     def reader(self) -> CachedTokenReader:
-        """Returns the tokenizer of the model that is loaded now."""
+        """Returns the tokenizer of the loaded model, or an empty reader if no model is loaded."""
 
 
 class ModelEngine(ReplyEngine, Protocol):
@@ -35,16 +35,14 @@ class ModelEngine(ReplyEngine, Protocol):
         """Raises GrammarRefused if replies cannot be made to match this grammar. May take a few seconds."""
 
     def load(self, choice: ModelChoice, ended: Callable[[bool], None]) -> None:
-        """Asks to load this model. `status` reports the progress; `ended` is called, with True if it is loaded."""
+        """Asks to load this model. `status` reports the progress; at the end `ended` is called, with True if the
+        model is loaded."""
 
-    def cancel_load(self) -> None:
-        """Asks to cancel the running load, if there is one."""
+    def cancel_load(self) -> None: ...
 
-    def unload(self) -> None:
-        """Asks to unload the model."""
+    def unload(self) -> None: ...
 
-    def status(self) -> EngineStatus:
-        """Returns what the engine is doing now."""
+    def status(self) -> EngineStatus: ...
 
 
 class EngineEmbedder:

@@ -11,8 +11,6 @@ from app.values.chat import ChatVersion, QueuedMessage
 
 
 class StillWriting(AppError):
-    """The chat's reply is not complete yet."""
-
     def __init__(self) -> None:
         super().__init__("A reply is still being written. Wait until it ends, or stop it first.")
 
@@ -59,8 +57,8 @@ class MessageQueue:
         self.send_next(chat)  # the reply may have ended meanwhile
 
     def restore(self, chat: int, removed: QueuedMessage) -> None:
-        """Puts a removed message back in its place. If the reply has ended meanwhile, the queue waits for the
-        user."""
+        """Adds a removed message again, at its former position. If the reply has ended meanwhile, the queue waits
+        for the user."""
         if not self._is_writing(chat):
             self.hold(chat, "The reply has ended.")
         self._stores.of(chat).add_queued(chat, removed.text, removed.id)
@@ -76,12 +74,12 @@ class MessageQueue:
             self._reasons[chat] = reason
 
     def close(self) -> None:
-        """Makes all queues wait, because the app ends. Returns when no message is being sent."""
+        """Pauses all queues, because the app ends. Waits until no message is being sent."""
         with self._lock:
             self._settings.clear()
 
     def send_next(self, chat: int) -> None:
-        """Sends the chat's first waiting message, unless the queue waits or a reply is being written."""
+        """Sends waiting messages until a reply is being written. Does nothing if the queue waits for the user."""
         with self._lock:
             while (settings := self._settings.get(chat)) and not self._is_writing(chat):
                 try:

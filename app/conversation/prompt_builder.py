@@ -4,7 +4,7 @@ that it fits into the model's context.
 No message is left out silently. An example: five messages, a context of 100 tokens, 25 of them kept for the reply:
 
     tokens           40   10   30   10   20  = 110     too long: 110 + 25 > 100
-    oldest left out   .    .   30   10   20  =  60     what the model would read
+    oldest left out   .    .   30   10   20  =  60     fits: 60 + 25 <= 100
 
 Whole turns are left out, so that the model never reads an answer without its question.
 """
@@ -35,22 +35,23 @@ from app.values.messages import Message, Options
 Count = Callable[[tuple[Message, ...]], int]
 """Counts the tokens of these messages as the model would read them, the chat template included."""
 LEAST_REPLY = 16
-"""If the context has room for fewer tokens of a reply than this, nothing is sent."""
+"""Minimum number of tokens that must be left if the user accepts a shorter reply."""
 USUAL_REPLY = 4096
-"""Tokens kept for a reply without a limit: more than nearly all replies have."""
+"""Tokens kept for a reply without a limit. Nearly all replies are shorter."""
 DEFAULT_CONTEXT = 2048
+"""Tokens that a context is assumed to have if no model is loaded on this machine."""
 MOST_SUMMARY = 512
 """Maximum number of tokens of a summary of the oldest messages."""
 CHARACTERS_PER_TOKEN = 3
-"""A cautious guess, used if no loaded model can count tokens; so is DEFAULT_CONTEXT, which is in tokens."""
+"""A low estimate, with which tokens are counted if no model is loaded on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextFit:
     """How a prompt fits into a `context` of which `reserve` tokens are kept for the reply.
 
-    The whole prompt has `tokens` tokens; without the `left_out` oldest messages it has `kept_tokens`. With a
-    summary in place of the `summarised` oldest messages it fits, too; 0 if that is impossible."""
+    The whole prompt has `tokens` tokens; without the `left_out` oldest messages it has `kept_tokens`. If
+    `summarised` is not 0, the prompt fits with a summary in place of that many oldest messages."""
 
     tokens: int
     context: int
@@ -86,7 +87,7 @@ class ContextFit:
 
 
 class ChatTooLong(AppError):
-    """The chat no longer fits into the context, and the user has not chosen what to do."""
+    """The chat does not fit into the context, and the user has chosen nothing that makes it fit."""
 
     def __init__(self, fit: ContextFit) -> None:
         super().__init__(
@@ -98,12 +99,12 @@ class ChatTooLong(AppError):
 
 @dataclass(frozen=True, slots=True)
 class PreparedReply:
-    """A prompt for the engine that is known to fit. If there is an `answer`, the app itself has written it, and the
-    engine gets no prompt.
+    """A reply's prompt and settings. If there is an `answer`, the app itself has written it, and the engine gets no
+    prompt.
 
-    The `left_out` oldest messages are not in the prompt. If there are `summarised` oldest messages, they must be
-    summarised first, and the prompt made after that. `documents` are passages for the n-gram pool; the reply
-    has to match the `grammar`."""
+    The `left_out` oldest messages are not in the prompt. If `summarised` is not 0, that many oldest messages must
+    be summarised, and the prompt prepared again. `documents` are passages for the n-gram pool; the reply has to
+    match the `grammar`."""
 
     prompt: Messages
     settings: ReplySettings
@@ -116,7 +117,7 @@ class PreparedReply:
 
 
 class PromptBuilder:
-    """Builds prompts for the model that is loaded now."""
+    """Builds prompts for the loaded model."""
 
     def __init__(self, reader: Callable[[], CachedTokenReader], documents: Documents) -> None:
         self._reader = reader
@@ -143,7 +144,8 @@ class PromptBuilder:
         return retrieve(self._documents, collections, query, context.question, before, room)
 
     def _searched(self, context: TurnContext) -> list[int]:
-        """Returns the chat's collections to search; none if the message asks nothing of them, such as thanks."""
+        """Returns the chat's collections to search; none if the user skips the search, or the message is small
+        talk."""
         chosen = context.chat_settings.collections
         has_answer = any(message.role == "assistant" for message in context.history)
         if context.is_search_skipped or not chosen or is_conversational(context.question, has_answer):
@@ -151,7 +153,6 @@ class PromptBuilder:
         return [one.id for one in self._documents.collections() if one.id in chosen and one.documents]
 
     def messages(self, context: TurnContext, retrieved: RetrievedContext) -> Messages:
-        """Returns all messages that the model reads before its reply."""
         question = (*context.history, retrieved.message)
         messages = with_system(context.chat_settings, question, context.tools.prompt)
         return guarded(messages) if retrieved.passages else messages
@@ -159,11 +160,11 @@ class PromptBuilder:
     def prepare(
         self, context: TurnContext, retrieved: RetrievedContext, settings: ReplySettings
     ) -> PreparedReply:
-        """Returns what to send to the engine. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
+        """Prepares a reply. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
         grammar = context.chat_settings.json_answers.grammar
         written = context.written or MessageContent()
         begun = written.text
-        if written.provenance:  # it continues with the same thinking
+        if written.provenance:  # a continued reply keeps its level of thinking
             thinking = written.provenance.options.thinking
             settings = replace(settings, options=replace(settings.options, thinking=thinking))
         if retrieved.is_empty and not begun:
@@ -177,7 +178,8 @@ class PromptBuilder:
     def fit(
         self, chat_settings: ChatSettings, messages: Messages, options: Options, tools: ToolUse = NO_TOOLS
     ) -> ContextFit | None:
-        """Returns how a prompt of these messages fits into the context; None if no model is loaded."""
+        """Returns how a prompt of these messages fits into the context; None if no model is loaded on this
+        machine."""
         return self._fit(with_system(chat_settings, messages, tools.prompt), options, tools)
 
     def _fit(self, prompt: Messages, options: Options, tools: ToolUse) -> ContextFit | None:
@@ -205,7 +207,7 @@ class PromptBuilder:
     def _with_summarised(
         self, fit: ContextFit, prompt: Messages, options: Options, tools: ToolUse
     ) -> ContextFit:
-        """Returns the fit with the number of messages whose summary leaves enough room."""
+        """Returns the fit with `summarised`, the number of oldest messages whose summary leaves enough room."""
         room = summary_tokens(fit.context) + self._reader().count((Message("user", SUMMARY_REQUEST),))
         count = _counter(self._reader(), options, tools)
         shorter = fit_context(prompt, count, fit.context, fit.reserve + room)
@@ -225,7 +227,7 @@ def _counter(reader: CachedTokenReader, options: Options, tools: ToolUse) -> Cou
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages, more: str = "") -> Messages:
-    """Returns the messages after one system prompt of the chat's and `more`; without either, the messages alone."""
+    """Returns the messages with a system prompt of the chat's own and `more` before them; without both, alone."""
     system = "\n\n".join(filter(None, (chat_settings.system.strip(), more)))
     return (Message("system", system), *messages) if system else messages
 
@@ -242,14 +244,13 @@ def _estimated_tokens(messages: Messages) -> int:
 
 
 def reply_reserve(max_new_tokens: int, context: int) -> int:
-    """Returns the tokens that a prompt leaves to the reply: its limit, but at most a quarter of the context.
+    """Returns the tokens that are kept for the reply: its limit, but at most a quarter of the context.
 
-    Without a limit the tokens of a usual reply are left, and the reply may still fill the context."""
+    USUAL_REPLY tokens are kept for a reply without a limit, which may still fill the context."""
     return min(max_new_tokens or USUAL_REPLY, context // 4)
 
 
 def summary_tokens(context: int) -> int:
-    """Returns the maximum number of tokens of a summary of the oldest messages."""
     return min(MOST_SUMMARY, context // 8)
 
 
@@ -273,8 +274,8 @@ def fit_context(messages: Sequence[Message], count: Count, context: int, reply: 
 def _first_kept(starts: Sequence[int], fits: Callable[[int], bool]) -> int | None:
     """Returns the earliest of `starts` from which all messages fit; None if not even the last turn fits.
 
-    A binary search: the newest 1, 2, 4, 8, … turns are tried until they are too many, then the numbers between.
-    So few prompts are counted, and none that is much longer than the context."""
+    The newest 1, 2, 4, 8, … turns are tried until they are too many, then a binary search between the last two
+    numbers follows, so that few prompts are counted, and none that is much longer than the context."""
     turns = 1
     while turns <= len(starts) and fits(starts[-turns]):
         turns *= 2

@@ -1,17 +1,17 @@
 """Chooses the passages that are put before a question, and how much of the context they may take.
 
-Room is given first to everything else: system prompt, earlier turns, question, and the reply's reserve. The
-passages get the tokens that are left, and never less than a quarter of those not reserved for the reply, because it
-is better to shorten a long chat than to ignore its documents.
+The system prompt, earlier turns, the question and the reply's reserve get room first. The passages get the tokens
+that are left, and at least a quarter of the tokens that are not reserved for the reply, because it is better to
+shorten a long chat than to ignore its documents.
 
-    context 1,024   reply 256   chat 200   ->   sources 568: three of at most 189 tokens
+    context 1,024   reply 256   chat 200   ->   sources 568, each with at most 189 tokens
 
-Collections that fit and take at most MOST_WHOLE tokens are given whole. Otherwise as many of the passages that the
-search finds are added as fit, best first. In a small context each passage is narrowed to the sentences around the
-query's words, so that several fit.
+Collections that fit and take at most MOST_WHOLE tokens are given whole. Otherwise the passages that the search
+finds are added, best first, if they fit. A passage longer than its share is narrowed to the sentences around the
+query's words, so that several passages fit.
 
 Each passage is tokenised by itself and the sizes are added up. At the end the chosen passages are counted together,
-and the last one is dropped until they really fit.
+and the last passage is dropped until all fit.
 
 The prompt has the format on which the demo model was trained:
 
@@ -63,7 +63,7 @@ LEAST_CHARACTERS = 80
 class PromptRoom:
     """The model's context in tokens, the part reserved for the reply, and how messages are counted.
 
-    For a server's model all of them are estimates."""
+    With `is_estimated` all of them are estimates, because no model is loaded on this machine."""
 
     context: int
     reply: int
@@ -71,7 +71,7 @@ class PromptRoom:
     is_estimated: bool = False
 
     def has_none_for(self, question: str) -> bool:
-        """Returns whether a question surely fills the context by itself."""
+        """Returns whether a question certainly fills the context by itself."""
         return not self.is_estimated and self.count((Message("user", question),)) >= self.context
 
     def for_sources(self, taken: int) -> int:
@@ -82,7 +82,7 @@ class PromptRoom:
 
 @dataclass(frozen=True, slots=True)
 class RetrievedContext:
-    """A question and the passages put before it. `sources` is None if no documents were searched."""
+    """A question and the passages before it. `sources` is None if no documents were searched."""
 
     question: str
     sources: Sources | None = None
@@ -95,7 +95,6 @@ class RetrievedContext:
 
     @property
     def message(self) -> Message:
-        """The question as the model reads it."""
         return Message("user", question_with_sources(self.passages, self.question))
 
     @property
@@ -153,7 +152,6 @@ class _SourceBudget:
 
     @property
     def share(self) -> int:
-        """The tokens that one of several sources may take."""
         return self.tokens // FEW_SOURCES
 
     def tokens_of(self, passages: Sequence[str]) -> int:

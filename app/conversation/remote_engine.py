@@ -1,6 +1,6 @@
-"""The engine that pages see: it passes requests to this machine's engine or to the server that runs the model.
+"""Passes requests to this machine's engine, or to the server that runs the model.
 
-A request names the server of its model, if there is one. Choosing a server's model unloads the local one.
+A request names the server of its model, if there is one. Choosing a server's model unloads the local model.
 """
 
 import threading
@@ -35,20 +35,22 @@ class EngineWithServers:
         self._note = ""
 
     def submit(self, request: Request, reply: EventSink) -> None:
-        """Pass the request to the servers or to the local engine, wherever its model runs."""
+        """Pass the request to the engine that has its model: the local engine or a server."""
         (self._servers if request.model.server else self._local).submit(request, reply)
 
     def check_grammar(self, grammar: Grammar) -> None:
-        """Have the local engine check a grammar. A server checks its own, so nothing is done for its model."""
+        """Have the local engine check a grammar. Does nothing for a server's model, because the server checks
+        grammars."""
         if not self._remote:
             self._local.check_grammar(grammar)
 
     def reader(self) -> CachedTokenReader:
-        """Return the loaded model's tokenizer; an empty one while a server's model is chosen."""
+        """Return the reader of the loaded model; an empty reader while a server's model is chosen."""
         return NO_READER if self._remote else self._local.reader()
 
     def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
-        """Load a local model, or choose a server's model and unload the local one. The server is not asked yet."""
+        """Load a local model, or choose a server's model and unload the local model. The server is not
+        contacted."""
         with self._lock:
             self._wanted, self._note = choice, ""
             if choice.server:
@@ -60,7 +62,6 @@ class EngineWithServers:
         ended(True)
 
     def cancel_load(self) -> None:
-        """Cancel the local engine's loading."""
         self._local.cancel_load()
 
     def unload(self) -> None:
@@ -68,7 +69,7 @@ class EngineWithServers:
         self._local.unload()
 
     def status(self) -> EngineStatus:
-        """Return the local engine's status, or that the server's model is ready if one is chosen."""
+        """Return the local engine's status, or the status "ready" if a server's model is chosen."""
         with self._lock:
             if self._remote is None or self._remote is not self._wanted:
                 return self._local.status()

@@ -1,16 +1,15 @@
 """A reply as an append-only log of events, which any number of readers follow from any point.
 
-The worker appends; the page, a second tab, a recorder and a page reopened later all read the same
-log, so none of them is a special case:
+The worker appends; the page, a second tab, the recorder and a page that is opened later read the same log:
 
     log:      Prefilling(9, 9)  Piece("Hel")  Piece("lo")  Finished
     reader A:      0 ------------- 1 ------------ 2 ----------- 3      (from the start)
-    reader B:                                     2 ----------- 3      (came late, start=2)
+    reader B:                                     2 ----------- 3      (late, with start=2)
 
-Stopping sets a flag that the decoder checks before each step. Readers that leave stop nothing.
+Stopping sets a flag that the decoder checks before each step. A reader that leaves does not stop the reply.
 
-The events stay until the reply is forgotten. Only the newest TRACED_STEPS steps keep their traces, because a trace
-is much larger than a step's text. So the page's view of single steps (the X-ray) shows no earlier ones.
+The log keeps all events. Only the newest TRACED_STEPS steps keep their traces, because a trace is much larger than
+a step's text. So the page's view of single steps (the X-ray) shows no earlier steps.
 
 Every reader collects the events in a ReplySoFar of its own, which has the text, the tokens and the statistics.
 """
@@ -66,12 +65,10 @@ class Reply:
 
     @property
     def is_stopping(self) -> bool:
-        """Whether the reply was asked to stop."""
         return self._stop.is_set()
 
     @property
     def is_done(self) -> bool:
-        """Whether the reply has finished or failed."""
         with self._changed:
             return self._has_ended()
 
@@ -87,7 +84,7 @@ class Reply:
     def wait(self, start: int, timeout: float | None) -> list[Event]:
         """Returns the events from number `start`.
 
-        Waits at most `timeout` seconds for the first one; returns [] if none came."""
+        Waits at most `timeout` seconds for the first event; returns [] if none came."""
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
             while len(self._events) <= start and not self._has_ended():
@@ -131,8 +128,8 @@ class ReplySoFar:
     """Collects a reply's events: the text, the tokens and the statistics so far. It is not thread-safe.
 
     A continued reply starts with the text and the marks of `before`. `marks` has an entry for each token, `curve`
-    has (seconds, tokens) after each step, and `drafted` counts the tokens of the draft trees. The text is joined
-    only when it is asked for."""
+    has (seconds, tokens) after each step, and `drafted` counts the tokens of the draft trees in all traces that
+    the log still had. The text is joined only when it is asked for."""
 
     def __init__(self, before: MessageContent | None = None) -> None:
         before = before or MessageContent()
@@ -190,12 +187,12 @@ class ReplySoFar:
 
     @property
     def accepted(self) -> int:
-        """How many of the reply's tokens were accepted drafts."""
+        """The number of the reply's tokens that were accepted drafts."""
         return self.sources.total() - self.sources["model"]
 
     @property
     def rejected(self) -> int:
-        """How many drafted tokens were not accepted."""
+        """The number of drafted tokens that were not accepted."""
         return max(0, self.drafted - self.accepted)
 
     @property
@@ -213,7 +210,7 @@ class ReplySoFar:
             TokenMark(self._length + end, origin, self._step)
             for end, origin in zip(ends, piece.origins, strict=False)
         )
-        if not count and self.marks:  # the text belongs to the last token, whose text was held back
+        if not count and self.marks:  # the text of the last token was held back until now
             self.marks[-1] = replace(self.marks[-1], end=self._length + len(piece.text))
         self.token_ids += piece.token_ids
         if count:

@@ -1,11 +1,11 @@
-"""Finds tool calls in a model's reply while it is written, in the model's own format; here in the Hermes format.
+"""Finds tool calls in a reply while it is written, in the model's own format. An example in the Hermes format:
 
     Let me look.<tool_call>
     {"name": "weather", "arguments": {"city": "Rome"}}
     </tool_call>
 
-gives a delta of text, then one with the call's id and name, then deltas with its arguments as they come. Text that
-only looks like a call stays text. The thought before an answer gives deltas of its own.
+This reply gives a delta with the text, a delta with the call's id and name, and then deltas with the arguments as
+they are written. Text that only looks like a call stays text. The thought before an answer gives deltas of its own.
 """
 
 import secrets
@@ -63,7 +63,7 @@ class WrittenCall:
 
     @property
     def arguments_object(self) -> Any:
-        """The arguments as an object; an empty one if they were cut off."""
+        """The parsed arguments; {} if they were cut off."""
         try:
             return parse_json(self.arguments)
         except ValueError:
@@ -72,7 +72,8 @@ class WrittenCall:
 
 @dataclass(slots=True)
 class ParsedReply:
-    """A reply's thought, text and calls, put together from its deltas; the thought ends at `thought_end`."""
+    """A reply's thought, text and calls, joined from its deltas. The caller sets `thought_end`, where the thought
+    ends in the reply."""
 
     text: str = ""
     calls: list[WrittenCall] = field(default_factory=list)
@@ -113,7 +114,7 @@ class ReplyParser:
         self._fold, self._answer, self._begun = ThoughtFold(), answer, len(begun)
         self._fold.push(begun)
         self.openings = answer.openings if isinstance(answer, ToolCallParser) else ()
-        self._held = ""  # the end of a thought, from where a call may begin
+        self._held = ""  # the end of the thought, which may be a call
 
     @property
     def thought_end(self) -> int:
@@ -127,7 +128,7 @@ class ReplyParser:
         return found + (self._answer.push(answer) if answer else [])
 
     def flush(self, is_cut: bool = False) -> list[Delta]:
-        """Return the deltas of what is left at the end of the reply."""
+        """Return the remaining deltas at the end of the reply."""
         was_thinking = self._fold.is_thinking
         thought, answer = self._fold.flush()
         found = self._thought(thought, not was_thinking) + self._answer.push(answer)
@@ -138,7 +139,7 @@ class ReplyParser:
         return found + self._answer.flush(is_cut)
 
     def _thought(self, text: str, is_closed: bool) -> list[Delta]:
-        """Return a part of the thought. Until the thought is closed, what may be a call is held back."""
+        """Return a part of the thought. Until the thought is closed, text that may be a call is held back."""
         text, kept = self._held + text, len(self._held + text)
         if not is_closed:
             kept = first_marker(text, self.openings)[0]
@@ -150,7 +151,8 @@ class ToolCallParser:
     """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
 
     def __init__(self, form: CallFormat = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
-        """Take the format of calls, and the JSON schemas of the functions' arguments by function name."""
+        """Make a parser for calls in this format. `schemas` has the JSON Schema of the arguments by function
+        name."""
         self._patterns = call_patterns(form)
         self._form = form
         self._schemas = schemas
@@ -165,7 +167,7 @@ class ToolCallParser:
 
     @property
     def openings(self) -> tuple[str, ...]:
-        """The texts by which a call is found."""
+        """The texts with which a call begins."""
         return self._patterns.openings
 
     def push(self, text: str) -> list[Delta]:
@@ -179,9 +181,9 @@ class ToolCallParser:
         return found
 
     def flush(self, is_cut: bool = False) -> list[Delta]:
-        """Return the deltas of what is left at the end of the reply.
+        """Return the remaining deltas at the end of the reply.
 
-        A call that ended before its name is text; if the reply `is_cut`, this call is dropped."""
+        A call without a complete name is text, or is dropped if the reply `is_cut`."""
         if is_cut and self._opened and self._read == self._head:
             self._held, self._read = "", self._text
         self._is_flushing = True
@@ -197,7 +199,7 @@ class ToolCallParser:
         return [*found, TextDelta(text)] if text else found
 
     def _first(self) -> list[Delta] | None:
-        """Decide from the reply's beginning whether it is text or a call; None if more text is needed."""
+        """Decide whether the reply begins with text or a call. Returns None if more text is needed."""
         start = self._held.lstrip()
         if not start:
             return None
@@ -328,7 +330,7 @@ class ToolCallParser:
         return []
 
     def _whole(self) -> list[Delta] | None:
-        """Read a complete call, whose keys may be in any order. Returns it as text if it is not a valid call."""
+        """Read a complete call, whose keys may be in any order. Returns an invalid call as text."""
         start = self._held.find("{")
         scan = _JsonEnd()
         end = start + scan.find(self._held[start:]) if start >= 0 else 0

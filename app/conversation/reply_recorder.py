@@ -23,7 +23,7 @@ from app.values.messages import Event, Options
 log = logging.getLogger(__name__)
 
 SECONDS = 0.5
-"""Seconds between two writes. A killed app may lose one second, so half a second is left for a busy disk."""
+"""Seconds between two writes. A killed app may lose a second, so half a second remains for a busy disk."""
 Write = Callable[[MessageContent], None]
 Done = Callable[[str], None]
 """Called once when recording has ended, with the reason why the whole reply could not be stored; "" if it was."""
@@ -74,7 +74,7 @@ class ReplyRecorder:
 class ReplyDraft:
     """A reply as it is stored. A continued reply starts with the text written before.
 
-    If the reply is `compared` with another one, its note at the end says whether their texts are the same."""
+    If `compared` is another reply, the note of the complete reply compares both."""
 
     def __init__(
         self,
@@ -126,8 +126,8 @@ class ReplyDraft:
 
 
 def comparison_in_words(*replies: MessageContent) -> str:
-    """Return a note on two replies, one of them written with lookahead: whether their texts are equal, and the
-    times.
+    """Return a note that compares the texts and the times of two replies, one of which was written without
+    lookahead.
 
     The time of reading the prompt does not count, because it is the same for both."""
     made = [reply.provenance for reply in replies if reply.provenance]

@@ -31,17 +31,18 @@ STOPPED = "Stopped before the old messages were summarised. Regenerate the reply
 
 
 class SummaryWriter:
-    """Lets the model summarise messages, and waits for the summary."""
+    """Has the model summarise messages, and waits for the summary."""
 
     def __init__(self, engine: ReplyEngine, prompts: PromptBuilder) -> None:
         self._engine = engine
         self._prompts = prompts
 
     def write(self, chat: ChatSettings, oldest: Messages, settings: ReplySettings, reply: Reply) -> str:
-        """Returns a summary of whole turns, and shows the progress in `reply`. Raises ReplyFailed, also if stopped.
+        """Returns a summary of whole turns, and reports the progress to `reply`.
 
-        If they exceed the context, the first ones are summarised first, then that summary with the next ones. A
-        message that is too long by itself is read in parts."""
+        Turns that exceed the context are summarised in steps: first the oldest turns, then their summary with the
+        next turns. A message that is too long by itself is divided. Raises ReplyFailed if the model fails or the
+        user stops, and AppError if the context is too short."""
         tokens = summary_tokens(self._engine.reader().context)
         options = replace(
             settings.options, sampling=Sampling(), thinking=Thinking("off"), max_new_tokens=tokens
@@ -62,7 +63,7 @@ class SummaryWriter:
     def _most_turns(
         self, chat: ChatSettings, before: Messages, oldest: Messages, ends: list[int], settings: ReplySettings
     ) -> int:
-        """Returns the number of turns that can be summarised at once; 0 if the first one is too long."""
+        """Returns the number of turns that can be summarised at once; 0 if the first turn is too long."""
 
         def is_too_long(end: int) -> bool:
             fit = self._prompts.fit(chat, (*before, *oldest[:end], REQUEST), settings.options)
@@ -93,9 +94,9 @@ class SummaryWriter:
 
 
 def _halved(turn: Messages) -> Messages:
-    """Returns a turn with its longest message in halves, and between them a message of the other role.
+    """Returns a turn with its longest message divided in halves. Raises AppError if the halves would be too short.
 
-    So the roles still alternate, as many chat templates require. Raises AppError for a short message."""
+    A message between the halves keeps the roles alternating, as many chat templates require."""
     at = max(range(len(turn)), key=lambda at: len(turn[at].content))
     longest = turn[at]
     middle = len(longest.content) // 2

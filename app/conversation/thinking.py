@@ -23,7 +23,7 @@ _LONE_CLOSING = re.compile(rf"^[ \t]*{CLOSING}[ \t]*$", re.MULTILINE)
 class SplitReply:
     """A reply's thought and its answer. `is_thinking` is true until the thought is closed.
 
-    `closings` is the number of closing tags up to the one that ended the thought."""
+    `closings` is the number of closing tags up to the end of the thought."""
 
     thought: str = ""
     answer: str = ""
@@ -51,7 +51,7 @@ class ThoughtFold:
         return self._read if self.blocks else 0
 
     def push(self, text: str) -> tuple[str, str]:
-        """Return what this text adds to the thought and to the answer; the beginning of a tag is held back."""
+        """Return what this text adds to the thought and to the answer. The beginning of a tag is held back."""
         if self._is_answering:
             return "", text
         self._held += text
@@ -72,13 +72,13 @@ class ThoughtFold:
         return thought, self._answer()
 
     def flush(self) -> tuple[str, str]:
-        """Return what is left of the thought and of the answer at the end of the reply."""
+        """Return the rest of the thought and of the answer at the end of the reply."""
         if self.is_thinking:
             return self._joined(self._held.rstrip("\n")), ""
         return "", "" if self._is_answering else self._answer()
 
     def _opens_thought(self) -> bool:
-        """Return whether the text is inside a thought, after removing the tag that opens it."""
+        """Remove the tag that opens a thought, and return whether the text after it is inside a thought."""
         head = self._held.lstrip()
         if not self.is_thinking and head.startswith(OPENING):
             self._held, self.is_thinking = head[len(OPENING) :], True
@@ -87,7 +87,8 @@ class ThoughtFold:
         return self.is_thinking
 
     def _joined(self, text: str) -> str:
-        """Return a part of the thought, without line breaks at the thought's beginning."""
+        """Return a part of the thought, without line breaks at its beginning, and an empty line between
+        thoughts."""
         if self._is_fresh:
             text = text.lstrip("\n")
         if not text:
@@ -106,7 +107,7 @@ def split_thought(text: str) -> SplitReply:
     """Splits a reply into its thought and its answer."""
     fold = ThoughtFold()
     thought, answer = fold.push(text)
-    # A growing reply is split again and again, and most have no end tag: `in` is quicker than the pattern.
+    # `in` is quicker than the pattern, and most replies, which are split again as they grow, have no end tag.
     if not fold.blocks and CLOSING in answer and (end := _LONE_CLOSING.search(answer)):
         thought = answer[: end.start()].strip("\n")
         return SplitReply(thought, answer[end.end() :].lstrip("\n"), closings=thought.count(CLOSING) + 1)
@@ -114,9 +115,9 @@ def split_thought(text: str) -> SplitReply:
 
 
 def without_thoughts(messages: tuple[Message, ...]) -> tuple[Message, ...]:
-    """Removes the thoughts from the assistant's messages. A message that is nothing but thought stays as it is.
+    """Removes the thoughts from the assistant's messages. A message without an answer stays as it is.
 
-    Of a reply that calls tools, what comes after the last call loses its thought."""
+    A reply that calls tools loses only the thought after its last call."""
     return tuple(map(_without_thought, messages))
 
 
@@ -129,7 +130,8 @@ def _without_thought(message: Message) -> Message:
 
 
 class ThoughtClock:
-    """Records when each </think> was written, by the reply's clock. Only the whole text shows which tag counts."""
+    """Records when each </think> was written, in seconds of the reply, because only the whole text shows which tag
+    ends the thought."""
 
     def __init__(self, before: MessageContent) -> None:
         self._ends = [before.thought] * before.text.count(CLOSING)

@@ -28,12 +28,12 @@ LOOK_SECONDS = 0.05
 ASK = Message("user", "Write a title for this chat: at most five words, nothing else.")
 MOST_TOKENS, MOST_WORDS = 24, 8
 OF_REQUEST = ("title", "five words", "nothing else")
-"""Words by which a small model repeats the request, or announces the title instead of writing it."""
+"""Words of replies in which a small model repeats the request, or announces a title without writing it."""
 log = logging.getLogger(__name__)
 
 
 class ChatTitles:
-    """Lets the model write titles of chats, with a separate thread for each title."""
+    """Has the model write titles of chats, with a separate thread for each title."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class ChatTitles:
 
 
 def clean_title(text: str) -> str:
-    """Return the title that a model wrote as one line without quotes and marks; "" if it is not usable.
+    """Return the title that a model wrote, as one line without quotes and asterisks; "" if it is not usable.
 
     A long title is shortened to the part before its colon: "The lake: all that there is to see in summer"."""
     answer = split_thought(text).answer

@@ -3,7 +3,7 @@
     round 1    "Let me look.<tool_call>…</tool_call>"    the user allows the call, and the tool answers
     round 2    "It is 12 degrees in Rome."               no call, so the reply is complete
 
-No result of a tool can allow a call: only `ToolPermissions`, which the page calls, does.
+Only the user's answers in `ToolPermissions` allow a call; the result of a tool never does.
 """
 
 import threading
@@ -43,7 +43,7 @@ class _RoundLog:
     """Receives a round's events, and passes all but the end to the reply, with the statistics of all rounds."""
 
     def __init__(self, reply: Reply, use: ToolUse, before: MessageContent, statistics: Statistics) -> None:
-        """Continue this reply; what it has after its last call is the beginning of the round's text."""
+        """Continue this reply. Its text after the last call is the beginning of the round's text."""
         self._begin = before.calls[-1].end if before.calls else 0
         self.text = before.text[self._begin :]
         self.statistics = statistics
@@ -78,7 +78,6 @@ class _RoundLog:
 
     @property
     def whole_text(self) -> str:
-        """The text of the reply from its first round on."""
         return self._before.text[: self._begin] + self.text
 
     def calls(self, tools: dict[str, Tool]) -> list[CalledTool]:
@@ -103,7 +102,7 @@ class _RoundLog:
     def _announce(self) -> None:
         """Report the beginning of a call once, so that the page hides its text.
 
-        If it was a mere mention, the report at the end of the round shows the text again."""
+        If the text only mentions a call, the report at the end of the round shows the text again."""
         if not self._is_announced:
             has_tag = first_marker(self.text[self._parser.thought_end :], self._parser.openings)[1]
             if has_tag or self._parsed.calls:
@@ -112,14 +111,14 @@ class _RoundLog:
                 self._reply.append(Called((*self._before.calls, call)))
 
     def _start(self) -> int:
-        """Return where the first call begins in the round's text: after what is said before it."""
+        """Return where the first call begins in the round's text, after the answer before this call."""
         at = self.text.find(self._said, self._parser.thought_end)
         return at + len(self._said) if at >= 0 else self._parser.thought_end
 
 
 @dataclass(slots=True)
 class _Writing:
-    """A reply in rounds: what was written so far, and what the next round needs."""
+    """The state of a reply that is written in rounds."""
 
     chat: int
     context: TurnContext
@@ -129,7 +128,7 @@ class _Writing:
     content: MessageContent
     statistics: Statistics
     forced: str = ""
-    """The tool whose arguments were refused: the next round has to call it, as its schema allows."""
+    """The tool whose arguments were refused. The next round has to call it with arguments that match its schema."""
 
     @property
     def asked(self) -> tuple[Message, ...]:
@@ -171,7 +170,7 @@ class ToolRounds:
             problem = ""
         except AppError as error:
             problem = str(error)
-        finally:  # a reply without an end would be written forever
+        finally:  # without an end, the reply would count as being written forever
             if problem and not reply.is_done:
                 reply.append(Failed(problem))
 
@@ -224,7 +223,7 @@ class ToolRounds:
         )  # fmt: skip
 
     def _answered(self, writing: _Writing) -> bool:
-        """Have all open calls allowed and made, one after the other. Returns False if the reply is to stop."""
+        """Ask for and make all open calls, one after the other. Returns False if the reply is to stop."""
         for call in writing.content.calls:
             if call.state in ("asked", "running"):
                 self._answer(writing, call)
@@ -286,7 +285,10 @@ class ToolRounds:
 
 
 def joined(earlier: Statistics, later: Statistics) -> Statistics:
-    """Return the statistics of two rounds as those of one reply. Those of the prompt are the later round's."""
+    """Return the statistics of two rounds as those of one reply.
+
+    The prompt's numbers are the later round's; the time to the first token is the earlier round's, if it has
+    one."""
     sums = {name: getattr(earlier, name) + getattr(later, name) for name in SUMMED}
     first = earlier.time_to_first_token or later.time_to_first_token
     return replace(later, **sums, time_to_first_token=first)

@@ -1,4 +1,4 @@
-"""Tools as a model reads of them and calls them: in the prompt, in earlier messages, and in a reply's grammar."""
+"""Describes tools and their calls for a model: in the prompt, in earlier messages, and in a reply's grammar."""
 
 import json
 from collections.abc import Container, Iterable, Sequence
@@ -44,7 +44,7 @@ MOST_CALLS = 8
 
 
 class FunctionFields(BaseModel):
-    """A function that the client can call."""
+    """A function that the model may call, with the fields that OpenAI's API defines."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -65,7 +65,8 @@ class FunctionFields(BaseModel):
 
 @dataclass(frozen=True, slots=True)
 class ToolUse:
-    """The tools that a reply may use. If some are `forced`, the reply must call one of them."""
+    """The tools that a reply may use. If some are `forced`, the reply must call at least one of them, and at most
+    `most_calls` times. `form` is the grammar of an answer without calls."""
 
     offered: tuple[FunctionFields, ...] = ()
     forced: tuple[FunctionFields, ...] = ()
@@ -103,7 +104,7 @@ class ToolUse:
 
     @property
     def not_enforced(self) -> list[str]:
-        """The keywords of JSON Schema that the grammar's schemas have and that it does not enforce."""
+        """The keywords of JSON Schema in this reply's schemas that its grammar does not enforce."""
         schemas = [one.parameters for one in self.forced]
         if not self.forced and self.form and self.form.kind == "json_schema":
             schemas = [parse_json(self.form.source)]
@@ -120,7 +121,8 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the answer: forced calls, or the answer's format; calls may replace an answer in JSON."""
+        """The grammar of the reply: forced calls, or the answer's `form`, or calls in place of an answer in
+        JSON."""
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
         if self.forced:

@@ -1,4 +1,4 @@
-"""One turn of a chat: what the user asks for. Each kind of turn reads what its reply is built from, and is stored.
+"""The kinds of turns of a chat. A turn is a user's request for a reply.
 
 NewChat        the first question of a new chat
 NewQuestion    a question below the shown messages, or below another message when an older question is edited
@@ -17,7 +17,7 @@ from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import Message, ModelChoice, Options
 
 Overflow = Literal["ask", "oldest", "summarise", "shorter"]
-"""What to do if the chat is too long: ask the user, leave out or summarise old turns, or write a shorter reply."""
+"""The action if the chat is too long: ask the user, leave out or summarise old turns, or write a shorter reply."""
 Messages = tuple[Message, ...]
 
 
@@ -37,11 +37,12 @@ class ReplySettings:
 
 @dataclass(frozen=True, slots=True)
 class TurnContext:
-    """What a reply is built from: the chat's settings, the messages before the question, and the question itself.
+    """The parts of a reply's prompt: the chat's settings, the messages before the question, and the question
+    itself.
 
     For a continuation, `written` is the text to continue. `is_search_skipped` is true if the user asked for this
     reply without a search of the documents. For a comparison, `compared` is the answer that the reply is compared
-    with. `tools` are those that the model may call."""
+    with. `tools` are the tools that the model may call."""
 
     chat_settings: ChatSettings
     history: Messages
@@ -61,11 +62,13 @@ class Turn(ABC):
 
     @abstractmethod
     def context(self, stores: ChatStores) -> TurnContext:
-        """Reads what the reply is built from. Raises ChatNotFound, BadOption."""
+        """Reads the parts of the reply's prompt. Raises ChatNotFound, BadOption."""
 
     @abstractmethod
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
-        """Stores the turn and an empty reply. Returns the new version and the reply's id. Raises StaleChat."""
+        """Stores the turn with a reply in state "writing". Returns the new version and the reply's id.
+
+        Raises StaleChat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,7 @@ class NewQuestion(Turn):
 class Regeneration(Turn):
     """Another version of the answer `message`; with `is_search_skipped` without a search of the documents.
 
-    With `is_compared` it has the same passages, and ends in a line that compares it with the answer."""
+    With `is_compared` the new version has the same passages, and a note that compares it with the answer."""
 
     message: int
     is_search_skipped: bool = False
@@ -123,7 +126,7 @@ class Regeneration(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Continuation(Turn):
-    """The continuation of the answer `message`, from its end on."""
+    """The continuation of the answer `message` at its end."""
 
     message: int
 
@@ -140,7 +143,7 @@ class Continuation(Turn):
 
 
 def context_of(stores: ChatStores, chat: int, answer: int) -> TurnContext:
-    """Returns what this answer is built from. Raises ChatNotFound, and BadOption if no question is before it."""
+    """Returns the parts of this answer's prompt. Raises ChatNotFound, and BadOption if no question is before it."""
     store = stores.of(chat)
     texts = store.path_texts(chat, store.parent(answer))
     if not texts or texts[-1].role != "user":

@@ -36,12 +36,11 @@ def warm_up_request(request: Request) -> Request:
 
 
 def warm_up_options(options: Options) -> Options:
-    """Return these options with at most WARM_UP_TOKENS tokens."""
     return replace(options, max_new_tokens=min(WARM_UP_TOKENS, options.max_new_tokens or WARM_UP_TOKENS))
 
 
 def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
-    """Submits a request, waits for the end of its reply and returns the Finished event. Ctrl+C stops the reply.
+    """Submit a request, wait for the end of its reply and return the Finished event. Ctrl+C stops the reply.
 
     Raises ReplyFailed."""
     engine.submit(request, reply)
@@ -57,9 +56,7 @@ def run_to_end(engine: ReplyEngine, request: Request, reply: Reply) -> Finished:
 
 
 class LaneReader:
-    """Follows one lane's reply from its start; not thread-safe.
-
-    The engine's clock starts at the first token, because reading the prompt is not the decoder's work."""
+    """Follows one lane's reply from its start; not thread-safe."""
 
     def __init__(self, decoding: Decoding, reply: Reply) -> None:
         self.run = LaneRun(decoding, decoding.decoder)
@@ -68,7 +65,7 @@ class LaneReader:
         self._read = 0
 
     def read(self) -> LaneRun:
-        """Returns the lane as it is now; the same object while there are no new events."""
+        """Returns the lane's run so far; the same object while there are no new events."""
         events = self._reply.wait(self._read, timeout=0)
         if events:
             self._read += len(events)
@@ -88,21 +85,20 @@ class LaneReader:
 
 
 def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
-    """Return a lane's run as far as its reply is written."""
+    """Return a lane's run up to the newest event of its reply."""
     return LaneReader(decoding, reply).read()
 
 
 def fastest_plain(columns: Iterable[Sequence[LaneRun]]) -> Sequence[LaneRun]:
     """Return the column of the fastest plain decoding.
 
-    A race may have two: one with a row per step, and one padded to a bucket of rows. On most machines the first is
-    faster. Only finished runs count; if there are none, the column is empty."""
+    A race may have two plain decodings: with a row per step, and padded to a bucket of rows. On most machines the
+    first is faster. Only finished runs count; if there are none, the column is empty."""
     plains = [[run for run in column if run.decoding.decoder == "plain" and run.reason] for column in columns]
     return max(plains, key=lambda column: Spread.of(map(speed, column)).median, default=[])
 
 
 def speed(run: LaneRun) -> float:
-    """Return a run's tokens per second."""
     return run.statistics.tokens_per_second
 
 
@@ -111,7 +107,7 @@ def median_run(column: Sequence[LaneRun]) -> LaneRun:
 
 
 def speed_up(column: Sequence[LaneRun], plain: Sequence[LaneRun]) -> Spread:
-    """Return the ratio of a lane's tokens per second to plain's, over the rounds that both have run."""
+    """Return the ratios of a lane's tokens per second to plain decoding's, from the rounds that both have run."""
     pairs = zip(column, plain, strict=False)
     return Spread.of(speed(run) / speed(reference) if speed(reference) else 0.0 for run, reference in pairs)
 

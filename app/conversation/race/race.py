@@ -1,4 +1,4 @@
-"""A race: several decoders write a reply to one prompt, in turn and in rounds, on the one engine.
+"""Runs races, in which several decoders write replies to the same prompt, in turn and in rounds.
 
     warm-up of references and lanes -> (references -> lanes) * rounds -> margins at differences -> the history
 
@@ -6,16 +6,17 @@ A race has a thread of its own, and each run is a reply of its own. `state` is a
 the replies' logs themselves.
 
 In half precision with same text on, the steps of all decoders are padded to row counts that give bitwise identical
-results. Padding makes plain decoding slower, so a speed-up over it would flatter a lane. Without it, plain decoding
-may round differently, so its text cannot be the measure. So `auto` and `lookahead 5/4/5` need four runs:
+results. Padding makes plain decoding slower, so speed-ups are measured against plain decoding without padding. But
+without padding the numbers may be rounded differently, so texts are compared with padded plain decoding. A race of
+`auto` and `lookahead 5/4/5` therefore has four runs in each round:
 
     plain, same text off    reference   usually the fastest plain decoding; speeds are compared with it
     plain, same text on     reference   texts are compared with it
     auto                    lane
     lookahead 5/4/5         lane
 
-In float32, or with same text off, both references are the same decoding; if it is also a lane, that lane serves as
-both.
+In float32, or with same text off, both references are the same decoding. A reference that is also a lane runs only
+once in each round.
 """
 
 import json
@@ -52,7 +53,7 @@ log = logging.getLogger(__name__)
 RacePhase = Literal["idle", "warming", "racing", "judging", "done", "stopped", "failed"]
 RUNNING: tuple[RacePhase, ...] = ("warming", "racing", "judging")
 ROUNDS = 3
-"""How often each decoding runs, in turn (A B A B A B), because single runs do not show which one is faster."""
+"""Number of runs of each decoding, in turn (A B A B A B), because single runs do not show which is faster."""
 HALF = ("bfloat16", "float16")
 MARGIN_SECONDS = 60.0
 """Seconds to wait for a margin, for which the model reads the prompt and the reply up to the difference again."""
@@ -67,7 +68,8 @@ Runs = Sequence[LaneRun]
 
 @dataclass(frozen=True, slots=True)
 class LaneReply:
-    """One run of a race and its event log. `is_reference`: lanes are compared with it, but it is not a lane."""
+    """One run of a race and its event log. With `is_reference` lanes are compared with this run, which is not a
+    lane."""
 
     lane: Decoding
     reply: Reply
@@ -132,17 +134,16 @@ class Race:
             self._current.stop()
 
     def wait(self, timeout: float) -> None:
-        """Waits until the race has ended, at most `timeout` seconds."""
         if self._thread.ident:
             self._thread.join(timeout)
 
     def close(self, timeout: float = 10.0) -> None:
-        """Stops the race and waits until its result is saved. After that engine and history may be closed."""
+        """Stops the race and waits until its thread has ended, at most `timeout` seconds."""
         self.stop()
         self.wait(timeout)
 
     def _run(self, plan: RacePlan) -> None:
-        """Runs on the race's thread. Saves the result; every error becomes a sentence in the state."""
+        """Runs the race and saves the result, on the race's thread. Every error becomes a sentence in the state."""
         phase: RacePhase = "done"
         note, result = "", None
         try:
@@ -204,8 +205,8 @@ class Race:
         return LaneResult(median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
-        """Returns the model's two likeliest tokens at the difference and their margin; None if that is
-        impossible."""
+        """Returns the model's two likeliest tokens at the difference and their margin; None if the engine cannot
+        compute them in time."""
         written = run.token_ids[: difference.index]
         try:
             return self._engine.margin(race_request(plan, run.decoding), written).result(MARGIN_SECONDS)
@@ -230,7 +231,8 @@ def lanes_of(plan: RacePlan) -> tuple[Decoding, ...]:
 
 
 def text_reference(plan: RacePlan) -> Decoding:
-    """Returns plain decoding padded like the lanes: the plain lane itself, if the plan has one."""
+    """Returns the plain decoding with which texts are compared. It has the plan's `same_text`, and may be a
+    lane."""
     lane = next((lane for lane in lanes_of(plan) if lane.decoder == "plain"), None)
     return lane or Decoding("plain", same_text=plan.same_text)
 
@@ -243,7 +245,6 @@ def extra_references(plan: RacePlan, model: ModelInfo) -> tuple[Decoding, ...]:
 
 
 def race_request(plan: RacePlan, lane: Decoding) -> Request:
-    """Returns the engine's request for one run."""
     return lane_request(plan.model, plan.messages, plan.options, lane)
 
 
