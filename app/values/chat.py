@@ -27,7 +27,7 @@ from app.values.validation import require, require_one_of
 SUMMARY_REQUEST = (
     "Summarise our conversation so far in a few sentences. Keep names, numbers, decisions and open questions."
 )
-"""The request for a summary. Later prompts contain it and the summary in place of the summarised messages."""
+"""The request for a summary. In later prompts, request and summary replace the summarised messages."""
 WritingState = Literal["done", "writing", "stopped", "failed", "interrupted"]
 """The state of a message. It is "interrupted" if it was being written when the app ended."""
 
@@ -44,10 +44,9 @@ class ChatVersion:
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
     """A chat's system prompt, the document collections that are searched for it, whether its answers are JSON, and
-    the names of the servers whose `tools` the model may call.
+    `tools`: the names of the tool servers, and of the app's own tools, that the model may use.
 
-    A preset may hold values for the page's sampling controls (`sampling`), but neither collections nor JSON
-    answers nor tools."""
+    A preset uses only `system` and `sampling`, the values of the page's sampling controls."""
 
     system: str = ""
     sampling: Sampling | None = None
@@ -58,7 +57,7 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatPreset:
-    """Chat settings with a name, with which new chats can be started."""
+    """Named chat settings for new chats."""
 
     name: str
     settings: ChatSettings
@@ -123,9 +122,9 @@ class Provenance:
 @dataclass(frozen=True, slots=True)
 class MessageContent:
     """A message as far as it is written. `thought` is the time of its <think> block in seconds; `sources` are the
-    passages in its prompt, or None if no documents were searched. `note` explains a failure. If there is a
-    `summary`, later prompts contain it in place of this message and all messages before it. `calls` are the calls
-    of tools in the text."""
+    passages in its prompt, or None if no documents were searched. `note` explains a failure, or how the message
+    was made. If there is a `summary`, later prompts contain it in place of this message and all messages before it.
+    `calls` are the calls of tools in the text."""
 
     text: str = ""
     state: WritingState = "writing"
@@ -153,7 +152,6 @@ class StoredMessage:
 
     @property
     def text(self) -> str:
-        """The visible text of the message."""
         return self.content.text
 
 
@@ -161,7 +159,7 @@ class StoredMessage:
 class Thread:
     """The shown path of a chat, or its newest part; `earlier` is the number of messages before that part.
 
-    `forked_from` is the chat that it was copied from, if that chat still exists."""
+    `forked_from` is the chat of which this chat is a copy, if that chat still exists."""
 
     version: ChatVersion
     title: str = ""
@@ -173,7 +171,7 @@ class Thread:
 
 @dataclass(frozen=True, slots=True)
 class ImportResult:
-    """The result of an import: how many chats are new, and how many existed already, word for word."""
+    """The result of an import: how many chats were added, and how many were stored already."""
 
     new: int
     known: int

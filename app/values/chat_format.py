@@ -1,6 +1,6 @@
-"""How a model talks: what its chat template accepts, what can be switched in it, and how its replies are marked up.
+"""Values about a model's chat template, its levels of thinking, and the format of the model's replies.
 
-The engine finds all of this when it loads a model, by rendering the model's chat template with probe messages.
+The engine finds these values when it loads a model, by rendering the model's chat template with probe messages.
 """
 
 import re
@@ -98,7 +98,7 @@ class CallFormat:
 
     @property
     def opening(self) -> str:
-        """The text by which a call is found: the tag or the word at its beginning."""
+        """The tag or the word at the beginning of a call, by which a call is found; "" if there is none."""
         start = self.begin + self.before_name
         if self.kind == "object":
             start = start.partition("{")[0].rstrip("[ \n")
@@ -130,13 +130,13 @@ class CallFormat:
 
     @property
     def texts(self) -> tuple[str, ...]:
-        """All texts that this format consists of."""
+        """All texts around the values of a call in this format."""
         around = (self.begin, self.before_name, self.after_name, self.after_arguments, self.between, self.end)
         return (*around, self.before_key, self.after_key, self.after_value, self.quote)
 
     @property
     def end_tag(self) -> str:
-        """The tag with which calls end; "" if they end without one."""
+        """The tag with which calls end; "" if they end without a tag."""
         return "".join(re.findall(r"<[^<>]+>\s*$", (self.after_arguments + self.end).rstrip())[:1])
 
 
@@ -149,7 +149,7 @@ HERMES = CallFormat(
     name_key="name",
     arguments_key="arguments",
 )
-"""The format that models know best; it is explained to models whose template does not describe tools."""
+"""The format that models know best. The prompt explains it to models whose template shows no calls."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ class ReplyFormat:
     """How a reply marks its thought and its calls; the markers are "" for a model that does not think.
 
     `thought_end` is all of the text between a thought and its answer, and `marks` are all texts around an answer
-    that are not shown. `answer_opening` is a text at the beginning of replies without a thought, which is not shown
-    either. `asides` begin messages to a tool, which are not shown unless they are `calls`."""
+    that are not shown. `answer_opening` is a hidden text at the beginning of replies without a thought. `asides`
+    begin messages to a tool, which are not shown unless they are `calls`."""
 
     thought_opening: str = ""
     thought_closing: str = ""
@@ -170,7 +170,6 @@ class ReplyFormat:
 
     @property
     def thought_markers(self) -> tuple[str, ...]:
-        """All texts around thoughts and answers."""
         return (self.thought_opening, self.thought_closing, *self.marks, *self.asides)
 
     @property
@@ -187,7 +186,7 @@ class ReplyFormat:
 
 @dataclass(frozen=True, slots=True)
 class ChatFormat:
-    """What is known about a model's chat template.
+    """The properties of a model's chat template.
 
     `modes` are the levels of thinking that can be chosen, the template's own default first. A template without
     levels has at most one, which says whether its prompt opens a thought. The `takes_…` fields are False for what
@@ -232,8 +231,8 @@ def beginning_at_end(text: str, markers: Collection[str]) -> int:
 def first_marker(text: str, markers: Collection[str]) -> tuple[int, str]:
     """Return the position of the first marker, and the longest marker that begins there.
 
-    If there is none, or if the text ends where an earlier or a longer marker may still follow, returns the length
-    of the text that certainly contains no marker, and ""."""
+    Without a marker, or if more text could complete an earlier or a longer marker, returns the length of the text
+    that certainly contains no marker, and ""."""
     places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
     begun = len(text) - beginning_at_end(text, markers)
     first = min(places.values(), default=len(text))

@@ -1,4 +1,4 @@
-"""Reads the part of a config.json that describes the model that writes text, and names what other parts read."""
+"""Reads the values of a model's text part from its config.json, and names the other inputs that the model has."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ LAYER_PART = "transformer_layer_config"
 OTHER_PARTS = {
     "vision_config": "pictures", "vq_config": "pictures", "audio_config": "sound", "encoder_config": "sound",
 }  # fmt: skip
-"""Parts of a config that read something other than text, and what they read."""
+"""The parts of a config about inputs other than text, and these inputs."""
 
 
 def text_values(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,7 +22,7 @@ def text_values(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unread_parts(config: Mapping[str, Any]) -> str:
-    """Return a sentence about what else a model could read; "" for a model of text alone."""
+    """Return a sentence about the pictures or sound that a model could read; "" for a model of text alone."""
     found = {
         what: None for key, what in OTHER_PARTS.items() if isinstance(text_values(config).get(key), dict)
     }

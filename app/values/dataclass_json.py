@@ -27,7 +27,7 @@ ZERO_VALUES: Mapping[type, object] = {str: "", int: 0, float: 0.0, bool: False}
 
 
 class WrongType(ValueError):
-    """The JSON is of another type than the field."""
+    """The JSON value does not have the type of the field."""
 
     def __init__(self, found: object) -> None:
         super().__init__(f"wrong type: {found!r}")
@@ -42,7 +42,7 @@ def parse_json(text: str | bytes, *, strict: bool = True) -> Any:
 
 
 def json_text(value: object) -> str:
-    """Write a value as JSON in which all letters stay readable."""
+    """Return a value as JSON, without escapes for letters beyond ASCII."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -55,7 +55,7 @@ def require_types(value: T, found: object) -> T:
 
 
 def to_dict(value: Any, left_out: str = "") -> dict[str, Any]:
-    """Convert a dataclass, with the dataclasses in it, to a dictionary, without the fields named `left_out`."""
+    """Convert a dataclass and all dataclasses in it to dictionaries, without fields of the name `left_out`."""
     return asdict(value, dict_factory=lambda pairs: {name: one for name, one in pairs if name != left_out})
 
 

@@ -1,7 +1,7 @@
 """Values about documents: collections, passages, and the sources of an answer.
 
-A document is a pasted text, or the text of a file. A passage is a part of a document that is searched and cited. It
-is identified by its position in the text, so that a citation can highlight the exact words:
+A document is a pasted text, or the text of a file. A passage is a part of a document that is searched and cited. A
+passage has its position in the document's text, so that a citation can highlight the exact words:
 
     text[passage.start : passage.end] == passage.text
 """
@@ -107,7 +107,7 @@ class PassageHit:
     share: float = 0.0
 
 
-NOTHING_IN_COMMON = "The sentence has nothing in common with this source."
+LITTLE_IN_COMMON = "The sentence has little in common with this source."
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,8 +155,8 @@ class Sources:
     whole; `left_out` is how many passages were found but did not fit. If `cited` is empty, no passage is near
     enough to the question, or no passage that was found fits, and the app's answer explains it. `unsupported` are
     the indices (from 0) of the answer's markers [n] whose sentence source n does not support. `missing` has, for
-    each of them, the words of the sentence that the source lacks ("7:15, Anna"), or "" if they have nothing in
-    common."""
+    each such marker, the words of the sentence that the source lacks ("7:15, Anna"), or "" if sentence and source
+    have little in common."""
 
     searched: str
     cited: tuple[Citation, ...] = ()
@@ -168,17 +168,17 @@ class Sources:
 
     @property
     def unchecked(self) -> "Sources":
-        """The sources without any doubt about their citations."""
+        """The sources without the result of the citation check."""
         return replace(self, unsupported=(), missing=())
 
     def doubt(self, place: int) -> str:
-        """Return why the marker at this index is doubtful; "" if it is not."""
+        """Return why the marker at this index is doubtful; "" if its source supports the sentence."""
         if place not in self.unsupported:
             return ""
         at = self.unsupported.index(place)
         missing = self.missing[at] if at < len(self.missing) else ""
         is_one = ", " not in missing
-        return f"{missing} {'is' if is_one else 'are'} not in the source." if missing else NOTHING_IN_COMMON
+        return f"{missing} {'is' if is_one else 'are'} not in the source." if missing else LITTLE_IN_COMMON
 
     @property
     def is_empty(self) -> bool:

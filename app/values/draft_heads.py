@@ -25,7 +25,7 @@ KIND = "speculators_model_type"
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
 """The model types of assistants."""
 STATES = "backbone_hidden_size"
-"""The key under which an assistant's config has the width of the states that it reads."""
+"""The key of the width of the states that an assistant reads, in its config."""
 LayerType = Literal["llama", "qwen3"]
 """The kinds of layers that a head may have."""
 LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}
@@ -34,7 +34,7 @@ OPTIONAL = {"num_key_value_heads", "head_dim"}
 OTHERS = (
     "hidden_act", "rms_norm_eps", "attention_bias", "mlp_bias", "rope_theta", "rope_scaling", "rope_parameters",
 )  # fmt: skip
-"""Other values of a layer. Only they and the sizes are passed to transformers."""
+"""Other values of a layer. Only these values and the sizes are passed to transformers."""
 FLAGS = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output")
 USUAL_STATES = 3
 MOST_STATES = 8
@@ -46,8 +46,7 @@ class EagleConfig:
     """The config of an EAGLE-3 head. `layer` is the config of its layers, with transformers' names.
 
     `states` are the target's layers (from 1) whose outputs the head reads, () for the usual layers; `target_hidden`
-    is the width of these outputs. `verifier` is the model for which the head was trained, "" if the config does not
-    name it."""
+    is the width of these outputs. `verifier` is the name of the target, "" if the config does not have it."""
 
     model_type: LayerType
     layer: Mapping[str, Any]
@@ -98,12 +97,10 @@ def _require_size(key: str, value: object, most: int) -> None:
 
 
 def drafts_only(config: Mapping[str, Any]) -> bool:
-    """Return whether this config.json is that of a draft head, which drafts for another model."""
     return KIND in config or config.get("model_type") in ASSISTANTS
 
 
 def is_draft_head(folder: Path) -> bool:
-    """Return whether this folder contains a draft head instead of a model."""
     return drafts_only(_values(folder))
 
 
@@ -151,7 +148,7 @@ def read_eagle_config(folder: Path, name: str) -> EagleConfig:
 
 
 def refuse_draft_head(folder: ModelFolder) -> None:
-    """Raise OnlyDrafts if this folder contains a draft head, ModelBroken if it is invalid or of an unknown kind."""
+    """Raise OnlyDrafts if this folder contains a draft head, ModelBroken for an invalid or unknown draft head."""
     if not is_draft_head(folder.path):
         return
     head_sizes(folder.path, folder.name)

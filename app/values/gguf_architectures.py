@@ -1,7 +1,7 @@
-"""What is special about each architecture of GGUF files that transformers can build, a line for each.
+"""The architectures of GGUF files that transformers can build, with a line of special rules for each.
 
 Metadata and names of tensors follow general rules (engine/text/gguf_config.py, engine/loading/gguf_weights.py). A
-line holds what these rules do not cover: transformers' name of the architecture, values that llama.cpp has in its
+line has what these rules do not cover: transformers' name of the architecture, values that llama.cpp has in its
 code and not in the file, and how its converter changed tensors.
 """
 

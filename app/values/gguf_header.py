@@ -3,7 +3,7 @@
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
 A list of strings, such as the vocabulary, is replaced by its number of entries, and so is a long list of numbers. A
-model in several files is read as one.
+model in several files has one header.
 """
 
 import re
@@ -33,13 +33,13 @@ ALIGNMENT = 32
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
 """The names of the tensors of the embedding and of the head."""
 STACK = "_exps."
-"""A part of the names of tensors that hold a matrix of each expert."""
+"""A part of the names of tensors in which the matrices of all experts are stacked."""
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)
 """The names that llama.cpp gives to the parts of a split file."""
 QUANTISATION = re.compile(r"(?:^|[-._])((?:I?Q|TQ)\d\w*|MXFP4\w*|BF16|F16|F32)$", re.IGNORECASE)
 """The part of a file's name, before its suffix, that names its quantisation."""
 NEWEST_TYPE = 255
-"""The largest number that is taken for a newer type or version; a larger number is damage. Known types are below
+"""The largest number that counts as a newer type or version; larger numbers count as damage. Known types are below
 50."""
 TEXT, LIST = 8, 9
 NUMBERS = {
@@ -62,12 +62,13 @@ KEPT_BITS: Mapping[str, float] = {
     "Q4_0": 4.5, "Q4_1": 5.0, "Q5_0": 5.5, "Q5_1": 6.0, "Q8_0": 8.5, "Q2_K": 3.125, "Q3_K": 3.5625, "Q4_K": 4.625,
     "Q5_K": 5.625, "Q6_K": 6.5625, "IQ4_NL": 4.5, "IQ4_XS": 4.3125, "TQ1_0": 2.0625, "TQ2_0": 2.0625, "MXFP4": 5.0,
 }  # fmt: skip
-"""The types of matrices that stay packed on a CPU, and the bits that a number then takes, scales included."""
+"""The types of matrices that can stay packed, and the bits that a number then takes, scales included."""
 
 
 def kept_bits(name: str, stored: str, shape: tuple[int, ...], is_on_cpu: bool) -> float:
-    """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot. The matrices of experts,
-    which are stacked in one tensor, stay packed on a CPU only."""
+    """Return the bits per number of this tensor if the tensor can stay packed, else 0.0.
+
+    The matrices of experts, which are stacked in one tensor, stay packed on a CPU only."""
     is_stack = is_on_cpu and len(shape) == 3 and STACK in name
     return KEPT_BITS.get(stored, 0.0) if len(shape) == 2 or is_stack else 0.0
 
@@ -108,11 +109,10 @@ class GgufHeader:
 
     @property
     def numbers(self) -> int:
-        """The number of parameters in all tensors."""
         return sum(tensor.numbers for tensor in self.tensors)
 
     def bytes_in_memory(self, itemsize: int, keeps: bool, is_on_cpu: bool = True) -> int:
-        """Return the bytes of all tensors in memory; `keeps`: whether matrices stay packed."""
+        """Return the bytes of all tensors in memory. With `keeps`, matrices that can stay packed do so."""
         bits = (kept_bits(one.name, one.stored, one.shape, is_on_cpu) if keeps else 0 for one in self.tensors)
         return sum(
             int(one.numbers * (kept or itemsize * 8) / 8)
@@ -120,7 +120,7 @@ class GgufHeader:
         )
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Return the shape of a tensor, or () if there is none; "#" in `name` matches any layer's number."""
+        """Return the shape of a tensor, () if it does not exist; "#" in `name` matches any layer's number."""
         form = re.compile(re.escape(name).replace("\\#", r"\d+"))
         found = (one.shape for one in self.tensors if form.fullmatch(one.name))
         return next(found, ())
@@ -151,7 +151,7 @@ def parts_of(path: Path) -> list[Path]:
 
 
 def packing_of(name: str) -> str:
-    """Return how a GGUF file is quantised, read from its name: "Q4_K_M"; "" if the name does not contain it."""
+    """Return the quantisation in the name of a GGUF file, such as "Q4_K_M"; "" if the name has none."""
     part = PART.fullmatch(name)
     found = QUANTISATION.search(part[1] if part else name.removesuffix(".gguf"))
     return found[1].upper() if found else ""
@@ -167,14 +167,14 @@ def read_gguf_header(path: Path) -> GgufHeader:
 
 
 def read_gguf_part(path: Path) -> GgufHeader:
-    """Read the header of one file, as read_gguf_header does."""
+    """Read the header of one file. Raises the same errors as `read_gguf_header`."""
     status = path.stat()
     return _read(path, status.st_size, status.st_mtime_ns)
 
 
 def read_gguf_values(path: Path) -> Mapping[str, Any]:
-    """Read all values of a file, with all entries of all lists. They may need much memory, so this runs in a
-    process whose memory is limited.
+    """Read all values of a file, with all entries of all lists. They may need much memory, so callers run this in a
+    process with a memory limit.
 
     Raises ValueError if the header is invalid, OSError if it cannot be read, ModelBroken for an unknown version."""
     with path.open("rb") as file:

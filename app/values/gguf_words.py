@@ -17,7 +17,7 @@ from typing import Any
 from app.errors import ModelBroken
 
 CUT_FIRST = ("gpt2", "gemma4")
-"""The kinds of vocabularies that cut a text into words before merging."""
+"""The kinds of vocabularies whose tokenizers cut a text into words before merging."""
 KINDS = (*CUT_FIRST, "llama", "t5")
 
 
@@ -26,7 +26,7 @@ class WordRule:
     """The patterns cut a text in turn: each match of a pattern is a word, and so is the text between matches."""
 
     patterns: tuple[str, ...]
-    whole_words: bool = False  # a word of the vocabulary is one token, whatever its merges would make of it
+    whole_words: bool = False  # a word of the vocabulary is one token, even if its merges give several
     begins: bool = False  # texts begin with BOS unless the file says otherwise
     composes: bool = False  # letters and accents are composed (NFC)
     byte_level: bool = True  # otherwise spaces are written as ▁, and unknown characters as <0x..>

@@ -1,4 +1,4 @@
-"""JSON answers: whether a chat wants them, their JSON Schema, and the schema that the grammar library gets.
+"""JSON answers of a chat: their JSON Schema, and its translation for the grammar library.
 
     {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": S}    ->    {"properties": {"a": S, "b": S}}
 
@@ -20,10 +20,11 @@ LONGEST_SCHEMA = 500_000
 KNOWN_FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
 )
-"""The formats of strings that the grammar library can enforce. JSON Schema defines other formats as mere
-annotations."""
+"""The formats of strings that the grammar library can enforce. JSON Schema defines other formats as
+annotations only."""
 LOOKAROUND = re.compile(r"\(\?<?[=!]")
-"""The beginning of a regular expression's look-around, which no grammar enforces. pydantic's Decimals have one."""
+"""The beginning of a regular expression's look-around, which no grammar enforces. pydantic's schemas of Decimals
+have look-arounds."""
 VALUES = frozenset(("const", "enum", "default", "examples"))
 """Keywords whose values are data, not schemas."""
 BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions"))
@@ -35,7 +36,7 @@ ANY_OBJECT = '{"type": "object"}'
 
 @dataclass(frozen=True, slots=True)
 class JsonAnswers:
-    """Whether answers are JSON, and the text of their JSON Schema as it was typed; "" allows any object."""
+    """Whether answers are JSON, and the text of their JSON Schema; "" allows any object."""
 
     is_on: bool = False
     schema: str = ""
@@ -51,7 +52,7 @@ class JsonAnswers:
 
 
 def schema_problem(text: str) -> str:
-    """Return a sentence that explains why this text is not a JSON object; "" if it is one, or empty."""
+    """Return a sentence that explains why this text is not a JSON object; "" for an object or an empty text."""
     if not text.strip():
         return ""
     if (length := len(text)) > LONGEST_SCHEMA:
@@ -73,7 +74,7 @@ def for_grammar(schema: Any) -> tuple[Any, list[str]]:
     try:
         translation = _Translation(schema)
         return translation.of(schema), sorted(translation.left_out)
-    except (AttributeError, TypeError):  # a keyword's value has the wrong type: the library says which
+    except (AttributeError, TypeError):  # the library reports which keyword has a value of a wrong type
         return schema, []
 
 
@@ -97,7 +98,7 @@ class _Translation:
         if found.pop("uniqueItems", False) is True:
             self.left_out.add("uniqueItems")
             found = _limited(found)
-        if "oneOf" in found and not _are_apart(schema):
+        if "oneOf" in found and not _are_exclusive(schema):
             self.left_out.add("oneOf")
         if "propertyNames" in found:
             found = self._with_names(found)
@@ -119,8 +120,8 @@ class _Translation:
         return self.of(value)
 
     def _with_names(self, schema: dict[str, Any]) -> dict[str, Any]:
-        """Return an object's schema with its propertyNames as properties; note them in `left_out` if that is
-        impossible."""
+        """Return an object's schema with its propertyNames as properties. If that is impossible, adds propertyNames
+        to `left_out`."""
         names = self._referred(schema.pop("propertyNames"))
         known = names.get("enum", [names["const"]] if "const" in names else [])
         of_any = schema.get("additionalProperties", True)
@@ -133,7 +134,7 @@ class _Translation:
         return schema
 
     def _referred(self, schema: Any) -> Mapping[str, Any]:
-        """Return the schema, or the one that it refers to by its name among the definitions."""
+        """Return the schema, or the definition to which its $ref points."""
         name = schema.get("$ref", "") if isinstance(schema, dict) else ""
         definitions = self._root.get("$defs", {}) if isinstance(self._root, dict) else {}
         found = definitions.get(str(name).removeprefix("#/$defs/"), schema)
@@ -150,15 +151,16 @@ def _has_parts(schema: Any) -> bool:
 
 
 def _limited(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return an array's schema; if its items are enumerated, it allows no more items than there are values."""
+    """Return an array's schema. An array of enumerated values gets at most as many items as there are values."""
     items = schema.get("items")
     if not isinstance(items, dict) or not isinstance(items.get("enum"), list):
         return schema
     return {**schema, "maxItems": min(len(items["enum"]), schema.get("maxItems", len(items["enum"])))}
 
 
-def _are_apart(schema: dict[str, Any]) -> bool:
-    """Return whether no value can fit two branches of a oneOf, judged by their types or a discriminator."""
+def _are_exclusive(schema: dict[str, Any]) -> bool:
+    """Return whether the branches of a oneOf have different types, or a discriminator tells which branch
+    applies."""
     branches = schema["oneOf"] if isinstance(schema["oneOf"], list) else []
     kinds = [str(one.get("type")) for one in branches if isinstance(one, dict) and one.get("type")]
     return "discriminator" in schema or len(set(kinds)) == len(branches)

@@ -25,7 +25,6 @@ class StepRows:
 
     @property
     def total(self) -> int:
-        """The rows of tree and window."""
         return self.tree + self.window
 
 
@@ -40,7 +39,7 @@ def window_rows(width: int, ngram: int) -> int:
 
 
 def largest_step(decoding: Decoding) -> StepRows | None:
-    """Return the rows of the largest step with these sizes; None if auto chooses them while it decodes."""
+    """Return the rows of the largest step with these settings; None if the tuner chooses them for each step."""
     match decoding.decoder:
         case "plain":
             return StepRows(1, 0, 1)

@@ -29,17 +29,17 @@ class Grammar:
 
 
 _CONTROL = re.compile(rf"(<[^<>\s]+>|\[[A-Z_]+\]|{ANY})")
-"""Matches what may be a control token in a call's text ("<x>", "[X]"), and ANY, which stands for an id."""
+"""Matches texts in calls that may be control tokens ("<x>", "[X]"), and ANY, the placeholder of an id."""
 
 
 def control_rule(token: str) -> str:
-    """Return the text that stands for this control token in a rule of a Lark grammar."""
+    """Return the placeholder of this control token in a rule of a Lark grammar."""
     return f"<[control:{token}]>"
 
 
 def lark_text(text: str) -> str:
-    """Quote a text for a Lark grammar. Control tokens are named, because spelt out they would be other tokens, and
-    ANY becomes a pattern."""
+    """Quote a text for a Lark grammar. Control tokens become placeholders, because their characters would be other
+    tokens, and ANY becomes a pattern."""
     return " ".join(map(_lark_part, filter(None, _CONTROL.split(text))))
 
 

@@ -1,10 +1,10 @@
 """Frozen values that layers exchange: requests to the engine, and the events of its replies.
 
-A `Request` goes in; a reply is a series of events that ends with exactly one `Finished` or `Failed`:
+The engine gets a `Request`. A reply is a series of events that ends with exactly one `Finished` or `Failed`:
 
     Loading*  Prefilling*  Piece*  (Finished | Failed)
 
-A chat's reply that calls tools is written by several requests: its log has Called events, and one end.
+A chat's reply that calls tools is written by several requests. Its log has Called events, and only one end.
 """
 
 from collections.abc import Callable, Mapping
@@ -33,9 +33,9 @@ AttentionChoice = Literal["auto", "sdpa", "native", "triton", "flash"]
 class ModelChoice:
     """A model (folder or hub id), and its precision, device, quantisation and attention backend.
 
-    `context` is the longest context in tokens; 0 leaves it to the model. If `server` is the address of a server,
-    the model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts
-    for it, loaded in the same way; "" for none. With `offload` the weights for which a GPU has no room stay in
+    `context` is the longest context in tokens; 0 means the model's own. If `server` is the address of a server, the
+    model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts for
+    this model; "" for none. With `offload` the weights for which a GPU has no room stay in
     main memory. `quantisation` "auto" may quantise only while `dtype` is "auto", too."""
 
     name: str
@@ -75,9 +75,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """One message of a chat. `calls` are the assistant's calls of tools, and `thought` is what came before its
-    answer, for templates that show it. A tool's message answers the call with its `call_id` and `name`. A stored
-    reply has its calls in `called`, with their results, until the prompt is made of it."""
+    """One message of a chat. `calls` are the assistant's calls of tools, and `thought` is its thought, for
+    templates that show thoughts. A tool's message answers the call with its `call_id` and `name`. A stored reply
+    has its calls and their results in `called`; the prompt gets separate messages for them."""
 
     role: PromptRole
     content: str
@@ -180,7 +180,8 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All options of a reply besides its prompt and its model. With `max_new_tokens` 0 it may fill the context."""
+    """All options of a reply besides its prompt and its model. With `max_new_tokens` 0 the reply may fill the
+    context."""
 
     sampling: Sampling = field(default_factory=Sampling)
     decoding: Decoding = field(default_factory=Decoding)
@@ -198,7 +199,7 @@ class Options:
 class ModelFolder:
     """A model's files on this machine. `label` is shown next to the name: "demo" or "".
 
-    `path` is a folder or a GGUF file. If the folder was made from a GGUF file, `gguf` is that file, which holds the
+    `path` is a folder or a GGUF file. If the folder was made from a GGUF file, `gguf` is that file, which has the
     weights."""
 
     path: Path
@@ -221,7 +222,7 @@ class Request:
     If the last message is the assistant's, the reply continues it, and the pieces have only the new text.
 
     `documents` are texts that the reply may quote, and `prediction` is the probable reply; the n-gram pool learns
-    both. If `is_cold`, the KV cache and the pool of earlier requests are dropped first, as benchmarks need it.
+    both. If `is_cold`, the KV cache and the pool of earlier requests are dropped first, as benchmarks require.
     `tools` are descriptions of tools as JSON, which the chat template puts into the prompt; `variables` is a JSON
     object of other variables for it. `control` are the control tokens that are kept in the reply's text. With
     `only_prompt` the prompt is read, and the reply is empty."""
@@ -259,7 +260,7 @@ UNSTORED = "chat_format"
 
 @dataclass(frozen=True, slots=True)
 class ModelInfo:
-    """The loaded model, with notes for people about how it runs and why it does not run better.
+    """The loaded model, with notes for the user about how it runs and why it does not run better.
 
     Notes by their names: why it decodes plainly (`lookahead`), why its drafts are chains and not trees (`chains`),
     why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or
@@ -307,11 +308,10 @@ class ModelInfo:
         return "" if self.quantisation == "none" else f"{self.quantisation} weights"
 
     def note(self, *names: NoteName) -> str:
-        """Return the first of these notes that is not empty; "" if all are."""
+        """Return the first of these notes that is not empty; "" if all are empty."""
         return next(filter(None, (self.notes.get(name, "") for name in names)), "")
 
     def with_note(self, name: NoteName, text: str) -> "ModelInfo":
-        """Return this model with `text` as the note of this name."""
         return replace(self, notes={**self.notes, name: text})
 
     @property
@@ -353,8 +353,9 @@ class Piece:
     """The text and the tokens that one step added. `text` may be empty while a character or a stop string is
     incomplete.
 
-    `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has
-    held-back text of the newest token. `logprobs` has an entry for each token if the request asks for them."""
+    `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has text
+    of the newest token that was held back before. `logprobs` has an entry for each token if the request asks for
+    them."""
 
     text: str
     token_ids: tuple[int, ...]
@@ -367,14 +368,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """All calls of tools in the reply so far, one of which has changed."""
+    """All calls of tools in the reply so far, some of which may have changed."""
 
     calls: tuple[CalledTool, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Finished:
-    """The last event of a complete reply, whose text is the joined texts of its pieces."""
+    """The last event of a reply that has ended without an error. The reply's text is that of all its pieces."""
 
     reason: StopReason
     statistics: Statistics
@@ -402,11 +403,9 @@ class EventSink(Protocol):
     """Receives the events of a request."""
 
     @property
-    def is_stopping(self) -> bool:
-        """Whether the user asked to stop."""
+    def is_stopping(self) -> bool: ...
 
-    def append(self, event: Event) -> None:
-        """Record this event as the newest one of the request."""
+    def append(self, event: Event) -> None: ...
 
 
 EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"]
@@ -414,7 +413,7 @@ EnginePhase = Literal["starting", "loading", "ready", "busy", "failed", "closed"
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What the engine is doing. `note` is a sentence for the user; `model` is the loaded model, if any.
+    """The state of the engine. `note` is a sentence for the user; `model` is the loaded model, if any.
 
     `peak` is the model's peak memory in bytes, 0 if it is unknown."""
 

@@ -12,14 +12,14 @@ from app.values.validation import require, require_one_of
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 """The type of a model's weights in memory."""
 DownloadState = Literal["queued", "running", "paused", "failed", "done"]
-"""The state of a download. A cancelled download no longer exists."""
+"""The state of a download. A cancelled download is forgotten."""
 InstalledState = Literal["ready", "incomplete", "unusable", "draft head"]
 """The state of an installed model. A draft head is not a model: it can only draft for a model."""
 ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama", "llama.cpp"]
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning", "comparison"]
-"""What a model of the catalogue is good for; "comparison" is for models that papers measured."""
+"""The purpose of a model of the catalogue; "comparison" is for models that papers measured."""
 Kind = Literal["dense", "hybrid", "mixture"]
 """Whether all weights serve every token, some layers are recurrent, or a token uses some of the experts."""
 CONFIG = "config.json"
@@ -38,7 +38,7 @@ USUALLY_FREE = 0.8
 USUAL_CONTEXT = 4096
 """The context in tokens for which the memory of models is estimated by default."""
 KEPT_STATES = 4
-"""States of recurrent layers that are kept after earlier prompts of a chat, so that a turn can be written again."""
+"""The number of newest prompts for which the states of recurrent layers are kept, to regenerate their replies."""
 UNKNOWN_CONTEXT = 32_768
 """The assumed context in tokens of a model whose config names no limit, such as a recurrent model."""
 COPIED = 10e9
@@ -58,10 +58,10 @@ class FileProgress:
 
 
 def best_gguf(files: Sequence[FileProgress], disk: int, memory: int) -> str:
-    """Return the largest file of at most 8 bits that fits the free bytes of disk and memory, because larger files
-    round less.
+    """Return the largest file that fits the free bytes of disk and memory, because larger files round less.
 
-    If none fits the memory, returns the smallest that fits the disk; "" if none does."""
+    Files of 16 or 32 bits are returned only if there are no others. If no file fits the memory, returns the
+    smallest file that fits the disk, else ""."""
     there = [file for file in files if file.size + DISK_RESERVE <= disk]
     packed = [file for file in there if not packing_of(file.name).endswith(("F16", "F32"))] or there
     fitting = [file for file in packed if file.size <= memory]
@@ -96,7 +96,6 @@ class Download:
 
     @property
     def done(self) -> int:
-        """Bytes of all files that are downloaded so far."""
         return sum(file.done for file in self.files)
 
     @property
@@ -109,8 +108,7 @@ class Download:
 
 @dataclass(frozen=True, slots=True)
 class Memory:
-    """The memory of a device in bytes. With `is_usual`, `free` is what other programs usually leave, not what is
-    free now."""
+    """The memory of a device in bytes. With `is_usual`, `free` is the part that other programs usually leave."""
 
     device: str
     free: int
@@ -162,8 +160,8 @@ class Fit:
     `longest_context` is how many tokens fit at this precision, 0 if the weights do not fit; `peak` is the largest
     resident size in bytes of a process with the model. `room` is how many bytes of the device its weights may take.
     `offloaded` is how many bytes of weights stay in main memory if a GPU is too small, 0 if that is not needed or
-    not possible. `note` is a sentence about parts of the model that are not read, or "". `kept_bits` is how many
-    bits a weight takes that stays as in its file, 0 if none does."""
+    not possible. `note` is a sentence about parts of the model that are not read, or "". `kept_bits` is the mean
+    number of bits of a weight if weights stay packed as in their file, else 0."""
 
     need: MemoryNeed
     memory: Memory
@@ -206,7 +204,7 @@ class InstalledModel:
 
 @dataclass(frozen=True, slots=True)
 class DraftModels:
-    """The installed models that can draft for a model. `known` is the hub id of a draft model that does it well."""
+    """The installed models that can draft for a model. `known` is the hub id of a recommended draft model."""
 
     installed: tuple[InstalledModel, ...] = ()
     known: str = ""
@@ -306,7 +304,7 @@ class RemoteModel:
 
 
 def copying_words(offloaded: int) -> str:
-    """Explain in words what it costs that `offloaded` bytes of weights stay in main memory."""
+    """Return words about the time that `offloaded` bytes of weights in main memory cost in each step."""
     return (
         f"{gigabytes(offloaded)} of its weights stay in main memory and are copied to the GPU in each step, which "
         f"takes about {max(offloaded / COPIED, 0.1):.1f} s (at {gigabytes(COPIED)} a second)"

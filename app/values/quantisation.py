@@ -6,8 +6,8 @@ offset, in the precision of the activations. In half precision these take 2 byte
     int8    one scale for each row                          a row of 4096 numbers takes 4096 + 2 bytes
     int4    a scale and an offset for each 32 numbers       32 numbers take 16 + 2 + 2 bytes
 
-Linears and the embedding are quantised; norms, position embeddings and experts are not. Embedding and head have 8
-bits, in int4 as well, because no later layer could correct the head's errors, and a tied head shares the
+Linears and the embedding are quantised; norms, position embeddings and stacked experts are not. Embedding and head
+have 8 bits, in int4 as well, because no later layer could correct the head's errors, and a tied head shares the
 embedding's table. Rows that cannot be divided into groups of 32 have 8 bits, too.
 """
 
@@ -17,7 +17,7 @@ from typing import Literal
 
 Quantisation = Literal["none", "int8", "int4"]
 QuantisationChoice = Literal["auto", "none", "int8", "int4"]
-"""The quantisation that is asked for; `automatic` decides what "auto" stands for."""
+"""The quantisation that is asked for; `automatic` decides what "auto" means."""
 
 GROUP = 32
 """The group size of int4: how many neighbours in a row share a scale."""
@@ -37,7 +37,7 @@ TO_READ = 4.4
 
 
 def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[Quantisation, str]:
-    """Return the quantisation that "auto" stands for, and a sentence if it is none although int8 `is_fast` here.
+    """Return the quantisation that "auto" means, and a sentence if that is "none" although int8 `is_fast` here.
 
     `share` is the share of the parameters that int8 would quantise; `free` is the device's free memory in bytes, 0
     if it is unknown."""
@@ -56,7 +56,7 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
 
 
 def kept_words(bits: float) -> str:
-    """Say how many bits the weights take on average, if they stay packed as in the model's file."""
+    """Return the mean number of bits of packed weights in words."""
     return f"{bits:.1f} bits a weight as in the file"
 
 

@@ -74,12 +74,10 @@ class RacePlan:
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The prompt as the messages of a chat."""
         return (Message("user", self.prompt.text),)
 
     @property
     def same_text(self) -> bool:
-        """Whether all lanes must write the same text in half precision, too."""
         return self.options.decoding.same_text
 
 
@@ -103,7 +101,8 @@ class Spread:
 
     @property
     def is_faster(self) -> bool:
-        """Whether this ratio of two speeds is above 1 by more than it varies from round to round."""
+        """Whether this ratio of two speeds is at least FASTER, and above 1 by more than it varies between
+        rounds."""
         return self.median >= FASTER and self.median * self.low > self.high
 
 
@@ -129,7 +128,6 @@ class LaneRun:
 
     @property
     def name(self) -> str:
-        """The name of the lane's decoder and its sizes, as the page shows it."""
         return lane_name(self.decoding)
 
     @property
@@ -148,7 +146,7 @@ class LaneRun:
         return self.statistics.tokens_per_step < ONE_TOKEN
 
     def tokens_at(self, seconds: float) -> int:
-        """Return how many tokens were written at this time of the run's own clock."""
+        """Return how many tokens were written this many seconds after the first token."""
         return max((tokens for at, tokens in self.curve if at <= seconds), default=0)
 
     def around(self, index: int) -> tuple[str, str, str]:
@@ -212,7 +210,6 @@ class RaceResult:
 
     @property
     def leader(self) -> LaneResult:
-        """The lane with the most tokens per second."""
         return max(self.lanes, key=lambda lane: lane.speed.median)
 
     @property

@@ -44,7 +44,6 @@ class Server:
 
     @property
     def hostname(self) -> str:
-        """The host of the address, without its port."""
         return _host(self.address)
 
     @property
@@ -73,7 +72,8 @@ def server_name(address: str) -> str:
 def read_address(text: str) -> str:
     """Return the address of a server's API from the text that the user typed.
 
-    A missing scheme (https, or http in a private network) and a missing path (/v1) are added. Raises BadOption."""
+    A missing scheme (https, or http in a private network) and a missing path (/v1) are added; the path of an
+    endpoint, such as /chat/completions, is removed. Raises BadOption."""
     typed = text.strip()
     parts = _split(typed if "://" in typed else f"http://{typed}")
     name = parts.hostname or ""

@@ -1,8 +1,8 @@
 """Prepares text for the full-text index, for storage and for display.
 
-FTS5's unicode61 tokenizer takes a run of letters for one word, so in a script without spaces a whole sentence would
-be one word. Spaces are put around each character of such a script, in the index and in the query. The query
-searches for the characters as a phrase:
+FTS5's unicode61 tokenizer treats a run of letters as a word, so in a script without spaces a whole sentence would
+be a word. Spaces are put around each character of such a script, in the index and in the query. The query searches
+for the characters as a phrase:
 
     "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
 """
@@ -19,8 +19,7 @@ UNSPACED = re.compile(
 )
 """A character that is indexed as a word of its own: of a script without spaces, or of Korean."""
 WIDE_WEIGHT = 3
-"""Weight of a Chinese, Japanese or Korean character. It carries about as much as three letters, and takes
-about as many tokens."""
+"""Weight of a Chinese, Japanese or Korean character, which takes about as many tokens as three letters."""
 WIDE = re.compile(
     "[\u1100-\u11ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 )
@@ -45,13 +44,13 @@ def weight_of(text: str) -> int:
 
 
 def shown_name(name: str) -> str:
-    """Return a file's name for display and storage: one line, without controls and direction marks."""
+    """Return a file's name for display and storage, with U+FFFD for line ends, controls and direction marks."""
     return UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", name)
 
 
 def name_key(name: str) -> str:
-    """Return a key that is equal for names that look alike: it ignores case, extra spaces, Unicode forms and
-    invisible characters."""
+    """Return a key that is equal for names that differ only in case, extra spaces, Unicode form or invisible
+    characters."""
     shown = " ".join(normalized("NFC", name).split())
     return "".join(filter(str.isprintable, shown)).casefold().strip()
 

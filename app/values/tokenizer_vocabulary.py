@@ -1,6 +1,6 @@
 """Computes a digest of a model's vocabulary from its tokenizer.json, to find models with the same tokenizer.
 
-The file is not trusted. An invalid file gives "", which must not be taken as equal to another digest.
+The file is not trusted. The digest of an invalid file is "", which must not be compared with other digests.
 """
 
 from functools import lru_cache
@@ -35,7 +35,6 @@ def _digest(file: Path, size: int, _changed: int) -> str:
 
 
 def digest_of(vocabulary: dict[str, int]) -> str:
-    """Return the digest of a vocabulary, which maps tokens to ids."""
     listed = sorted((number, token) for token, number in vocabulary.items())
     return sha256("\0".join(f"{number} {token}" for number, token in listed).encode()).hexdigest()
 

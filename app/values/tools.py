@@ -22,7 +22,7 @@ NO_ARGUMENTS = '{"type": "object", "properties": {}}'
 class ToolServer:
     """A server of the Model Context Protocol (MCP): a program that is started (`command`), or an `address`.
 
-    `environment` are additional variables of the program, and `headers` are sent to the address; both may hold
+    `environment` are additional variables of the program, and `headers` are sent to the address; both may contain
     secrets. A server that is not `is_on` is neither started nor offered in chats."""
 
     name: str
@@ -121,7 +121,7 @@ class WebPage:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A part of a reply: the text that the model wrote, and the calls that it made after it."""
+    """A part of a reply: a text that the model wrote, and the calls after that text."""
 
     text: str
     calls: tuple[CalledTool, ...] = ()
@@ -137,7 +137,7 @@ def rounds_of(text: str, calls: Sequence[CalledTool]) -> Iterator[Round]:
 
 
 def shown_text(text: str, calls: Sequence[CalledTool]) -> str:
-    """Return a reply as Markdown, with its thoughts, and each call and its result, as quotations."""
+    """Return a reply as Markdown. Thoughts, and calls with their results, become quotations."""
     parts = list[str]()
     for each in rounds_of(text, calls):
         thought, _, answer = each.text.lstrip().removeprefix(OPENING).partition(CLOSING)
@@ -150,5 +150,4 @@ def shown_text(text: str, calls: Sequence[CalledTool]) -> str:
 
 
 def quotation(text: str) -> str:
-    """Return a text as a quotation in Markdown."""
     return "\n".join(f"> {line}".rstrip() for line in text.splitlines())

@@ -26,7 +26,7 @@ Origin = Literal[
     "grammar",
     "draft",
 ]
-"""Who proposed a token: the model itself, a source of the n-gram pool, the reply's grammar, the draft model, or a
+"""The source of a token: the model itself, a source of the n-gram pool, the reply's grammar, the draft model, or a
 head in the model's checkpoint."""
 
 
@@ -52,7 +52,7 @@ class StepTrace:
 
 
 NO_TRACE = StepTrace()
-"""The trace of a piece that is not a step, and of a step whose trace is no longer kept."""
+"""The trace of a piece that is not a step, and of a step whose trace was dropped."""
 TRACED_STEPS = 256
 """The number of newest steps whose traces a reply keeps; the X-ray cannot show earlier steps."""
 
@@ -110,12 +110,12 @@ class Statistics:
 
     @property
     def speed_up(self) -> float:
-        """How many times as fast as plain decoding the reply is written; 0.0 if that is unknown."""
+        """The estimated speed relative to plain decoding; 0.0 if it is unknown."""
         return self.tokens / self.cost if self.cost else 0.0
 
     @property
     def plain_seconds(self) -> float:
-        """The time that plain decoding would have taken, estimated at the pace of this reply's steps."""
+        """The estimated time of the reply with plain decoding; 0.0 if the speed-up is unknown."""
         return self.seconds * self.speed_up
 
     @property

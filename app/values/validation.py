@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 
 class ImpossibleValue(ValueError):
-    """A value breaks a rule, which is a sentence without its capital and its full stop."""
+    """A value breaks a rule. The rule is a sentence without its capital letter and its full stop."""
 
     def __init__(self, rule: str, value: object) -> None:
         super().__init__(f"{rule}; it is {_shown(value)}")

@@ -20,7 +20,7 @@ from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.values.document import NOTHING_IN_COMMON, Citation, Sources
+from app.values.document import LITTLE_IN_COMMON, Citation, Sources
 from app.values.validation import require
 
 CONTEXT = 4_000
@@ -154,7 +154,7 @@ class DocumentPanelActions:
                     title = cited.title
                     ref = self._ref(cited, sources.is_whole)
                     ref = replace(ref, doubt=(doubt := sources.doubt(marker)))
-                    if ref.end and doubt != NOTHING_IN_COMMON:
+                    if ref.end and doubt != LITTLE_IN_COMMON:
                         ref = self._at_sentence(ref, claim_at(text, marker))
                     return self._show(open_ref(ref, (chat, message)))
         except AppError as error:

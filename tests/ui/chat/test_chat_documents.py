@@ -10,7 +10,7 @@ from app.ui.chat.chat_documents import PRIVATE, ChatDocuments, chosen_collection
 from app.ui.chat.chat_settings import settings_of
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from app.ui.documents.view import listed_collections
-from app.values.document import NOTHING_IN_COMMON, Collection
+from app.values.document import LITTLE_IN_COMMON, Collection
 from app.values.tools import ServerText
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import FakeToolServers, ScriptedEngine
@@ -265,10 +265,10 @@ def test_a_citation_that_its_source_does_not_support_is_marked_and_says_so_where
     sources = visitor.messages[-1].content.sources
     assert sources is not None and sources.unsupported == (0,)
     assert visitor.look().thread.count("cite unsupported") == 1
-    assert NOTHING_IN_COMMON in act(visitor, "source", "1.0")[1]
+    assert LITTLE_IN_COMMON in act(visitor, "source", "1.0")[1]
     opened = act(visitor, "source", "1.1")[1]
-    assert NOTHING_IN_COMMON not in opened and "<mark>The tenant pays 1,200 euros.</mark>" in opened
-    assert NOTHING_IN_COMMON not in act(visitor, "source", 1)[1]
+    assert LITTLE_IN_COMMON not in opened and "<mark>The tenant pays 1,200 euros.</mark>" in opened
+    assert LITTLE_IN_COMMON not in act(visitor, "source", 1)[1]
 
 
 def test_a_document_that_was_read_whole_opens_at_its_beginning(

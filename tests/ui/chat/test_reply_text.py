@@ -8,7 +8,7 @@ import pytest
 from app.ui.chat.messages import thread_html
 from app.ui.chat.reply_text import budget_in_words, doubt_words, sources_html
 from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread
-from app.values.document import NOTHING_IN_COMMON, Citation, Sources, TokenBudget
+from app.values.document import LITTLE_IN_COMMON, Citation, Sources, TokenBudget
 
 EVIL = '"><script>alert(1)</script>'
 SOURCES = Sources(
@@ -60,7 +60,7 @@ def test_a_citation_that_its_source_does_not_support_has_a_question_mark_and_say
     html = drawn(text, replace(SOURCES, unsupported=places))
     marked = re.findall(r'class="cite unsupported" data-do="source" [^>]*>(\d+)\?<', html)
     assert marked == doubted
-    assert html.count(f'. {NOTHING_IN_COMMON}"') == 2 * len(doubted), "in the name and in the tooltip"
+    assert html.count(f'. {LITTLE_IN_COMMON}"') == 2 * len(doubted), "in the name and in the tooltip"
     words = doubt_words(replace(SOURCES, unsupported=places))
     assert (f'<p class="doubt" role="note">{words}</p>' in html) == bool(doubted)
 
