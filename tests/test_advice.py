@@ -71,7 +71,7 @@ def follow(sentence: str) -> Done:
 
 def chats_in(data: Path) -> int:
     with closing(database_in(data)) as database:
-        assert database.is_healthy() == ""
+        assert database.damage() == ""
         return len(Chats(database).summaries())
 
 
@@ -118,7 +118,7 @@ def test_a_damaged_database_is_rescued_or_restored_as_advised(
 def test_what_the_check_finds_comes_with_advice(data: Path) -> None:
     damage_table(data / FILE_NAME, "message_parent")
     with closing(database_in(data)) as database:
-        problem = database.is_healthy()
+        problem = database.damage()
         with pytest.raises(StoreBroken) as refused:
             DailyBackups(database, lambda: 1e12).keep()
     assert advised(problem) == advised(str(refused.value))

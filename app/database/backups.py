@@ -1,4 +1,4 @@
-"""Makes backups: copies of a whole database in one file, as it is at one moment."""
+"""Makes backups, which are copies of the whole database at one moment, each in one file."""
 
 import sqlite3
 import time
@@ -12,7 +12,7 @@ from app.errors import StoreBroken, StoreNotUsable
 from app.system.files import make_folder, replacing_output
 
 COPIED_PAGES = 256
-"""Pages that are copied before other threads get the disk."""
+"""Number of pages that are copied between two calls of `progress`."""
 
 Progress = Callable[[], None]
 
@@ -20,7 +20,7 @@ Progress = Callable[[], None]
 def keep_backup(source: sqlite3.Connection, database: Path, end: str, progress: Progress) -> Path:
     """Makes a backup, like `write_backup`, in the folder of automatic backups; its name ends with `end`.
 
-    Returns its path."""
+    Returns its path. Raises StoreError."""
     target = database.parent / BACKUPS / time.strftime(f"foresight-{STAMP}{end}.sqlite")
     advice = f"Check the permissions of {target.parent}, or move it away"
     with _writing(target, advice):
@@ -32,10 +32,10 @@ def keep_backup(source: sqlite3.Connection, database: Path, end: str, progress: 
 def write_backup(
     source: sqlite3.Connection, database: Path, target: Path, advice: str, progress: Progress
 ) -> None:
-    """Copies the database that `source` is connected to into one file, which is replaced once the copy is whole.
+    """Copies the database of the connection `source` into the file `target`, which is replaced by the whole copy.
 
-    `progress` is called from time to time, and may raise an error to stop the copying. `advice` ends the sentence
-    about a file that cannot be written. Raises StoreError; StoreBroken if the copy is damaged."""
+    `progress` is called from time to time, and may raise an error to stop the copying. `advice` is the end of the
+    sentence about a file that cannot be written. Raises StoreError, and StoreBroken if the copy is damaged."""
     with _writing(target, advice), replacing_output(target) as draft:
         with store_errors(str(target), advice):
             damage = _copy_pages(source, draft, progress)
@@ -48,7 +48,7 @@ def write_backup(
 
 @contextmanager
 def _writing(target: Path, advice: str) -> Iterator[None]:
-    """Raises StoreNotUsable in place of a system error that occurs while a copy is written."""
+    """Raises StoreNotUsable in place of an OSError of the block."""
     try:
         yield
     except OSError as error:
@@ -56,13 +56,11 @@ def _writing(target: Path, advice: str) -> Iterator[None]:
 
 
 def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Progress) -> str:
-    """Copies all pages, as they are at one moment, into a new file.
-
-    Returns the first damage in it; "" if it is whole."""
+    """Copies all pages, as they are at one moment, into a new file. Returns the first damage in the copy, or ""."""
     with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
         copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
-        source.execute("SELECT count(*) FROM sqlite_master")  # later changes of other connections are hidden
+        # This query begins the read, so that later changes of other connections are hidden.
+        source.execute("SELECT count(*) FROM sqlite_master")
         source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
-        # One file, without a WAL.
-        copy.execute("PRAGMA journal_mode = DELETE")
+        copy.execute("PRAGMA journal_mode = DELETE")  # which needs no WAL beside the file
         return quick_damage_in(copy)

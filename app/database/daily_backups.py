@@ -1,11 +1,11 @@
-"""Daily backups: the app keeps a backup of each of the last days.
+"""Makes a backup of the database each day, and deletes backups that are no longer needed.
 
     backups/foresight-20260714-103000.sqlite             a daily backup: the last three are kept
     backups/foresight-20260714-103000-schema-7.sqlite    before a migration: the last one is kept
 
-They are made in the background while the app runs. A damaged database is not backed up, so the last good backup
-stays. Erased data must not stay in backups: the database counts erasures, and within an hour a new backup replaces
-the backups with a smaller count.
+Daily backups are made in the background while the app runs. A damaged database is not backed up, so the last good
+backup stays. Erased data must not stay in backups: the database counts erasures, and within an hour a new backup
+replaces the backups with smaller counts.
 """
 
 import logging
@@ -25,7 +25,7 @@ DAY = 24 * 3600.0
 FIRST_SECONDS = 30.0
 """Seconds after the start of the app until the first check."""
 EACH_SECONDS = 3600.0
-"""Seconds between checks whether a backup is due."""
+"""Seconds between two checks of whether a backup is due."""
 PAUSE_SECONDS = 0.01
 """Seconds between two parts of a backup, so that other threads get the disk."""
 COUNT = "SELECT count FROM erasures"
@@ -61,9 +61,11 @@ class DailyBackups:
             self._thread.join()
 
     def keep(self) -> None:
-        """Makes a backup if one is due, and deletes backups that are too old. Raises StoreError, BackupStopped."""
+        """Makes a backup if one is due, and then deletes the backups that it replaces.
+
+        Raises StoreError, BackupStopped."""
         _remove(self._data_dir.glob(f"{BACKUPS}/*.new*"))  # left by an app that was killed
-        for _ in range(2):  # more may be erased in the meantime
+        for _ in range(2):  # data may be erased while the first backup is made
             if self._is_due():
                 self._drop_others(self._database.keep_backup(self._wait))
 
@@ -106,14 +108,14 @@ class DailyBackups:
         _remove([*erased, *old])
 
     def _before_damage(self, backups: list[Path]) -> Path | None:
-        """Returns the newest backup before the last damage, because the user may still want it."""
+        """Returns the newest backup before the last damage, because the user may still want to restore it."""
         damaged = max((file.name for file in self._data_dir.glob(f"{FILE_NAME}.broken-*")), default="")
         stamp = damaged.partition("-")[2]
         return next((one for one in backups if one.name.partition("-")[2] < stamp), None)
 
 
 def _erasures(backup: Path) -> int:
-    """Returns the count of erasures in a backup; 0 if its schema has no such count or it cannot be read."""
+    """Returns the count of erasures in a backup; 0 if the backup has no count or cannot be read."""
     with (
         suppress(sqlite3.Error),
         closing(sqlite3.connect(f"{backup.absolute().as_uri()}?mode=ro", uri=True)) as one,

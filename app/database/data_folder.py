@@ -1,7 +1,7 @@
 """Finds the data folder, checks that it is the app's own, and locks it for one process.
 
-A folder is the app's own if it has a marker file, which is written into a new or an empty folder before anything
-else, or the app's database. No other folder is touched.
+A folder is the app's own if it has the app's database or a marker file, which is the first file that the app writes
+into a new or an empty folder. No other folder is touched.
 """
 
 import logging
@@ -38,7 +38,7 @@ FILES = re.compile(
 LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
 """Files that operating systems put into folders by themselves."""
 SHOWN = 3
-"""How many names of foreign files a message lists."""
+"""Maximum number of names of foreign files in a message."""
 
 
 def default_data_dir() -> Path:
@@ -49,7 +49,7 @@ def default_data_dir() -> Path:
 
 
 def data_dir_or_default(chosen: Path | None) -> Path:
-    """Returns the chosen folder or the default one. Makes it and marks it as the app's own.
+    """Returns the chosen folder or the default folder. Makes the folder and marks it as the app's own.
 
     Raises DataFolderRefused."""
     folder = _expanded(chosen) if chosen else default_data_dir()
@@ -126,7 +126,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path is content that could be lost: not litter, our marker or our empty folder."""
+    """Returns whether a path may be another program's content: not litter, our lock or marker, or our empty
+    folder."""
     if path.is_symlink():
         return True
     if path.is_dir():
@@ -135,7 +136,7 @@ def _counts(path: Path) -> bool:
 
 
 def _own_paths(folder: Path) -> Iterator[Path]:
-    """Yields the folder, then the files and folders that the app has made at the top of it."""
+    """Yields the folder, then the files and folders that the app has made directly in it."""
     yield folder
     for path in folder.iterdir():
         is_named_so = path.name in FOLDERS if path.is_dir() else FILES.fullmatch(path.name)
@@ -144,9 +145,9 @@ def _own_paths(folder: Path) -> Iterator[Path]:
 
 
 def _make_private(folder: Path) -> None:
-    """Removes all rights of other users on the folder, and on the app's files and folders at the top of it.
+    """Removes all rights of other users on the folder, and on the app's files and folders directly in it.
 
-    So other users cannot reach anything below. On Windows the user profile is private already."""
+    Does nothing on Windows, where the user profile is private already."""
     if os.name != "posix":
         return
     try:
@@ -164,7 +165,7 @@ def _make_private(folder: Path) -> None:
 
 
 class DataFolder:
-    """The app's data folder, locked by one running instance at a time."""
+    """The app's data folder, which one running instance at a time can lock."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -174,7 +175,7 @@ class DataFolder:
     def hold(self) -> None:
         """Locks the folder for this process; the system unlocks it when the process ends.
 
-        Raises DataFolderInUse if another instance has locked it, SettingsNotSaved if it cannot be written."""
+        Raises DataFolderInUse if another instance has locked it, SettingsNotSaved if it cannot be used."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             _make_private(self.path)
@@ -194,14 +195,14 @@ class DataFolder:
             ) from error
 
     def announce(self, address: str) -> None:
-        """Writes the page's address, with its key, for a second instance of this user. A failure is ignored."""
+        """Writes the page's address, with the page's key, for a second instance of this user. Ignores OSError."""
         with suppress(OSError):
             self._address.touch(mode=0o600)
             self._address.write_text(address, encoding="utf-8")
 
     def release(self) -> None:
         """Deletes the announced address, and unlocks the folder."""
-        with suppress(OSError):  # its disk is gone or read-only
+        with suppress(OSError):  # the disk is gone or read-only
             self._address.unlink()
         self._lock.release()
 

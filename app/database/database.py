@@ -1,7 +1,7 @@
 """The SQLite database of chats and documents.
 
-All threads share one connection, which a lock protects. Queries take only a few milliseconds, a database in memory
-has only one connection anyway, and threads of the app then never wait for SQLite's file lock. Long reads (checking,
+All threads share one connection, which a lock protects, because queries take only a few milliseconds, a database in
+memory has only one connection anyway, and threads then never wait for SQLite's file lock. Long reads (checking,
 copying) open separate connections. Other processes may read and write at the same time, because the file is in WAL
 mode.
 
@@ -25,7 +25,7 @@ from app.errors import StoreBroken, StoreNotUsable
 
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
-"""How long a transaction waits for another process that writes."""
+"""Seconds that a transaction waits for another process that writes."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,7 +34,7 @@ R = TypeVar("R")
 class Database:
     """A SQLite file (or ":memory:") with the newest schema, safe to use from any thread.
 
-    `note` is a sentence for the user if the file is damaged, or was replaced by a new file; else ""."""
+    `note` is a sentence for the user if the file is missing or damaged, or was replaced by a new file; else ""."""
 
     def __init__(
         self, path: Path | str, migrations: Path | None = None, busy_seconds: float = BUSY_SECONDS
@@ -54,8 +54,9 @@ class Database:
 
     @property
     def changes(self) -> int:
-        """A counter that grows with every changed row, and with every commit of another process."""
-        # Without the lock of transactions: pages poll this counter and must not wait for them.
+        """A counter that grows with every changed row, except in `writing_unnoticed`, and with every commit of
+        another process."""
+        # The lock is not taken, because pages poll this counter and must not wait for transactions.
         with self._counting, store_errors(str(self.path)):
             elsewhere = self._connection.execute("PRAGMA data_version").fetchone()[0]
             return int(self._connection.total_changes - self._unnoticed + elsewhere)
@@ -68,23 +69,23 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """Runs a write transaction. At the end everything is on the disk, or nothing if an error was raised."""
+        """Runs a write transaction. At the end all changes are on the disk, or none if an error was raised."""
         with self._lock, store_errors(str(self.path)), transaction(self._connection, "BEGIN IMMEDIATE"):
             self._require_there()
             yield self._connection
 
     @contextmanager
     def writing_unnoticed(self) -> Iterator[sqlite3.Connection]:
-        """Runs a write transaction that `changes` does not count, because no page shows what it changes."""
+        """Runs a write transaction that `changes` does not count, for changes that no page shows."""
         with self.writing() as connection:
             before = connection.total_changes
             yield connection
             self._unnoticed += connection.total_changes - before
 
-    def is_healthy(self) -> str:
-        """Checks every page and every index. Returns a sentence about the damage, or "" if there is none.
+    def damage(self) -> str:
+        """Reads the whole file and checks every page and index. Returns a sentence about the first damage, or "".
 
-        Reads the whole file. Raises StoreError if the file cannot be checked now."""
+        Raises StoreError if the file cannot be checked now."""
         try:
             with store_errors(str(self.path)), self._own_connection() as connection:
                 problem = damage_in(connection)
@@ -95,7 +96,7 @@ class Database:
         )
 
     def backup(self, target: Path, progress: Progress = lambda: None) -> None:
-        """Copies everything into one file. An existing file is replaced once the copy is complete and not damaged.
+        """Copies the database into one file. A complete and undamaged copy replaces an existing file.
 
         `progress` is called from time to time, and may raise an error to stop the copying. Raises StoreError."""
         if not self._is_memory:
@@ -104,7 +105,7 @@ class Database:
             write_backup(source, self.path, target, "Choose another file", progress)
 
     def keep_backup(self, progress: Progress) -> Path:
-        """Makes a backup, like `backup`, in the folder of automatic backups. Returns its path."""
+        """Makes a backup in the folder of automatic backups. Returns its path. Raises StoreError."""
         with self._own_connection() as source:
             return keep_backup(source, self.path, "", progress)
 
@@ -116,7 +117,7 @@ class Database:
         return pages * size
 
     def used(self) -> int:
-        """Returns the bytes of the file that are in use."""
+        """Returns the number of bytes in the database's pages that are in use."""
         pages, free, size = self._numbers("page_count", "freelist_count", "page_size")
         return (pages - free) * size
 
@@ -125,7 +126,7 @@ class Database:
             return [int(connection.execute(f"PRAGMA {name}").fetchone()[0]) for name in pragmas]
 
     def compact(self) -> None:
-        """Returns free pages to the disk, and removes the remains of deleted rows."""
+        """Gives unused pages back to the disk, and removes the remains of deleted rows."""
         with self._lock, store_errors(str(self.path)):
             self._connection.execute("VACUUM")
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -173,7 +174,7 @@ class Database:
                 if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                     connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")
-                # The next commit truncates what a large import left in the WAL.
+                # The WAL of a large import is truncated after its checkpoint.
                 connection.execute(f"PRAGMA journal_size_limit = {16 * 2**20}")
                 connection.execute("PRAGMA secure_delete = ON")  # deleted rows are overwritten
                 keep = partial(self._keep_backup_of_schema, connection)
@@ -185,7 +186,7 @@ class Database:
         return connection
 
     def _keep_backup_of_schema(self, connection: sqlite3.Connection, version: int) -> None:
-        # A damaged file is not backed up: the last good backup stays, and a migration that fails changes nothing.
+        # A damaged file gets no backup; its migration runs in a transaction, so a failure changes nothing.
         with suppress(StoreBroken):
             keep_backup(connection, self.path, f"-schema-{version}", lambda: None)
 
@@ -200,8 +201,8 @@ class Database:
     def _own_connection(self) -> Iterator[sqlite3.Connection]:
         """Opens a separate connection for long reads, so that other threads are not blocked.
 
-        If the database is in memory, or its file was moved, locks and yields the shared connection instead."""
-        if self._is_memory or self._file_id() != self._inode:  # only the shared one reaches a moved file
+        Locks and yields the shared connection instead if the database is in memory, or if its file was moved."""
+        if self._is_memory or self._file_id() != self._inode:
             with self._lock:
                 yield self._connection
         else:
@@ -248,7 +249,6 @@ class Store:
 
     @property
     def changes(self) -> int:
-        """The database's counter of changes."""
         return self.database.changes
 
 
@@ -257,12 +257,10 @@ Method = Callable[Concatenate[Store, P], R]
 
 
 def reads(function: Statements[P, R]) -> Method[P, R]:
-    """Makes a method that runs this function in a read transaction."""
     return _within(Database.reading, function)
 
 
 def writes(function: Statements[P, R]) -> Method[P, R]:
-    """Makes a method that runs this function in a write transaction."""
     return _within(Database.writing, function)
 
 

@@ -1,4 +1,4 @@
-"""The files of a database and its backups: their names, how they are moved, and advice on damaged files."""
+"""Names and moves the files of a database and of its backups, and gives advice on damaged files."""
 
 import os
 import shlex
@@ -39,7 +39,7 @@ def require_target(target: Path, source: Path) -> None:
 
 
 def move_aside(database: Path) -> Path:
-    """Renames a damaged database's files, from which data may still be saved. Returns the new path."""
+    """Renames a damaged database and its WAL, so that `rescue` can still read them. Returns the new path."""
     kept = database.with_name(time.strftime(f"{database.name}.broken-{STAMP}"))
     # The WAL is renamed, too, because it may have the last commits.
     for file, moved in zip(files_of(database), files_of(kept), strict=True):
@@ -51,7 +51,7 @@ def move_aside(database: Path) -> Path:
 
 def backups_in(data_dir: Path) -> list[Path]:
     """Returns the automatic backups of a data folder, the newest last."""
-    with suppress(OSError):  # no folder, or one that cannot be read
+    with suppress(OSError):  # the folder is missing or cannot be read
         backups = data_dir.glob(f"{BACKUPS}/foresight-*.sqlite")
         return sorted(backups, key=lambda file: (_changed(file), file.name))
     return []

@@ -1,7 +1,7 @@
 """Schema migrations: assets/migrations/0001_chats.sql, 0002_… are run in order, each once.
 
-SQLite's `user_version` counts them. All missing migrations run in one transaction, so that a crash leaves the
-schema as it was. A released file is never changed; a new file is added.
+SQLite's `user_version` is the number of migrations that have run. All missing migrations run in one transaction, so
+that a crash leaves the schema as it was. Released files never change; each change of the schema is a new file.
 """
 
 import shutil
@@ -42,7 +42,6 @@ def read_migrations(folder: Path) -> Scripts:
 
 
 def shipped_migrations() -> Scripts:
-    """Reads the app's own migrations."""
     return read_migrations(assets_dir() / "migrations")
 
 
@@ -52,7 +51,7 @@ def migrate(
     path: str,
     keep_backup: Callable[[int], None] = lambda _version: None,
 ) -> None:
-    """Runs the missing migrations. `keep_backup` is called with an older schema's version before it is changed.
+    """Runs the missing migrations. `keep_backup` is called with the version of an older schema before its change.
 
     Raises StoreTooNew, and StoreNotUsable for a database of another program."""
     done = schema_version(connection, migrations, path)
@@ -64,7 +63,7 @@ def migrate(
     connection.execute("PRAGMA foreign_keys = OFF")
     try:
         with transaction(connection, "BEGIN IMMEDIATE"):
-            # Read again, because another process may have migrated while this one waited.
+            # Read again, because another process may have migrated while this process waited.
             done = schema_version(connection, migrations, path)
             connection.execute(f"PRAGMA user_version = {done}")  # a pragma takes no parameters
             for number, script in enumerate(migrations[done:], done + 1):
@@ -76,7 +75,7 @@ def migrate(
 def statements(script: str) -> Iterator[str]:
     """Yields the statements of a script, because `executescript` would commit first.
 
-    "CREATE TABLE a (b);\\nDROP TABLE a;" has two; a trigger with statements of its own is one."""
+    "CREATE TABLE a (b);\\nDROP TABLE a;" has two; a trigger with its statements counts as a single statement."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line
@@ -88,12 +87,11 @@ def statements(script: str) -> Iterator[str]:
 
 
 def version_of(connection: sqlite3.Connection) -> int:
-    """Returns the number of migrations that have run, according to the file."""
     return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
 def has_chat_tables(path: Path) -> bool:
-    """Returns whether a file is a database with the tables of any release of the app. Writes nothing beside it."""
+    """Returns whether a file is a database of any release of the app, damaged or not. Writes nothing beside it."""
     try:
         if not path.is_file():
             return False
@@ -121,7 +119,7 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
 
 
 def schema_version(connection: sqlite3.Connection, migrations: Scripts, path: str) -> int:
-    """Returns the number of migrations that have run: the file's own, unless its tables show that it is wrong.
+    """Returns the number of migrations that have run: `user_version`, or the number that fits the tables.
 
     Raises StoreTooNew, and StoreNotUsable for a database of another program."""
     stated = version_of(connection)
@@ -140,7 +138,7 @@ def schema_version(connection: sqlite3.Connection, migrations: Scripts, path: st
             f"{path} is not a database of Foresight: it has other tables. Move it to another place and start "
             "Foresight again, or choose another folder with --data-dir."
         )
-    # A migration that changes no table leaves the shape as it was before.
+    # Several versions have the same shape if a migration changes no table.
     return stated if stated > 0 and shapes[stated - 1] == shapes[version - 1] else version
 
 

@@ -1,4 +1,4 @@
-"""Saves what can still be read of a damaged database into a new one.
+"""Saves all rows that can still be read from a damaged database into a new database.
 
 SQLite reaches a row through a tree of pages, so a damaged page hides all pages below it. But the rows themselves
 are in the leaves of the tree, and a leaf by itself is a tree, too. So in a copy of the file the first page is
@@ -7,8 +7,8 @@ its table:
 
     None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
 
-A damaged page, even the first page, loses only the rows that are on it; only a few small tables are read through
-their trees, and may lose more. The file itself is only read.
+If a page is damaged, even the first page, only the rows on this page are lost. A few small tables are read through
+their trees, and may lose more rows. The damaged file is never written.
 """
 
 import os
@@ -36,7 +36,7 @@ PAGE = 4096
 LEAF = 0x0D
 """The first byte of a table's leaf page."""
 VALUES = tuple(f"c{number}" for number in range(20))
-"""The columns of the single table that stands for every table: as many as any table of the app has."""
+"""The columns of the single table, at least as many as any table of the app has."""
 Row = list[Any]
 IN_LEAVES = (
     "chat", "message", "preset", "races",
@@ -75,8 +75,9 @@ Mend = Callable[[sqlite3.Connection], None]
 
 @dataclass(frozen=True, slots=True)
 class Unread:
-    """How many rows are missing according to the indexes, how many texts are cut, and whether the counts are exact
-    because the indexes are whole."""
+    """The number of missing rows according to the indexes, and the number of rows that were cut off.
+
+    With `is_exact` all indexes could be read, so the counts are exact."""
 
     rows: int
     cut: int
@@ -84,9 +85,10 @@ class Unread:
 
 
 def rescue(source: Path, target: Path, mends: Iterable[Mend]) -> Unread:
-    """Saves what can be read of the source as a valid database, which replaces an existing target.
+    """Saves the readable rows of the source as a valid database, which replaces an existing target.
 
-    `mends` are called to repair references to missing rows. Raises StoreError, and then writes no target."""
+    `mends` are called to repair references to missing rows. Raises StoreError, and then leaves the target as it
+    was."""
     if not any(map(is_there, files_of(source)[:2])):
         raise StoreNotUsable(f"There is no file {source}. Choose the database that is damaged.")
     require_target(target, source)
@@ -144,7 +146,7 @@ class _Table:
         for at, one in enumerate(columns):
             if not one["pk"] and (not one["notnull"] or one["dflt_value"] is not None):
                 self._types[at] += (NoneType,)
-        # An INTEGER PRIMARY KEY is the row's id, and its column is empty.
+        # The column of an INTEGER PRIMARY KEY is stored as NULL, because its value is the row's id.
         self._has_id = columns[0]["type"] == "INTEGER" and not any(one["pk"] for one in columns[1:])
         if self._has_id:
             self._types[0] = (NoneType,)
@@ -153,7 +155,8 @@ class _Table:
         self._insert = f"INSERT OR IGNORE INTO {name} VALUES ({', '.join('?' * len(columns))})"
 
     def fits(self, row: Row) -> bool:
-        """Returns whether this can be a row of the table. In an older schema the last columns are missing."""
+        """Returns whether this can be a row of the table. The last columns may be missing, as in an older
+        schema."""
         own, more = row[: len(self._types)], row[len(self._types) :]
         is_enough = len(row) >= LONG_TEXTS.get(self.name, len(VALUES))
         return (
@@ -185,7 +188,9 @@ def _save_trees(copy: Path, saved: sqlite3.Connection) -> tuple[dict[str, set[in
 
 
 def _from_both_ends(connection: sqlite3.Connection, query: str) -> tuple[list[sqlite3.Row], bool]:
-    """Reads the rows before the first damaged page and after the last one; returns whether no page was damaged."""
+    """Reads the rows before the first damaged page and after the last damaged page.
+
+    Returns the rows, and whether no page was damaged."""
     found = []
     for direction in ("ASC", "DESC"):
         try:
@@ -288,7 +293,7 @@ def _ids(connection: sqlite3.Connection) -> list[int]:
 
 
 def _cut_row(connection: sqlite3.Connection, rowid: int) -> Row:
-    """Reads the values of a row up to the one that continues in a damaged page, and the beginning of that value."""
+    """Reads a row's values up to the value that continues in a damaged page, and the beginning of this value."""
     values: Row = []
     for column in VALUES:
         try:

@@ -1,12 +1,12 @@
-"""Replaces the database by a backup, and deletes the copies that the app has made.
+"""Replaces the database with a backup, and deletes the copies that the app has made.
 
     StagedBackup(data_dir)      the backup that waits for the next start of the app, if there is one
-    stage(source, data_dir)     checks a backup, and keeps a copy of it with today's schema as restore.sqlite
-    apply_staged(data_dir)      moves the database aside, and restore.sqlite into its place
+    stage(source, data_dir)     checks a backup, and keeps a copy with the newest schema as restore.sqlite
+    apply_staged(data_dir)      moves the database aside, and renames restore.sqlite to the database's name
     discard_copies(data_dir)    deletes the files that were moved aside, and all other copies
 
-Services keep ids and vectors of the database in memory, so it is exchanged only at the next start, before it is
-opened. A crash between two moves does no harm, because the next start continues.
+Services keep ids and vectors of the database in memory, so the database is replaced only at the next start, before
+it is opened. A crash between two moves does no harm, because the next start continues.
 """
 
 import re
@@ -27,9 +27,9 @@ from app.system.files import replacing, sync_folder
 
 STAGED = "restore.sqlite"
 KEPT = "before-restore-"
-"""The beginning of the names of files and folders that a backup has replaced."""
+"""The prefix of the names of files and folders that were moved aside for a backup."""
 RESCUED = "rescued-"
-"""The beginning of the names of files that were saved from a damaged database."""
+"""The prefix of the names of databases that were rescued from a damaged file."""
 COPIES = re.compile(
     rf"{KEPT}\d{{8}}-\d{{6}}(\.sqlite(-wal|-shm)?|-[a-z-]+)"
     rf"|{RESCUED}\d{{8}}-\d{{6}}\.sqlite|{re.escape(FILE_NAME)}\.broken-[0-9-]+(-wal|-shm)?"
@@ -40,11 +40,11 @@ SCHEMA = "SELECT type, name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite_
 
 
 class StagedBackup:
-    """The backup that this app has staged for its next start. Can be used from any thread."""
+    """The backup that this process has staged for the next start. Safe to use from any thread."""
 
     def __init__(self, data_dir: Path) -> None:
         self.name = ""
-        """The name of the backup's file; "" if none is staged."""
+        """The name of the backup's file; "" if this process has staged none."""
         self._data_dir = data_dir
         self._lock = Lock()
 
@@ -68,7 +68,7 @@ class StagedBackup:
 
 
 def require_backup(source: Path, data_dir: Path) -> None:
-    """Raises StoreNotUsable for a file that is clearly not a backup; `stage` checks it completely."""
+    """Raises StoreNotUsable for a file without the tables of chats. Only `stage` checks the whole file."""
     if not has_chat_tables(source):
         raise _no_backup(source, "it has no chats of Foresight", data_dir)
 
@@ -96,7 +96,7 @@ def stage(source: Path, data_dir: Path) -> None:
 
 
 def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
-    """Replaces the database by the staged backup. Returns a sentence about it; "" if no backup is staged.
+    """Replaces the database with the staged backup. Returns a sentence for the user; "" if no backup is staged.
 
     `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
     staged, database = data_dir / STAGED, data_dir / FILE_NAME
@@ -120,7 +120,7 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
 
 
 def discard_copies(data_dir: Path) -> None:
-    """Deletes all copies of the database that the app has made in the data folder, damaged ones too."""
+    """Deletes all copies of the database that the app has made in the data folder, including damaged copies."""
     staged = [data_dir / STAGED] if has_chat_tables(data_dir / STAGED) else []
     for path in [*filter(_is_copy, (*data_dir.iterdir(), *data_dir.glob(f"{BACKUPS}/*"))), *staged]:
         if path.is_dir():
@@ -135,7 +135,8 @@ def _is_copy(path: Path) -> bool:
 
 
 def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
-    """Copies a backup, and migrates the copy to today's schema. Raises StoreNotUsable if it is incomplete."""
+    """Copies a backup, and migrates the copy to the newest schema. Raises StoreNotUsable for an incomplete
+    backup."""
     copy.row_factory = sqlite3.Row
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
         backup.backup(copy)
@@ -163,7 +164,7 @@ def _no_backup(source: Path, reason: str, data_dir: Path) -> StoreNotUsable:
 
 @contextmanager
 def _new_database(draft: Path) -> Iterator[sqlite3.Connection]:
-    """Opens an empty file as a database; at the end removes the files that SQLite has made beside it."""
+    """Opens an empty file as a database. At the end, removes the files that SQLite has made beside it."""
     try:
         with closing(sqlite3.connect(draft, isolation_level=None)) as connection:
             yield connection

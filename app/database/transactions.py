@@ -1,6 +1,7 @@
-"""Runs transactions, turns SQLite's errors into StoreErrors, and checks SQLite's version and databases for damage.
+"""Runs transactions, turns SQLite's errors into StoreErrors, checks SQLite's version, and finds damage in
+databases.
 
-An error that only a mistake in the app can cause stays an sqlite3.Error.
+Errors that only a bug in the app can cause stay sqlite3.Errors.
 """
 
 import sqlite3
@@ -30,7 +31,7 @@ def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        # After the gravest errors SQLite has rolled back by itself.
+        # SQLite has already rolled back by itself after some errors, such as a full disk.
         with suppress(sqlite3.OperationalError):
             connection.execute("ROLLBACK")
         raise
@@ -52,7 +53,7 @@ def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
 
 
 def store_error_of(error: sqlite3.Error, path: str, advice: str) -> StoreError | None:
-    """Returns the StoreError for an error of SQLite; None for an error that only a mistake in the app can cause."""
+    """Returns the StoreError for an error of SQLite; None for an error that only a bug in the app can cause."""
     code = _code(error)
     if code in FULL:
         return StoreFull(
@@ -78,13 +79,13 @@ def _damage(path: str, error: Exception) -> StoreBroken:
 
 
 def is_damage(error: sqlite3.Error) -> bool:
-    """Returns whether an error means that the file is damaged, rather than not accessible now."""
+    """Returns whether an error means that the file is damaged, and not just inaccessible."""
     # Python's wrapper raises an error without a code for a text that is not UTF-8.
     return _code(error) in BROKEN or str(error).startswith("Could not decode to UTF-8")
 
 
 def _code(error: sqlite3.Error) -> int:
-    # Extended codes have more in their upper bytes; errors of Python's wrapper have no code.
+    # The lowest byte of an extended code is the primary code; errors of Python's wrapper have no code.
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF
 
@@ -131,7 +132,8 @@ def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first
 
     Returns whether there is more to do."""
     before = connection.total_changes
-    # FTS5 merges a few pages at a time: a negative number starts a complete merge, positive ones continue it.
+    # FTS5 merges a few pages at a time. A negative number starts a complete merge, and positive numbers continue
+    # it.
     connection.execute(
         f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (-pages if is_first else pages,)
     )

@@ -96,7 +96,7 @@ def test_a_forgotten_chat_leaves_nothing_behind(chats: Chats, database: Database
     chats.purge()
     with pytest.raises(ChatNotFound):
         chats.restore(gone.chat)
-    assert (texts(chats, kept.chat), database.is_healthy()) == (["q", "a"], "")
+    assert (texts(chats, kept.chat), database.damage()) == (["q", "a"], "")
     with database.reading() as connection:
         assert connection.execute("SELECT count(*) FROM message").fetchone()[0] == 2
         assert connection.execute("SELECT count(*) FROM message_words").fetchone()[0] == 2
@@ -106,7 +106,7 @@ def test_deleting_all_leaves_no_word_of_it_in_the_file(chats: Chats, database: D
     chats.save_preset(ChatPreset("p", ChatSettings("system")))
     answer(chats, chats.create(title="secrettitle"), "secretquestion", "secretanswer " * 100)
     chats.delete_all()
-    assert (chats.summaries(), len(chats.presets()), database.is_healthy()) == ((), 1, "")
+    assert (chats.summaries(), len(chats.presets()), database.damage()) == ((), 1, "")
     database.close()
     assert b"secret" not in database.path.read_bytes()
 

@@ -66,7 +66,7 @@ def test_of_a_forgotten_chat_no_word_is_left_in_any_file_while_others_have_it_op
         chats.purge()
         assert left(tmp_path) == []
     assert rows(database) == 120
-    assert database.is_healthy() == ""
+    assert database.damage() == ""
 
 
 def test_forgetting_that_is_cut_short_goes_on_the_next_time(
@@ -119,4 +119,4 @@ def test_messages_of_a_deleted_chat_are_erased_with_it(chats: Chats, database: D
     chats.delete(place.chat)
     chats.purge(seconds=60)
     assert rows(database) == 121
-    assert database.is_healthy() == ""
+    assert database.damage() == ""

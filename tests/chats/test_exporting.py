@@ -75,7 +75,7 @@ def test_a_library_comes_back_as_it_was(chats: Chats, tmp_path: Path) -> None:
         assert whole(other)[-2:] == whole(chats) or whole(other)[:2] == whole(chats)
         assert other.presets() == chats.presets()
         assert [one.summary.title for one in other.search("answer")] == ["Named"]
-        assert (len(other.summaries()), database.is_healthy()) == (3, "")
+        assert (len(other.summaries()), database.damage()) == (3, "")
 
 
 @examples(40)
@@ -94,7 +94,7 @@ def test_any_chat_comes_back_as_it_was(
         ids.append(reply)
     copied.import_json(chats.export_json())
     assert whole(copied) == whole(chats)
-    assert other.is_healthy() == ""
+    assert other.damage() == ""
     one.close()
     other.close()
 

@@ -178,7 +178,7 @@ def test_an_import_that_is_killed_leaves_whole_chats_and_goes_on_when_it_is_repe
         with database.reading() as connection:
             assert connection.execute("SELECT count(*) FROM message").fetchone()[0] == sum(lengths)
             assert connection.execute("SELECT count(*) FROM chat").fetchone()[0] == len(lengths)
-        assert database.is_healthy() == ""
+        assert database.damage() == ""
 
 
 def test_how_far_an_import_has_come_is_told(chats: Chats) -> None:

@@ -93,7 +93,7 @@ def test_kills_lose_nothing_that_was_acknowledged(tmp_path: Path, kills: int) ->
                 seen[line["reply"]] = line
                 versions[line["chat"]] = line["version"]
         with closing(Database(path)) as database:
-            assert (database.note, database.is_healthy()) == ("", "")
+            assert (database.note, database.damage()) == ("", "")
     assert len(seen) > kills // 2
     with closing(Database(path)) as database:
         check(Chats(database), seen, versions, last)
@@ -141,7 +141,7 @@ def test_threads_chat_at_once_and_none_disturbs_the_other(tmp_path: Path) -> Non
             said = [message.text for message in chats.thread(line.id, 100).messages]
             assert said[-2:] == [f"{line.title} asks 24", f"{line.title} hears 24"]
             assert len(said) == 50
-        assert database.is_healthy() == ""
+        assert database.damage() == ""
 
 
 def test_of_two_pages_that_ask_at_once_one_is_told(tmp_path: Path) -> None:

@@ -348,7 +348,7 @@ def test_a_chat_is_what_was_done_to_it(actions: list[tuple[str, int]]) -> None:
         place = do(chats, model, place, action, pick, f"{number}")
         compare(chats, model, place)
     compare_imported(chats, place, model)
-    assert database.is_healthy() == ""
+    assert database.damage() == ""
     database.close()
 
 

@@ -132,7 +132,7 @@ def test_a_database_in_memory_leaves_no_file(tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     with closing(Database(":memory:")) as database:
         put(database, "kept")
-        assert (names(database), database.is_healthy(), database.size() > 0) == (["kept"], "", True)
+        assert (names(database), database.damage(), database.size() > 0) == (["kept"], "", True)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -142,7 +142,7 @@ def test_a_backup_is_one_whole_file_and_replaces_an_older_one(database: Database
         put(database, name)
         database.backup(target)
     with closing(Database(target)) as copy:
-        assert (names(copy), copy.is_healthy()) == (["first", "second"], "")
+        assert (names(copy), copy.damage()) == (["first", "second"], "")
     assert sorted(path.name for path in tmp_path.glob("backups*")) == ["backups.sqlite"]
 
 
@@ -160,7 +160,7 @@ def test_a_backup_that_cannot_be_written_is_a_sentence(
 ) -> None:
     with pytest.raises(StoreNotUsable, match=r"Choose a(nother)? file"):
         database.backup(tmp_path / place)
-    assert database.is_healthy() == ""
+    assert database.damage() == ""
 
 
 @pytest.mark.parametrize("content", [b"not a database" * 999, b"\0" * 8192])
@@ -173,7 +173,7 @@ def test_a_file_that_is_no_database_is_kept_beside_and_a_new_one_begun(
     with closing(Database(path)) as database:
         put(database, "new")
         assert "was kept as" in database.note
-        assert database.is_healthy() == ""
+        assert database.damage() == ""
     kept = next(path for path in tmp_path.glob("*.broken-*") if not path.name.endswith("-wal"))
     assert kept.read_bytes() == content
     assert str(kept) in database.note
@@ -192,14 +192,14 @@ def test_a_damaged_page_is_told_by_the_check(database: Database) -> None:
     content[middle : middle + 4096] = b"\xff" * 4096
     database.path.write_bytes(content)
     with closing(Database(database.path)) as damaged:
-        assert "is damaged" in damaged.is_healthy()
+        assert "is damaged" in damaged.damage()
 
 
 def test_a_search_index_that_misses_a_word_is_told_by_the_check(database: Database) -> None:
     with database.writing() as connection:
         connection.execute("INSERT INTO message_words (text) VALUES ('some words')")
         connection.execute("UPDATE message_words_content SET c0 = 'other words'")
-    assert "the search index message_words" in database.is_healthy()
+    assert "the search index message_words" in database.damage()
 
 
 def test_a_database_that_another_program_holds_is_not_called_damaged(database: Database) -> None:
@@ -209,8 +209,8 @@ def test_a_database_that_another_program_holds_is_not_called_damaged(database: D
         database.writing(),
         pytest.raises(StoreNotUsable, match="Another program has locked"),
     ):
-        checked.is_healthy()
-    assert database.is_healthy() == ""
+        checked.damage()
+    assert database.damage() == ""
 
 
 def test_a_database_of_a_newer_app_is_refused_and_untouched(database: Database) -> None:
@@ -237,7 +237,7 @@ def test_a_full_disk_is_a_sentence_and_what_was_kept_stays(tmp_path: Path) -> No
     assert (child.returncode, "Free some disk space" in child.stderr) == (1, True)
     with closing(Database(path)) as database:
         assert len(names(database)) == child.stdout.count("kept") > 0
-        assert database.is_healthy() == ""
+        assert database.damage() == ""
 
 
 def test_after_a_full_disk_writing_goes_on(database: Database) -> None:

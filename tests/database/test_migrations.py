@@ -65,7 +65,7 @@ def test_a_chat_of_every_schema_is_there_in_the_newest(tmp_path: Path, released:
         chats = Chats(new)
         assert [message.text for message in chats.thread(7).messages] == ["Hi?", "Ho."]
         assert [found.summary.id for found in chats.search("ho")] == [7]
-        assert (chats.summaries()[0].title, new.is_healthy()) == ("Old times", "")
+        assert (chats.summaries()[0].title, new.damage()) == ("Old times", "")
 
 
 def test_the_steps_lead_to_one_schema(tmp_path: Path) -> None:

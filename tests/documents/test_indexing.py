@@ -270,7 +270,7 @@ def test_a_file_that_cannot_be_read_says_why_and_takes_nothing_along(
     assert (first.state, first.note.split(":")[0]) == ("failed", "locked.pdf is encrypted")
     assert (second.state, second.title) == ("ready", "fine.pdf")
     assert documents.search([notes], "eggs")[0].passage.heading == "page 1"
-    assert database.is_healthy() == ""
+    assert database.damage() == ""
     documents.remove(first.id)
     documents.erase()
     documents.wait()
@@ -395,7 +395,7 @@ def test_of_a_removed_document_nothing_is_left_in_the_file(tmp_path: Path) -> No
             documents.erase()
             documents.wait()
             assert documents.search([notes], "how long do eggs boil")
-        assert database.is_healthy() == ""
+        assert database.damage() == ""
     left = (tmp_path / "data" / "foresight.sqlite").read_bytes()
     assert b"xylophon" not in left and b"cold water" in left
 
@@ -446,4 +446,4 @@ def test_a_line_without_end_is_taken(documents: Documents, database: Database, n
     documents.wait()
     assert documents.text(document) == text
     assert only(documents, notes).state == "ready"
-    assert database.is_healthy() == ""
+    assert database.damage() == ""

@@ -133,7 +133,7 @@ def passages_in(data_dir: Path, wait: bool = True) -> Passages:
 
 def _damage(data_dir: Path) -> str:
     with closing(database_in(data_dir)) as database:
-        return database.is_healthy()
+        return database.damage()
 
 
 def _section(source: Random, number: int) -> str:

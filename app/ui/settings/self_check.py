@@ -143,7 +143,7 @@ def check_database(database: Database | None) -> Check:
     if database is None:
         return Check(name, "unknown", "There is no database yet.")
     try:
-        problem = database.is_healthy()
+        problem = database.damage()
     except StoreError as error:  # the database is busy, or the disk has no space for the check
         return Check(name, "unknown", str(error))
     return Check(name, "failed" if problem else "passed", problem or "It passed its integrity check.")

@@ -69,4 +69,4 @@ def test_each_hostile_file_has_its_sentence_and_harms_nothing(
         "marks.md",
     }
     assert all(one.note or name in read for name, one in seen.items())
-    assert documents.text(eggs) == EGGS and database.is_healthy() == ""
+    assert documents.text(eggs) == EGGS and database.damage() == ""

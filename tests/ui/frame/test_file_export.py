@@ -62,7 +62,7 @@ def test_a_backup_is_the_whole_database_and_leaves_no_copy_behind(
     (tmp_path / "copy.sqlite").write_bytes(body)
     with closing(Database(tmp_path / "copy.sqlite")) as database:
         assert titles(Chats(database)) == titles(talked.conversations.stores.stored)
-        assert database.is_healthy() == ""
+        assert database.damage() == ""
     assert list(uploads_dir(tmp_path).iterdir()) == []
 
 

@@ -187,7 +187,7 @@ class ScriptedDatabase:
     def __init__(self, problem: str | None) -> None:
         self._problem = problem
 
-    def is_healthy(self) -> str:
+    def damage(self) -> str:
         if self._problem is None:
             raise StoreNotUsable("Another program holds the file.")
         return self._problem
