@@ -55,7 +55,7 @@ def open_archive(text: str) -> ChatFile:
     """Checks a whole file and finds its chats. Raises ImportBroken."""
     json_text = _JsonText(text)
     try:
-        file, has_chat = _look_through(json_text)
+        file, has_chat = _scan(json_text)
     except (ValueError, RecursionError) as error:
         raise ImportBroken(
             "This file is not JSON, or it is cut off. Choose a file that Foresight or another chat app exported."
@@ -72,8 +72,8 @@ def open_archive(text: str) -> ChatFile:
     return file
 
 
-def _look_through(json_text: "_JsonText") -> tuple[ChatFile, bool]:
-    """Parses the whole file. Returns its chats' positions, its presets, and whether any chat can be read."""
+def _scan(json_text: "_JsonText") -> tuple[ChatFile, bool]:
+    """Parses the whole file. Returns it with its chats' positions, and whether any chat can be read."""
     starts, others = list[int](), dict[str, Any]()
     has_chat, is_foreign = False, json_text.is_at("[")
     read = _foreign_chat if is_foreign else chat_from_json
@@ -103,9 +103,7 @@ class _JsonText:
 
     def values(self) -> Iterator[tuple[str, int, Any]]:
         """Yields (key, 0, value) for each member of the object that is not null, and (CHATS, position, chat)
-        for each element of the list of chats.
-
-        Only a chat's position is given; it is 0 for other values. Raises ValueError for invalid JSON."""
+        for each element of the list of chats. Raises ValueError for invalid JSON."""
         if self.is_at("["):
             yield from self._chats()
         elif self.is_at("{"):

@@ -20,7 +20,7 @@ from app.values.text_normalisation import spaced, storable
 
 SUMMARY = "id, title, folder, is_pinned, updated"
 TICK = 0.001
-"""Seconds that are added to the last use's time if the clock was set back."""
+"""Seconds that are added to the newest time of use if the clock was set back."""
 FIRST_QUESTION = (
     "SELECT text FROM message WHERE chat = ? AND parent IS NULL AND role = 'user' ORDER BY id DESC LIMIT 1"
 )
@@ -77,7 +77,7 @@ def create_with(
 
 
 def next_use(connection: sqlite3.Connection, now: float) -> float:
-    """Returns the time to store for a chat's use: now, or just after the last use if the clock was set back."""
+    """Returns the time to store for the use of a chat: now, or after the newest use if the clock was set back."""
     newest = connection.execute("SELECT max(updated) FROM chat").fetchone()[0]
     return now if newest is None or newest <= now else float(newest) + TICK
 
@@ -128,14 +128,13 @@ def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: b
 
 
 def unused_title(connection: sqlite3.Connection, title: str) -> str:
-    """Adds the first free number to a title that another chat has: Dinner, Dinner (2), Dinner (3)."""
+    """Returns a title, with the first free number if another chat has it: Dinner, Dinner (2), Dinner (3)."""
     rows = connection.execute("SELECT title FROM chat WHERE deleted IS NULL AND title <> ''")
     taken = {row["title"] for row in rows}
     return next(name for name in numbered(title) if name not in taken)
 
 
 def pin(connection: sqlite3.Connection, chat: int, is_pinned: bool) -> None:
-    """Pins a chat to the top of the list, or unpins it."""
     require_chat(connection, chat)
     connection.execute("UPDATE chat SET is_pinned = ? WHERE id = ?", (is_pinned, chat))
 
@@ -170,7 +169,7 @@ def one_line(name: str) -> str:
 
 
 def folders(connection: sqlite3.Connection) -> tuple[str, ...]:
-    """Lists all folders by name, empty ones included."""
+    """Lists all folders by name, including empty folders."""
     # A chat that was restored may be in a folder that was removed meanwhile.
     rows = connection.execute(
         "SELECT name FROM folder UNION SELECT folder FROM chat WHERE deleted IS NULL AND folder <> ''"
@@ -185,7 +184,7 @@ def make_folder(connection: sqlite3.Connection, name: str) -> None:
 
 
 def rename_folder(connection: sqlite3.Connection, old: str, new: str) -> None:
-    """Renames a folder for all its chats, deleted ones included; "" takes the chats out of the folder."""
+    """Renames a folder for all its chats, including deleted chats; "" takes the chats out of the folder."""
     connection.execute("DELETE FROM folder WHERE name = ?", (old,))
     connection.execute("UPDATE chat SET folder = ? WHERE folder = ?", (one_line(new), old))
     make_folder(connection, new)
@@ -199,7 +198,7 @@ def remove_folder(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
 
 
 def in_folder(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
-    """Returns the ids of the chats in a folder, without deleted ones."""
+    """Returns the ids of the chats in a folder, without deleted chats."""
     rows = connection.execute("SELECT id FROM chat WHERE folder = ? AND deleted IS NULL ORDER BY id", (name,))
     return tuple(row["id"] for row in rows)
 
@@ -208,13 +207,12 @@ def in_folder(connection: sqlite3.Connection, name: str) -> tuple[int, ...]:
 
 
 def draft(connection: sqlite3.Connection, chat: int) -> str:
-    """Returns the chat's draft; "" if there is none."""
     row = connection.execute("SELECT text FROM draft WHERE chat = ?", (chat,)).fetchone()
     return str(row["text"]) if row else ""
 
 
 def set_draft(connection: sqlite3.Connection, chat: int, text: str) -> None:
-    """Replaces the chat's draft; "" deletes it. For an erased chat, the draft is only deleted."""
+    """Replaces the chat's draft; "" deletes it. A chat that is erased or unknown gets no new draft."""
     connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
     if text:
         connection.execute(
@@ -228,7 +226,6 @@ def set_draft(connection: sqlite3.Connection, chat: int, text: str) -> None:
 
 
 def queued(connection: sqlite3.Connection, chat: int) -> tuple[QueuedMessage, ...]:
-    """Returns the chat's messages that wait to be sent, in their order."""
     rows = connection.execute("SELECT id, text FROM queued WHERE chat = ? ORDER BY id", (chat,))
     return tuple(QueuedMessage(row["id"], row["text"]) for row in rows)
 
@@ -243,7 +240,7 @@ def add_queued(connection: sqlite3.Connection, chat: int, text: str, message: in
 
 
 def replace_queued(connection: sqlite3.Connection, message: int, text: str = "") -> str:
-    """Gives a waiting message another text; "" removes the message. Returns its former text; "" if none waited."""
+    """Replaces a waiting message's text; "" removes the message. Returns the former text; "" if there was none."""
     row = connection.execute("SELECT text FROM queued WHERE id = ?", (message,)).fetchone()
     if text:
         connection.execute("UPDATE queued SET text = ? WHERE id = ?", (storable(text), message))
@@ -253,7 +250,7 @@ def replace_queued(connection: sqlite3.Connection, message: int, text: str = "")
 
 
 def advance_queued(connection: sqlite3.Connection, chat: int, message: int) -> None:
-    """Moves a waiting message one position forward in the queue, unless it is the first."""
+    """Moves the text of a waiting message one position forward. The ids of the queue keep their order."""
     waiting = queued(connection, chat)
     for before, after in pairwise(waiting):
         if after.id == message:
@@ -265,12 +262,10 @@ def advance_queued(connection: sqlite3.Connection, chat: int, message: int) -> N
 
 
 def settings(connection: sqlite3.Connection, chat: int) -> ChatSettings:
-    """Returns the chat's settings. Raises ChatNotFound."""
     return settings_of(require_chat(connection, chat))
 
 
 def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettings) -> None:
-    """Replaces the chat's settings. Raises ChatNotFound."""
     require_chat(connection, chat)
     connection.execute(
         "UPDATE chat SET system = ?, sampling = ?, collections = ?, json_answers = ?, tools = ? WHERE id = ?",
@@ -303,7 +298,6 @@ def columns_of(settings: ChatSettings) -> tuple[str | None, ...]:
 
 
 def collections_from_json(text: str) -> tuple[int, ...]:
-    """Reads ids of collections from JSON; returns () if the string is empty or invalid."""
     return value_from_json(tuple[int, ...], text or None) or ()
 
 
@@ -327,7 +321,6 @@ def save_preset(connection: sqlite3.Connection, preset: ChatPreset) -> None:
 
 
 def delete_preset(connection: sqlite3.Connection, name: str) -> None:
-    """Deletes a preset, if it exists."""
     connection.execute("DELETE FROM preset WHERE name = ?", (one_line(name),))
 
 
@@ -337,7 +330,7 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 def mend_chats(connection: sqlite3.Connection) -> None:
     """Repairs chats that were saved from a damaged database, where some rows and the full-text index are missing.
 
-    Gives each message a chat and a parent in its tree, and builds the index."""
+    Gives each message a chat and a parent in its tree, and each chat a title and a shown path. Builds the index."""
     connection.execute(ADOPT_MESSAGES)
     connection.execute(NEAREST_PARENTS)
     connection.execute("UPDATE message SET state = 'interrupted', note = ? WHERE state = ''", (CUT,))

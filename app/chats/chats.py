@@ -1,9 +1,8 @@
-"""The chats of one database, for all threads, and the two stores of chats: saved chats, and private chats in
-memory.
+"""The stores of chats: saved chats in a file, and private chats in memory. Safe to use from any thread.
 
-Each call is one short transaction, or several if it does much. Changes to a chat's messages take a `ChatVersion`
-and return the next version; everything else takes a chat's id. All methods raise StoreError when the file fails,
-ChatNotFound for an unknown chat, and StaleChat for an outdated version.
+Each call is one short transaction, or several if it does much. Methods with which the user changes a chat's
+messages take a `ChatVersion`, raise StaleChat if that version is outdated, and return the next version. Methods
+that need a stored chat or message raise ChatNotFound without it. All methods raise StoreError when the file fails.
 """
 
 import time
@@ -90,7 +89,7 @@ class Chats(Store):
     mark_interrupted = writes(message_table.mark_interrupted)
 
     def fork(self, chat: int, message: int) -> ChatVersion:
-        """Creates a new chat with this chat's messages down to the given one."""
+        """Creates a new chat with this chat's messages down to the given message. Raises ChatNotFound."""
         return importing.fork(self.database, chat, message, self.now())
 
     # Deleting
@@ -101,7 +100,7 @@ class Chats(Store):
     put_back = writes(message_paths.put_back)
 
     def purge(self, seconds: float = PURGE_SECONDS) -> bool:
-        """Erases deleted chats and messages for about `seconds`. They cannot be restored any more.
+        """Erases deleted chats and messages for about `seconds`. None of them can be restored afterwards.
 
         Returns whether there is more to do."""
         with self.database.writing() as connection:
@@ -109,7 +108,9 @@ class Chats(Store):
         return self.erase(seconds)
 
     def delete_all(self) -> None:
-        """Erases all chats, but no presets. Compacts the file, unless more than MOST_COMPACTED bytes are in use."""
+        """Erases all chats, folders and drafts, but no presets.
+
+        Compacts the file, unless more than MOST_COMPACTED bytes stay in use."""
         with self.database.writing() as connection:
             deletion.claim_all(connection)
         self.erase(inf)
@@ -118,7 +119,7 @@ class Chats(Store):
                 self.database.compact()
 
     def erase(self, seconds: float) -> bool:
-        """Continues what `purge` began, for about `seconds`. Returns whether there is more to do."""
+        """Continues the erasing of deleted chats for about `seconds`. Returns whether there is more to do."""
         deadline, has_more = monotonic() + seconds, True
         while has_more and monotonic() < deadline:
             with self.database.writing() as connection:
@@ -147,17 +148,17 @@ class Chats(Store):
                 yield exporting.record_of(self.database, summary.id)
 
     def export_markdown(self, chat: int) -> str:
-        """Returns the shown messages of a chat as Markdown."""
         return exporting.markdown(self.thread(chat, EVERYTHING))
 
     def import_json(self, text: str, report: importing.Report = lambda _done, _all: None) -> ImportResult:
-        """Adds the chats of an exported file that are not stored yet, under new ids. Raises ImportBroken."""
+        """Adds an exported file's presets, and its chats that are not stored yet, under new ids. Raises
+        ImportBroken."""
 
         def note_progress(done: int, total: int) -> None:
             self._progress = done, total
             report(done, total)
 
-        with self._importing:  # so that the second import of the same file finds all chats here
+        with self._importing:  # so that a second import of the same file finds all its chats stored
             try:
                 return importing.import_file(self.database, text, self.now(), note_progress)
             finally:
@@ -170,7 +171,7 @@ class Chats(Store):
 
 
 class ChatStores:
-    """The stores of saved and of private chats; a chat's id determines its store. As thread-safe as the stores."""
+    """The stores of saved and of private chats; a chat's id determines its store. Safe to use from any thread."""
 
     def __init__(self, stored: Chats, private: Chats) -> None:
         """Takes both stores. `private` must be empty; its ids are set to begin at FIRST_PRIVATE."""
@@ -180,7 +181,6 @@ class ChatStores:
 
     @property
     def changes(self) -> tuple[int, int]:
-        """The change counters of both stores."""
         return self.stored.changes, self.private.changes
 
     def of(self, chat: int) -> Chats:
@@ -192,7 +192,7 @@ class ChatStores:
         self.stored.delete_all()
 
     def summaries(self) -> tuple[ChatSummary, ...]:
-        """Lists every chat, private ones first."""
+        """Lists all chats, private chats first."""
         return (*self.private.summaries(), *self.stored.summaries())
 
 

@@ -1,11 +1,12 @@
 """Deletion that can be undone: chats and messages are hidden, and erased once they can no longer be restored.
 
-Deleting messages takes seconds for many chats. FTS5 then only marks their words as deleted, and keeps them until
-its segments are merged. So chats are erased in short steps, and their rows keep the progress until the last one:
+Deleting the messages of many chats takes seconds. FTS5 then only marks their words as deleted, and keeps the words
+until its segments are merged. So chats are erased in short steps, and `deleted` in a chat's row stores the
+progress:
 
     deleted > 0     hidden, can be restored
     deleted = -2    its messages are being deleted
-    deleted = -3    the same; the row is not a chat, but holds messages that were deleted from another chat
+    deleted = -3    the same; the row is not a chat, but a container of messages deleted from another chat
     deleted = -4    such messages can be put back: `version` is their chat, and `shown` was its last message
     deleted = -1    only words in the index are left
     deleted = 0     the index is being merged; after the last step the row is deleted
@@ -21,7 +22,7 @@ from app.errors import ChatNotFound
 
 INDEXES = ("chat_words", "message_words")
 MESSAGES, CHARACTERS = 100, 200_000
-"""Maximum number of messages that are deleted in one transaction, and approximately of characters."""
+"""Maximum numbers of messages and, approximately, of characters that are deleted in one transaction."""
 MERGED_PAGES = 200
 """Pages of an index that are merged in one transaction."""
 
@@ -65,7 +66,8 @@ def take_out(connection: sqlite3.Connection, chat: int, shown: int, messages: Se
 
 
 def put_back(connection: sqlite3.Connection, chat: int) -> int:
-    """Moves the messages back that were taken out of this chat last. Returns the message that ended its path then.
+    """Moves the messages back that were taken out of this chat last. Returns the last message of the path shown
+    then.
 
     Raises ChatNotFound when they are erased."""
     held = connection.execute(

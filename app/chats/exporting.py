@@ -1,12 +1,12 @@
-"""Exported chats: their JSON format with all data, which is written and read here, and Markdown for reading.
+"""Writes and reads exported chats: as JSON with all data, and as Markdown for reading.
 
     {"format": "foresight-chats", "version": 1, "presets": [...], "chats": [
         {"title": "...", "folder": "", "shown": 2, ..., "messages": [
             {"id": 1, "parent": 0, "role": "user", "text": "...", ...},
             {"id": 2, "parent": 1, "role": "assistant", "marks": [[5, "model", 0], ...], "provenance": {...}}]}]}
 
-The ids are the file's own; importing assigns new ones. Marks are [end, origin, step]. The
-format calls a preset's settings "manner".
+The ids are the file's own; importing assigns new ids. Marks are [end, origin, step]. The format calls a preset's
+settings "manner".
 """
 
 import json
@@ -60,7 +60,6 @@ class MessageRecord:
 
     @property
     def content(self) -> MessageContent:
-        """The content as the database stores it."""
         return MessageContent(**{name: getattr(self, name) for name in CONTENT})
 
 
@@ -96,7 +95,6 @@ def record_of(database: Database, chat: int) -> ChatRecord:
 
 
 def message_record(message: StoredMessage, parent: int) -> MessageRecord:
-    """Returns a stored message as a record for the export."""
     content = {name: getattr(message.content, name) for name in CONTENT}
     return MessageRecord(message.role, message.id, parent, created=message.created, **content)
 

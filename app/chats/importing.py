@@ -1,13 +1,13 @@
-"""New chats with all their messages: imported from a file, or forked from another chat.
+"""Writes new chats with all their messages: imported from a file, or forked from another chat.
 
-Chats are written in short transactions, so that other work need not wait. Each is hidden, like a deleted one, until
-its last message is stored. So a process that is killed leaves only complete chats: the next start erases the hidden
-one, and importing the file again adds what is missing.
+Chats are written in short transactions, so that other work need not wait. Each new chat is hidden, like a deleted
+chat, until its last message is stored. If the process is killed, the next start erases the hidden chat, and
+importing the file again adds the missing chats.
 
-    create (hidden), 50 messages   |   50 messages   |   10 messages, show; create the next one (hidden), ...
+    create (hidden), 50 messages   |   50 messages   |   10 messages, show; create the next chat (hidden), ...
 
 A chat is recognised by the time it was created. If a stored chat has that time and every message of the chat in the
-file, the chat is not imported again; a chat that was continued elsewhere is imported beside the stored one.
+file, the chat is not imported again; a chat that was continued elsewhere is imported beside the stored chat.
 """
 
 import sqlite3
@@ -113,7 +113,7 @@ def fork(database: Database, chat: int, message: int, now: float) -> ChatVersion
 
 
 def _add_presets(connection: sqlite3.Connection, added: Iterable[ChatPreset]) -> None:
-    """Adds presets; a number is added to a name that a different preset has."""
+    """Adds presets. A name that a different preset has gets a number."""
     taken = {preset.name: preset.settings for preset in presets(connection)}
     for preset in added:
         names = numbered(one_line(preset.name))
@@ -164,8 +164,7 @@ class _NewChat(ABC):
         yield 0, self._show
 
     @abstractmethod
-    def _create(self, connection: sqlite3.Connection) -> ChatVersion:
-        """Creates the chat without messages."""
+    def _create(self, connection: sqlite3.Connection) -> ChatVersion: ...
 
     def _complete(self, connection: sqlite3.Connection) -> int:
         """Writes the rest of the chat's row. Returns the message that is shown."""
@@ -173,14 +172,14 @@ class _NewChat(ABC):
 
     @abstractmethod
     def _adapted(self, content: MessageContent) -> MessageContent:
-        """Returns the content as it can be kept in the new chat."""
+        """Adapts the content to the new chat."""
 
     def _create_hidden(self, connection: sqlite3.Connection) -> None:
         self.chat = self._create(connection).chat
         connection.execute("UPDATE chat SET deleted = 1 WHERE id = ?", (self.chat,))
 
     def _put(self, message: MessageRecord, connection: sqlite3.Connection) -> None:
-        """Adds a message; if its parent is unknown, it becomes a first message."""
+        """Adds a message. A message of an unknown parent becomes a first message."""
         self._require_hidden(connection)
         parent, content = self._ids.get(message.parent, ROOT), self._adapted(message.content)
         self._ids[message.id] = insert(connection, self.chat, parent, message.role, content, message.created)
@@ -211,7 +210,7 @@ class _ImportedChat(_NewChat):
     def _complete(self, connection: sqlite3.Connection) -> int:
         record = self._record
         set_title(connection, self.chat, one_line(record.title), record.is_named)
-        # An impossible date, such as one in milliseconds, is replaced by now.
+        # An impossible date, such as a date in milliseconds, is replaced by now.
         updated = record.updated if 0 <= record.updated <= self._now else self._now
         connection.execute(
             "UPDATE chat SET folder = ?, is_pinned = ?, updated = ? WHERE id = ?",

@@ -1,7 +1,7 @@
-"""Paths in a chat's message tree: which path is shown, which of its messages the model reads, and changes to it.
+"""Reads and changes the shown path of a chat's message tree, and selects the messages that the model reads.
 
 A change takes the ChatVersion that the page has seen. If that version is outdated, nothing is changed and StaleChat
-is raised, because the page would change messages that it does not show.
+is raised, so that a page never changes messages that it does not show.
 """
 
 import sqlite3
@@ -82,8 +82,9 @@ def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = Non
 
     Summarised messages are replaced by the request for the summary and the summary.
 
-    Replies that failed or stayed empty are left out with their questions. If the last reply is empty, it is about
-    to be written, so only the reply is left out, and its question stays."""
+    Replies that failed or stayed empty are left out with their questions, and so are unanswered questions before
+    the last message. An empty last reply is left out without its question, because the reply is about to be
+    written."""
     return _texts(_prompt_path(_path(connection, chat, upto)))
 
 
@@ -93,7 +94,8 @@ def path_ids(connection: sqlite3.Connection, chat: int, upto: int) -> tuple[int,
 
 
 def texts_before(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """Returns what the model reads before a new question below a message, by default the shown leaf."""
+    """Returns the messages that the model reads before a new question below a message, by default the shown
+    leaf."""
     return _texts(_without_unanswered(_without_failed_turns(_path(connection, chat, upto)), "user"))
 
 
@@ -116,7 +118,7 @@ def _texts(path: list[sqlite3.Row]) -> tuple[Message, ...]:
 
 
 def _read_rows(path: list[sqlite3.Row]) -> Sequence[Mapping[str, Any]]:
-    """Returns the rows with the newest summary, and the request for it, in place of those that it covers."""
+    """Returns the rows, with the newest summary and its request in place of the rows that the summary covers."""
     at = max((at for at, row in enumerate(path) if row["summary"]), default=None)
     if at is None:
         return [dict(row) for row in path]
@@ -126,7 +128,7 @@ def _read_rows(path: list[sqlite3.Row]) -> Sequence[Mapping[str, Any]]:
 
 
 def _shown_leaf(row: sqlite3.Row, tree: MessageTree) -> int:
-    """Returns the last message of the shown path; the newest leaf if the stored one does not exist."""
+    """Returns the last message of the shown path; the newest leaf if the stored leaf does not exist."""
     return int(row["shown"]) if row["shown"] in tree else tree.newest_below(ROOT)
 
 
@@ -148,7 +150,6 @@ def _without_unanswered(path: list[sqlite3.Row], then: Role) -> list[sqlite3.Row
 
 
 def _without_failed_turns(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
-    """Leaves out replies that failed or stayed empty, and their questions."""
     kept: list[sqlite3.Row] = []
     for row in path:
         if row["role"] != "assistant" or (row["text"].strip() and row["state"] != "failed"):
@@ -190,8 +191,8 @@ def ask(
 ) -> tuple[ChatVersion, int]:
     """Adds a question and an empty reply in state "writing", and shows them.
 
-    Returns the chat's new version and the reply's id. `queued` is the waiting message that the question was, if it
-    was one; it is removed from the queue."""
+    Returns the chat's new version and the reply's id. If `queued` is not 0, removes this waiting message, which is
+    the question."""
     if queued:
         replace_queued(connection, queued)
     _, message = add(connection, now, version, "user", question, parent=parent)
@@ -217,7 +218,7 @@ def continue_reply(
 ) -> ChatVersion:
     """Puts a reply back into state "writing", keeping its text, and shows it with the messages that follow.
 
-    Summaries that cover it are removed."""
+    Summaries that cover the reply are removed."""
     shown = _claim(connection, version, now)
     _require_reply(connection, version.chat, message)
     tree = tree_of(connection, version.chat)
@@ -230,7 +231,7 @@ def continue_reply(
 def edit_reply(
     connection: sqlite3.Connection, now: float, version: ChatVersion, message_id: int, text: str
 ) -> ChatVersion:
-    """Adds and shows a version of a reply with the user's own text."""
+    """Adds and shows a version of a reply with the user's own text. Raises ChatNotFound, StaleChat."""
     above = parent(connection, message_id)
     sources = message(connection, message_id).content.sources
     unchecked = sources and sources.unchecked
@@ -250,7 +251,7 @@ def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> 
 def remove(connection: sqlite3.Connection, version: ChatVersion, message: int) -> ChatVersion:
     """Deletes a message and all messages below it.
 
-    If it was shown, its newest other version is shown, or else the message before it."""
+    If the message was shown, its newest other version is shown, or else the message before it."""
     shown = before = _claim(connection, version, None)
     tree = tree_of(connection, version.chat)
     if message not in tree:

@@ -1,6 +1,6 @@
 """The table of messages, its full-text index, and the tree that a chat's messages form.
 
-A message is in the index unless it is still being written. Marks, provenance and sources are JSON in columns.
+A message is in the index unless it is empty or still being written. Marks, provenance, sources and calls are JSON.
 """
 
 import json
@@ -44,7 +44,8 @@ class MessageTree:
         children: dict[int, list[int]] = {}
         for message in sorted(self._parents):
             children.setdefault(self._parents[message], []).append(message)
-        # Siblings share one tuple: a chat with thousands of first messages would need millions of entries.
+        # Siblings share one tuple, because a tuple for each of thousands of siblings would need millions of
+        # entries.
         self._children = {parent: tuple(below) for parent, below in children.items()}
 
     def __contains__(self, message: int) -> bool:
@@ -57,7 +58,7 @@ class MessageTree:
         return self._parents[message]
 
     def path_to(self, message: int) -> tuple[int, ...]:
-        """Returns all messages from the first one down to this one; () for the root."""
+        """Returns the messages from the first message of the path down to this message; () for the root."""
         path = []
         while message != ROOT:
             path.append(message)
@@ -69,7 +70,6 @@ class MessageTree:
         return self._children[self._parents[message]]
 
     def all_below(self, message: int) -> list[int]:
-        """Returns the message and all its descendants."""
         found = [message]
         for each in found:  # the list grows during the loop
             found += self._children.get(each, ())
@@ -90,7 +90,7 @@ def insert(
     content: MessageContent,
     created: float,
 ) -> int:
-    """Adds a message below `parent` (0: as a first message), and indexes it. Returns its id."""
+    """Adds a message below `parent` (0: as a first message), and indexes it if it is complete. Returns its id."""
     added = connection.execute(
         "INSERT INTO message (chat, parent, role, text, state, note, marks, provenance, thought, sources, summary,"
         " calls, created) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -126,7 +126,6 @@ def summarise(connection: sqlite3.Connection, message: int, summary: str) -> Non
 
 
 def is_writing(connection: sqlite3.Connection) -> bool:
-    """Returns whether any message is in state "writing"."""
     return connection.execute("SELECT 1 FROM message WHERE state = 'writing' LIMIT 1").fetchone() is not None
 
 
@@ -269,12 +268,12 @@ def marks_from_json(text: str) -> tuple[TokenMark, ...]:
 
 
 def value_to_json(value: Provenance | Sources | Sampling | JsonAnswers | None) -> str | None:
-    """Encodes a value as JSON; None stays None. What is known about the model's template is not stored."""
+    """Encodes a value as JSON; None stays None. A model's `chat_format` is left out."""
     return None if value is None else storable(json.dumps(to_dict(value, UNSTORED), ensure_ascii=False))
 
 
 def value_from_json(kind: type[T], text: str | None) -> T | None:
-    """Reads a value of this dataclass from JSON; returns None for None and for an invalid string."""
+    """Reads a value of this type from JSON; returns None for None and for an invalid string."""
     try:
         return None if text is None else read(kind, parse_json(text))
     except ValueError:
@@ -282,10 +281,9 @@ def value_from_json(kind: type[T], text: str | None) -> T | None:
 
 
 def calls_from_json(text: str | None) -> tuple[CalledTool, ...]:
-    """Reads a reply's calls of tools; returns () for None and for an invalid string."""
     return value_from_json(tuple[CalledTool, ...], text) or ()
 
 
 def _differences(numbers: list[int]) -> list[int]:
-    """Returns the first number, then each number's difference to the one before: 5 9 12 gives 5 4 3."""
+    """Returns the first number, then the differences of neighbours: 5 9 12 gives 5 4 3."""
     return [*numbers[:1], *(after - before for before, after in pairwise(numbers))]
