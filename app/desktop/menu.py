@@ -1,4 +1,4 @@
-"""The app's entry in the menu of Linux, Windows and macOS: its files and commands, written or removed."""
+"""Writes and removes the app's entry in the menu of Linux, Windows or macOS."""
 
 import os
 import plistlib
@@ -32,7 +32,7 @@ class MenuFile:
 
 @dataclass(frozen=True, slots=True)
 class MenuEntry:
-    """The files to write, the commands to run afterwards, and the name of the menu.
+    """The files of an entry, the commands to run after writing them, and the name of the menu (`where`).
 
     `made` are files that the commands make. `folder` belongs to the entry alone. If the file `main` exists but
     does not contain `mark`, it belongs to another program."""
@@ -230,7 +230,7 @@ def install(entry: MenuEntry) -> Iterator[str]:
 
 
 def uninstall(entry: MenuEntry) -> Iterator[str]:
-    """Remove the entry's files. Yields a sentence for each removed file. Raises MenuNotWritten."""
+    """Remove the entry's files. Yields a sentence for each file and about the result. Raises MenuNotWritten."""
     known = (*(file.path for file in entry.files), *entry.made)
     gone = [path for path in known if _exists(path) and _is_ours(entry, path)]
     for path in gone:
@@ -253,7 +253,7 @@ def _exists(path: Path) -> bool:
 
 
 def _is_ours(entry: MenuEntry, path: Path) -> bool:
-    """Return whether a file belongs to this app: by the entry's mark, or because it has the entry's content."""
+    """Return whether a file of the entry is this app's: `main` has the mark, or else the content is the entry's."""
     try:
         if entry.main is not None and _exists(entry.main):
             return entry.mark in entry.main.read_bytes()

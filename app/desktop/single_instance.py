@@ -1,4 +1,4 @@
-"""Opens the window of the running instance when the app is started a second time."""
+"""Shows the running instance when the app is started a second time."""
 
 from collections.abc import Callable
 from http.client import HTTPConnection, HTTPException
@@ -19,7 +19,8 @@ Show = Callable[[str], object]
 def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> str:
     """Show the running instance that uses the data folder, and return a sentence with its address.
 
-    Without `show` nothing is opened. Raises `in_use` if that instance publishes no address."""
+    `show` opens an address in a browser; without it nothing is shown. Waits up to STARTING_SECONDS for the address,
+    and then raises `in_use`."""
     deadline = monotonic() + STARTING_SECONDS
     while not (address := folder.running_at()) and monotonic() < deadline and folder.is_held():
         sleep(0.1)
@@ -33,7 +34,8 @@ def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> st
 
 
 def raise_window(address: str) -> str:
-    """Raise the native window of the app at this address; if it has none, return the address for a browser."""
+    """Raise the native window of the app at this address. Returns the address to open in a browser if that
+    fails."""
     place = urlsplit(address)
     key = "".join(parse_qs(place.query).get("key", ()))
     connection = HTTPConnection(place.hostname or "", place.port, timeout=ANSWER_SECONDS)

@@ -1,7 +1,7 @@
 """Shows the page in a native window, from a separate process that runs this module as a program.
 
 The process is separate because graphics drivers and triton bring different versions of LLVM, which crash in one
-process. It ends when its window or its standard input is closed, so it ends with the app.
+process. The process ends when its window or its standard input is closed, so it ends with the app.
 """
 
 import logging
@@ -22,7 +22,7 @@ RAISE_LINE = b"raise\n"
 UNAVAILABLE = 3
 """Exit code of the process if no window can be opened; the last line of its stderr gives the reason."""
 LOOK_SECONDS = 0.2
-"""Seconds between two checks whether the window is to be raised or closed."""
+"""Seconds between two checks of whether the window is to be raised or closed."""
 END_SECONDS = 5.0
 """Seconds that the process may take to end; then it is killed."""
 SIZE = (1366, 860)
@@ -39,9 +39,10 @@ def require_window() -> None:
 
 
 def show_window(address: str, storage: Path, closing: threading.Event, raise_wanted: threading.Event) -> None:
-    """Show the page until its window is closed or `closing` is set; `raise_wanted` brings it to the front.
+    """Show the page until its window is closed or `closing` is set. Sets `closing` at the end.
 
-    Raises WindowUnavailable if there is no screen to show it on, ProcessNotStarted if it cannot begin."""
+    Setting `raise_wanted` brings the window to the front. Raises WindowUnavailable if the process cannot open a
+    window, ProcessNotStarted if it cannot be started."""
     command = python_command("-m", "app.desktop.window", str(storage.absolute()))
     with not_started():
         process = subprocess.Popen(
@@ -97,7 +98,7 @@ class _StderrReader:
         self._thread.start()
 
     def last_line(self) -> str:
-        """Wait until the process has ended, and return the last line."""
+        """Wait for the end of stderr, at most END_SECONDS, and return its last line."""
         self._thread.join(END_SECONDS)
         return self._line.decode(errors="replace").strip().rstrip(".") or "it did not say why"
 
@@ -115,9 +116,9 @@ class PyWebViewWindow(Protocol):
 
 
 def main() -> None:
-    """Show the page whose address is the first line of standard input.
+    """Show the page whose address is the first line of standard input, until the window or the input is closed.
 
-    The argument is the folder of browser data."""
+    The program's argument is the folder for browser data."""
     (storage,) = sys.argv[1:]
     address = sys.stdin.buffer.readline().decode().strip()
     import webview  # seldom installed, and slow to import
@@ -146,7 +147,7 @@ def _exit(code: int) -> None:
 
 
 def follow_commands(window: PyWebViewWindow, commands: Iterable[bytes]) -> None:
-    """Follow the app's commands, one a line, until its standard input ends."""
+    """Execute the app's commands, each a line, until the input ends. Then close the window."""
     for line in commands:
         if line == RAISE_LINE:
             window.restore()

@@ -1,7 +1,7 @@
-"""Asks a server with the `openai` client for the list of its models, or for a reply as a stream of chunks.
+"""Requests the list of a server's models, or a reply as a stream of chunks, with the `openai` client.
 
-Only the request and the key of this server are sent. What the client would add by itself (keys and accounts from
-the environment, facts about this machine) is left out.
+Only the request, the key of this server and the app's version are sent. Headers that the client adds by itself
+(keys and accounts from the environment, facts about this machine) are removed.
 """
 
 import asyncio
@@ -23,7 +23,8 @@ SENT = (
     "host", "connection", "user-agent", "authorization", "accept", "accept-encoding", "content-type",
     "content-length",
 )  # fmt: skip
-"""The headers that are sent. The client's others (facts about this machine, OPENAI_CUSTOM_HEADERS) are removed."""
+"""The headers that are sent. Other headers of the client (facts about this machine, OPENAI_CUSTOM_HEADERS) are
+removed."""
 LIBRARY = openai.DefaultAsyncHttpxClient.__bases__[0].__module__.partition(".")[0]
 """The HTTP library that the client uses: "httpx" or "httpx2"."""
 LONGEST_LIST, MOST_MODELS, LONGEST_NAME = 5_000_000, 2_000, 300
@@ -31,15 +32,15 @@ LONGEST_LIST, MOST_MODELS, LONGEST_NAME = 5_000_000, 2_000, 300
 LONGEST_EVENT = 8_000_000
 """Maximum number of bytes of one chunk of a reply. A server may send the whole reply as one chunk."""
 CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
-"""Asks vLLM and SGLang to continue the last message; other servers do it by themselves, or cannot."""
+"""Asks vLLM and SGLang to continue the last message. Other servers do so without being asked, or cannot."""
 
 
 class NotAnApi(Exception):
-    """The server does not answer like OpenAI's API: it sent a web page, for example."""
+    """The server does not answer as OpenAI's API does, but with a web page, for example."""
 
 
 async def list_models(server: Server, limits: Limits) -> tuple[str, ...]:
-    """Return the names of the models that a server has. Raises NotAnApi, AnswerRefused."""
+    """Return the names of a server's models. Raises NotAnApi, AnswerRefused, and the client's errors."""
     limit = AnswerLimit(LONGEST_LIST)
     async with asyncio.timeout(limits.listing), _client(server, limits.connect, limit) as client:
         answer: Any = await client.get("/models", cast_to=object)
@@ -61,7 +62,9 @@ def _is_name(name: object) -> bool:
 
 
 async def chunks(server: Server, request: Request, limits: Limits) -> AsyncIterator[Any]:
-    """Yield the chunks of a reply as they arrive; a chunk may be any JSON. Raises NotAnApi, AnswerRefused."""
+    """Yield the chunks of a reply as they arrive; a chunk may be any JSON.
+
+    Raises NotAnApi, AnswerRefused, and the client's errors."""
     limit = AnswerLimit(LONGEST_EVENT)
     async with _client(server, limits.connect, limit) as client:
         stream = await client.post(
@@ -133,7 +136,7 @@ async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIt
         )
     async with openai.AsyncOpenAI(
         base_url=server.address,
-        api_key=server.key or "none",  # without a key the client would take one from the environment
+        api_key=server.key or "none",  # without a key the client would use the key in the environment
         organization="",
         project="",
         max_retries=0,

@@ -29,7 +29,7 @@ def sentence_of(
 ) -> str:
     """Return the error as a sentence.
 
-    `request` is the reply's request, None for other calls; `has_begun`: a part of the reply has arrived."""
+    `request` is the reply's request, None for other calls. With `has_begun` a part of the reply has arrived."""
     host = server.host
     match error:
         case AppError():
@@ -87,14 +87,14 @@ def _unreachable(error: Exception, server: Server) -> str:
 
 
 def _reason(error: BaseException) -> str:
-    """Return the system's message for an error; asyncio's own would repeat the address."""
+    """Return the system's message for an error, because asyncio's message would repeat the address."""
     if isinstance(error, OSError) and error.errno:
         return os.strerror(error.errno) if error.errno > 0 else error.strerror or first_line(error)
     return first_line(error)
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields an error, its cause, the cause of that, and so on."""
+    """Yields an error and the chain of its causes."""
     cause: BaseException | None = error
     while cause:
         yield cause

@@ -1,6 +1,6 @@
 """Turns a server's chunks into a reply's events. A piece is the text of a chunk; tokens and steps are unknown.
 
-How many tokens a forward pass wrote is known at the end, if the server reports it: Foresight, llama.cpp, vLLM with
+Some servers report at the end how many tokens a forward pass wrote: Foresight, llama.cpp, vLLM with
 --per-request-spec-decode-metrics, and any server that counts accepted prediction tokens.
 """
 
@@ -17,15 +17,15 @@ from app.values.server import remote_info
 
 REASONS: Mapping[str, StopReason] = {"stop": "eos", "length": "max_tokens"}
 NUMBERS = ("usage", "foresight", "timings", "metrics")
-"""The parts of a chunk that may hold statistics about the reply."""
+"""The parts of a chunk that may have statistics about the reply."""
 LARGEST = 10**9
-"""Numbers above this one are ignored as impossible."""
+"""Larger numbers are ignored as impossible."""
 LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
-"""Maximum number of characters and pieces of a reply; the longest replies of models have a third of them."""
+"""Maximum numbers of characters and pieces of a reply. The longest replies of models have a third of these."""
 HALF_PAIR = re.compile("[\ud800-\udfff]")
-"""Half of a surrogate pair, which JSON can hold but a valid text cannot."""
+"""Half of a surrogate pair, which JSON can contain but valid text cannot."""
 THOUGHTS = ("reasoning_content", "reasoning")
-"""Fields in which servers send the model's thought if they take it out of the text."""
+"""The fields in which some servers send the model's thought separately from the text."""
 
 
 class RemoteReply:
@@ -91,7 +91,7 @@ class RemoteReply:
 
 
 def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
-    """Adds the counts that the server reported at the end. As in all statistics, the first token is left out."""
+    """Adds the counts that the server reported at the end. The first token is left out, as in all statistics."""
     usage = _part(parts, "usage")
     numbers = replace(
         times,
@@ -103,9 +103,9 @@ def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
 
 
 def _steps(tokens: int, parts: Mapping[str, Any]) -> int:
-    """Returns how many forward passes wrote these tokens; 0 if the server does not report it, or drafts nothing.
+    """Returns how many forward passes wrote these tokens; 0 if the server reports no drafts.
 
-    Each forward pass wrote the drafted tokens that it accepted, and one more."""
+    Each forward pass wrote the drafted tokens that it accepted, and another token."""
     mean = _part(parts, "foresight").get("tokens_per_step")
     if tokens and isinstance(mean, int | float) and 1 <= mean <= LARGEST:
         return round(tokens / mean)

@@ -1,4 +1,4 @@
-"""The servers that the user added, and the requests to them: for the list of their models, and for replies.
+"""Keeps the servers that the user added, and requests their lists of models and replies.
 
 Every reply has a thread of its own with its own connection, so the engine's thread never waits for a server.
 """
@@ -24,9 +24,9 @@ log = logging.getLogger(__name__)
 FILE = "servers.json"
 DEFAULT_LIMITS = Limits()
 LAST_SECONDS = 5.0
-"""How long to wait for the statistics of a reply after its text has ended."""
+"""Seconds to wait for the statistics of a reply after its text has ended."""
 LOOK_SECONDS = 0.05
-"""Seconds between two checks whether a reply should stop."""
+"""Seconds between two checks of whether a reply should stop."""
 WHY = "a server that you added, for its models or a reply"
 
 
@@ -40,7 +40,8 @@ class Servers:
         explain: Callable[[str, str], None] = lambda _host, _why: None,
         limits: Limits = DEFAULT_LIMITS,
     ) -> None:
-        """Read the servers of this folder. `explain` tells the log of contacts why a host is contacted."""
+        """Read the servers of this folder. `explain` is called with a host and the reason before it is
+        contacted."""
         self._file = ServerFile(data_dir)
         self._is_offline = is_offline
         self._explain = explain
@@ -53,7 +54,7 @@ class Servers:
         return self._servers
 
     def add(self, address: str, key: str = "") -> Server:
-        """Ask a server for its models and save both. A known server keeps its position, and its key if `key` is "".
+        """Request a server's models, and save both. A known server keeps its position, and its key if `key` is "".
 
         Raises BadOption, ServerError, SettingsNotSaved."""
         server = self._server(read_address(address), key.strip())
@@ -73,7 +74,7 @@ class Servers:
             self._keep({one.address: one for one in (*before, *self._servers)})
 
     def submit(self, request: Request, reply: EventSink) -> None:
-        """Start a thread that writes the reply. For a server that was removed, append Failed instead."""
+        """Start a thread that receives the reply. For a server that was removed, append Failed instead."""
         server = self._known(request.model.server)
         if server is None:
             reply.append(
@@ -97,9 +98,9 @@ class Servers:
         return names
 
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
-        """Runs on a reply's own thread. Appends the reply's events, and a last event whatever happens.
+        """Appends the reply's events, and a last event in any case. Runs on the reply's own thread.
 
-        The last event is appended here, because `asyncio.run` waits for lookups of the host, and may end later."""
+        The last event is appended here, because `asyncio.run` may end later: it waits for lookups of the host."""
         from app.remote.client import chunks
         from app.remote.failures import cut_off, sentence_of
         from app.remote.reply import RemoteReply
@@ -127,7 +128,7 @@ class Servers:
         reply.append(written.finished(reason) if reason else Failed(end))
 
     def _server(self, address: str, key: str) -> Server:
-        """Return the saved server at this address, or a new one. Raises BadOption for an impossible key."""
+        """Return the saved server at this address, or a new server. Raises BadOption for an impossible key."""
         if not (key.isascii() and key.isprintable()):
             raise BadOption("The key contains characters that a key cannot have. Copy it again.")
         known = self._known(address) or Server(address)
@@ -139,7 +140,7 @@ class Servers:
     def _require_allowed(self, server: Server) -> None:
         """Raises ServerError if Foresight is offline, unless the server runs on this machine.
 
-        Otherwise the log of contacts gets the reason of the contact."""
+        Otherwise reports the reason for contacting the server."""
         if self._is_offline() and not server.is_here:
             raise ServerError(
                 f"Foresight is set to offline, so {server.host} is not asked: turn Offline off under Models → "
@@ -153,7 +154,7 @@ class Servers:
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> bool:
-    """Waits for the work. Returns False if it was stopped, which closes its connection."""
+    """Waits for the work, and raises its errors. Returns False if it was stopped, which closes its connection."""
     task = asyncio.create_task(work)
     while not task.done():
         if reply.is_stopping:

@@ -1,9 +1,8 @@
 """Limits the answers of servers, for every HTTP client of the app.
 
-The bytes are counted where the HTTP library hands them over, so that no caller can forget the limit. Answers are
-requested uncompressed, and a compressed answer is refused, because one kilobyte of it can expand to a gigabyte. The
-time is limited by `asyncio.timeout` around the whole exchange, because the library's own timeouts begin anew with
-each byte.
+The bytes are counted in the HTTP library's streams, so that no caller can forget the limit. Answers are requested
+uncompressed, and a compressed answer is refused, because one kilobyte of it can expand to a gigabyte. Callers limit
+the time, because the library's own timeouts begin anew with each byte.
 """
 
 import sys
@@ -20,7 +19,7 @@ Kind = TypeVar("Kind")
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
 """The request header that asks for an uncompressed answer."""
 LONGEST_REFUSAL = 100_000
-"""Maximum number of bytes that are read of a refusal or a redirect."""
+"""Maximum number of bytes that are read from an answer whose status is not a success."""
 
 
 class AnswerRefused(Exception):
@@ -41,18 +40,19 @@ def of_type(value: object, kind: type[Kind], name: str) -> Kind:
 
 
 class AnswerLimit:
-    """Lets a limited number of bytes through. Its methods are the event hooks of a client of httpx or httpx2."""
+    """Limits the bytes of answers. `announce` and `begin` are event hooks for a client of httpx or httpx2."""
 
     def __init__(self, most: int) -> None:
         self._most = most
         self._got = 0
 
     async def announce(self, request: Any) -> None:
-        """Report the host to the log of contacts (network_log.py): asyncio looks names up in another thread."""
+        """Report the host to the log of contacts (network_log.py), because asyncio looks names up in another
+        thread."""
         sys.audit("socket.getaddrinfo", request.url.host, None, 0, 0, 0)
 
     async def begin(self, response: Any) -> None:
-        """Count the bytes of this answer from now on. Raises AnswerRefused for a compressed answer."""
+        """Begin to count the bytes of this answer. Raises AnswerRefused for a compressed answer."""
         if response.headers.get("Content-Encoding", "").strip().lower() not in ("", "identity"):
             raise AnswerRefused("sent a compressed answer, which it was asked not to do")
         response.encoding = "utf-8"  # a server may name a codec that does not return text
@@ -61,7 +61,7 @@ class AnswerLimit:
         response.stream = stream_class(response.stream, self, is_cut=not response.is_success)
 
     def restart(self) -> None:
-        """Start counting from 0 again, once the bytes received so far have been used."""
+        """Count from 0 again, after the caller has used the bytes received so far."""
         self._got = 0
 
     def count(self, number: int) -> None:
@@ -78,7 +78,7 @@ def plain_words(text: str, most: int) -> str:
 
 @cache
 def certificates(library: str) -> SSLContext:
-    """Return the certificates that httpx or httpx2 trusts. They are kept, because reading them is slow."""
+    """Return the certificates that httpx or httpx2 trusts. They are cached, because reading them is slow."""
     found: SSLContext = import_module(library).create_ssl_context()
     return found
 
@@ -86,7 +86,7 @@ def certificates(library: str) -> SSLContext:
 class _Counted:
     """An answer's body whose bytes are counted.
 
-    With `is_cut` the body ends after LONGEST_REFUSAL bytes, because the status of a refusal is enough."""
+    With `is_cut` the body ends after at most LONGEST_REFUSAL bytes, because the status of a refusal is enough."""
 
     def __init__(self, stream: Any, limit: AnswerLimit, is_cut: bool) -> None:
         self._stream = stream
@@ -102,11 +102,10 @@ class _Counted:
             yield piece
 
     async def aclose(self) -> None:
-        """Close the connection to the server."""
         await self._stream.aclose()
 
 
 @cache
 def _counted_stream(library: str) -> type[_Counted]:
-    """Return the counting stream as a subclass of this HTTP library's streams, the only ones that it accepts."""
+    """Return the counting stream as a subclass of this HTTP library's stream, because it accepts no other class."""
     return type("CountedStream", (_Counted, import_module(library).AsyncByteStream), {})

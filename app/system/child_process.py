@@ -1,9 +1,9 @@
-"""Child processes of the app: they read requests and write messages, one on each line.
+"""Starts child processes of the app, which read requests and write messages, each on a line.
 
-A crash of the child does not affect the app, and the child can be killed at any time. It ends by itself when its
-standard input is closed, so an app that was killed leaves no process running. It starts in a folder of the app and
-imports nothing from the current folder, whatever is in it. Its messages begin with a mark (that of RFC 7464), so
-that text which a library prints is not taken for a message.
+A crash of the child does not affect the app, and the child can be killed at any time. The child ends by itself when
+its standard input is closed, so an app that was killed leaves no process running. The child starts in a folder of
+the app and imports nothing from the current folder. Messages begin with the separator of RFC 7464, so that text
+which a library prints is not mistaken for a message.
 
     app:    with ChildProcess("app.x.process_main", b"request\\n") as child:  for line in child.lines(): ...
     child:  serve(lambda request, send: send(b"done\\n"))
@@ -33,7 +33,7 @@ BEAT_SECONDS = 0.3
 """Seconds between two calls of `beat` while work is awaited."""
 NO_VARIABLES: Mapping[str, str] = {}
 MARK = b"\x1e"
-"""The byte that begins each message, and occurs nowhere else in it."""
+"""The byte that begins each message, and occurs in no message."""
 Say = Callable[[bytes], None]
 
 
@@ -70,18 +70,16 @@ class ChildProcess:
     def close(self) -> None:
         """Kill the process and close its pipes."""
         self.kill()
-        with suppress(OSError):  # the pipe may hold bytes that the ended process never read
+        with suppress(OSError):  # the pipe may contain bytes that the ended process never read
             self._input.close()
         self._output.close()
 
     @property
     def pid(self) -> int:
-        """The id of the running process."""
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process has not ended."""
         return self._process.poll() is None
 
     def lines(self) -> Iterator[bytes]:
@@ -112,7 +110,7 @@ class ChildProcess:
             timer.cancel()
 
     def end(self, seconds: float) -> None:
-        """Close the input of the process, so that it ends by itself; after these seconds, kill it."""
+        """Close the input of the process, so that it ends by itself. After these seconds, kill it."""
         with suppress(OSError):
             self._input.close()
         with suppress(subprocess.TimeoutExpired):
@@ -120,10 +118,8 @@ class ChildProcess:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the process with those that it started, and wait for its end.
-
-        If that takes too long (a dead disk blocks it), abandon it."""
-        if self._process.returncode is None:  # so its id is not yet another process's
+        """Kill the process and its group, and wait for its end, at most SECONDS_TO_END seconds."""
+        if self._process.returncode is None:  # until it is waited for, no other process gets its id
             _kill_group(self._process.pid)
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):
@@ -133,7 +129,7 @@ class ChildProcess:
 def awaited(work: Callable[[], T], beat: Callable[[float], None]) -> T:
     """Run `work` on another thread and return its result. Meanwhile `beat` is called with the seconds so far.
 
-    An error that `beat` raises ends the waiting at once."""
+    An error that `beat` raises ends the waiting at once; `work` continues."""
     began, pool = monotonic(), ThreadPoolExecutor(1)
     future = pool.submit(work)
     pool.shutdown(wait=False)
@@ -188,7 +184,7 @@ def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
 
 
 def serve_until_closed(work: Callable[[BinaryIO, Say], None]) -> NoReturn:
-    """Run as the child: `work` reads requests until their end. Then this process ends, with all that it started."""
+    """Run as the child: `work` reads requests until their end. Then this process and its group end."""
     try:
         work(sys.stdin.buffer, _messages_alone())
     finally:
@@ -196,14 +192,14 @@ def serve_until_closed(work: Callable[[BinaryIO, Say], None]) -> NoReturn:
 
 
 def end_group() -> NoReturn:
-    """End this process with all that it started; on Windows, this process alone."""
+    """End this process, and its group if it leads one. Windows has no such groups."""
     if hasattr(os, "getpgrp") and os.getpgrp() == os.getpid():
         _kill_group(os.getpid())
     os._exit(1)
 
 
 def _kill_group(process: int) -> None:
-    """Kill a process that leads a group, and the group, if the system has groups of processes."""
+    """Kill the group that a process leads, if the system has groups of processes."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):  # macOS refuses if all of them have ended
             os.killpg(process, signal.SIGKILL)
@@ -256,9 +252,9 @@ def seconds_left() -> float:
 
 
 def importing_environment() -> dict[str, str]:
-    """Return this process's environment without its secrets, with this package on PYTHONPATH.
+    """Return this process's environment without secrets and without the current folder in its lists of folders.
 
-    None of its lists of folders contains the current folder."""
+    PYTHONPATH contains this package."""
     environment = settled(without_secrets(os.environ))
     folders = (str(OWN_FOLDER.parent), environment.get("PYTHONPATH", ""))
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}

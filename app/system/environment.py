@@ -26,9 +26,10 @@ _SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IG
 
 
 def prepare(environ: MutableMapping[str, str]) -> list[str]:
-    """Correct unusable variables in `environ` before libraries are imported. Returns a sentence for each.
+    """Remove unusable variables from `environ` before libraries are imported. Returns a sentence for each.
 
-    If there is a proxy, this machine's names are added to NO_PROXY."""
+    If there is a proxy, adds this machine's names to NO_PROXY. Sets HF_HUB_OFFLINE in place of an unusable
+    HF_ENDPOINT."""
     # If the shell names no proxy, libraries look up the system's own proxies, and a no_proxy would prevent that.
     if any(value and name.upper() in (*PROXIES, "NO_PROXY") for name, value in environ.items()):
         known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
@@ -38,7 +39,7 @@ def prepare(environ: MutableMapping[str, str]) -> list[str]:
     notes = [f"{name} is {environ.pop(name)!r} and not a whole number, so it is not used." for name in wrong]
     if (endpoint := environ.get(HUB)) is not None and not web_host(endpoint):
         del environ[HUB]
-        environ["HF_HUB_OFFLINE"] = "1"  # so that the default hub is not asked in place of the intended one
+        environ["HF_HUB_OFFLINE"] = "1"  # so that the default hub is not asked in place of the intended hub
         notes.append(f"{HUB} is {endpoint!r} and not an address, so no hub is asked for models.")
     return notes
 
@@ -102,5 +103,5 @@ def without_secrets(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def _parts_of_proxy(proxy: str) -> SplitResult:
-    """Split the address of a proxy, with http as its scheme if it has none. Raises ValueError."""
+    """Split the address of a proxy, whose default scheme is http. Raises ValueError."""
     return urlsplit(proxy if "://" in proxy else f"http://{proxy}")

@@ -1,4 +1,4 @@
-"""Writes files so that they are complete and on the disk once a function returns: a power cut then loses nothing.
+"""Writes files. When a function returns, its file is complete and on the disk, so that a power cut loses nothing.
 
 a new file in the same folder -> written -> fsync -> replaces the old file -> fsync of the folder
 """
@@ -12,21 +12,22 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
-"""Errors of systems that cannot sync a folder, and of folders that this user may write into but not list."""
+"""Errors of systems that cannot sync a folder, and of folders that this user may write to but not list."""
 LONGEST_PREFIX = 40
 """Characters of a file's name that the new file's name begins with; file systems allow 255 bytes in all."""
 DEVICES = Path("/dev")
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file that only this user can read. Makes its folder. Raises OSError and keeps the old file."""
+    """Write a file that only this user can read. Makes its folder. If it raises OSError, the old file stays."""
     make_folder(path.parent)
     with replacing(path) as draft:
         draft.write_bytes(_bytes(content))
 
 
 def write_output(path: Path, content: str | bytes) -> None:
-    """Write a file that the user named: a link stays a link, a file keeps its permissions. Raises OSError."""
+    """Write a file whose path the user chose. Links and the permissions of an existing file stay. Raises
+    OSError."""
     if DEVICES in path.absolute().parents or (path.exists() and not path.is_file()):
         path.write_bytes(_bytes(content))  # a device or a pipe, which must not be replaced by a file
         return
@@ -36,7 +37,7 @@ def write_output(path: Path, content: str | bytes) -> None:
 
 @contextmanager
 def replacing_output(path: Path) -> Iterator[Path]:
-    """Yield a new file, as `replacing` does, for a file that the user named; links and permissions are kept."""
+    """Yield a new file, as `replacing` does, for a path that the user chose. Links and permissions stay."""
     with replacing(path.resolve()) as draft:
         if path.exists():
             shutil.copymode(path, draft)
@@ -61,7 +62,7 @@ def replacing(path: Path) -> Iterator[Path]:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder and its missing parents, which only this user can read. Raises OSError."""
+    """Make a folder that only this user can read, and its missing parents. Raises OSError."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()]
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for one in missing:

@@ -22,7 +22,7 @@ from app.values.model import Memory
 
 FIELDS = "uuid,pci.bus_id,memory.free,memory.total,name"
 NOTHING = "no devices were found"
-"""What nvidia-smi prints if its driver works and lists no GPU."""
+"""The message of nvidia-smi if its driver works and finds no GPU."""
 MAIN = Path(__file__).with_name("cuda_main.py")
 WHOLE = 0.8
 """A device with at least this share of the memory that nvidia-smi reports is a whole GPU; any other is a part of
@@ -38,9 +38,9 @@ _VERSION = re.compile(r"^cuda\b[^=\n]*=\s*['\"](\d+)\.(\d+)", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class CudaGpu:
-    """A GPU, or a part of one, as CUDA and torch.cuda.get_device_properties describe it. `total` is in bytes.
+    """A GPU or a part of a GPU, as CUDA and torch.cuda.get_device_properties describe it. `total` is in bytes.
 
-    `is_integrated`: it has no memory of its own, but shares the machine's."""
+    An integrated GPU has no memory of its own, but shares the machine's."""
 
     name: str
     uuid: str
@@ -78,19 +78,19 @@ def listed_gpus(seconds: float = SECONDS) -> list[ListedGpu]:
 
 
 def driver_fault(seconds: float = SECONDS) -> str:
-    """Return the first line that nvidia-smi prints instead of a list of GPUs; "" if it lists some, or none are
-    there."""
+    """Return the first line that nvidia-smi prints instead of a list of GPUs; "" if it lists a GPU, or finds
+    none."""
     return parse_fault(_nvidia_smi(seconds))
 
 
 def parse_fault(output: str) -> str:
-    """Return the first line of nvidia-smi's output that describes a fault; "" if the output lists a GPU."""
+    """Return the first line of an output of nvidia-smi that lists no GPU; "" if it lists a GPU, or finds none."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and NOTHING not in line.lower()]
     return lines[0][:200].rstrip(".") if lines and not any(parse_listed(output)) else ""
 
 
 def driver_version(seconds: float = SECONDS) -> str:
-    """Return the version of the NVIDIA driver, such as "580.95.05"; the CUDA that it runs if nvidia-smi fails."""
+    """Return the version of the NVIDIA driver, such as "580.95.05"; if nvidia-smi fails, that of CUDA."""
     listed = re.findall(r"^[0-9]+(?:\.[0-9]+)+$", _nvidia_smi(seconds, "driver_version"), re.MULTILINE)
     return listed[0] if listed else "CUDA {}.{}".format(*cuda_driver().version)
 
@@ -124,12 +124,12 @@ def cuda_of_torch(find: Callable[[str], ModuleSpec | None] = find_spec) -> tuple
 
 @lru_cache(maxsize=1)
 def cuda_driver() -> CudaDriver:
-    """Ask CUDA's driver for its GPUs, in a child process; the answer is kept."""
+    """Ask CUDA's driver for its GPUs, in a child process. The answer is cached."""
     return parse_driver(program_output(python_command("-I", "-S", str(MAIN))))
 
 
 def parse_driver(output: str) -> CudaDriver:
-    """Read what cuda_main.py printed; unknown if it printed no answer."""
+    """Read the output of cuda_main.py. Without a valid answer, `is_known` is false."""
     try:
         answer = json.loads(output)
         gpus = [CudaGpu(**{**gpu, "capability": tuple(gpu["capability"])}) for gpu in answer["gpus"]]
@@ -143,8 +143,8 @@ def usable_gpus(
 ) -> list[tuple[int, CudaGpu]]:
     """Return the GPUs that torch, built for this CUDA, can use, with torch's numbers.
 
-    Returns [] if torch cannot use its first GPU, because models run on that one. If the driver did not answer,
-    returns the GPUs that nvidia-smi lists, in their order."""
+    Returns [] if torch cannot use its first GPU, because models run on that GPU. If the driver did not answer,
+    returns the GPUs that nvidia-smi lists, numbered in their order."""
     if not driver.is_known:
         known = [row for row in listed if row.total]
         return [(number, _unasked(row)) for number, row in enumerate(known)] if cuda > (0, 0) else []
@@ -157,7 +157,7 @@ def usable_gpus(
 def memory_of(number: int, gpu: CudaGpu, listed: Sequence[ListedGpu], own: Memory) -> Memory:
     """Return the memory of a GPU, with the free memory that nvidia-smi reports.
 
-    If nvidia-smi reports no free memory, as for a part of a GPU, the usual share is taken. `own` is the machine's
+    If nvidia-smi reports no free memory, as for a part of a GPU, the usual share is assumed. `own` is the machine's
     main memory, which is returned for an integrated GPU."""
     device = f"cuda:{number}"
     if gpu.is_integrated and own.total:

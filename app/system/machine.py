@@ -14,7 +14,7 @@ from app.values.model import Memory
 RAM = "cpu"
 """The name of the machine's own memory, as torch calls the device."""
 PREFIX_SHARE = 0.05
-"""The share of free memory that the kept prefixes of other conversations may take."""
+"""The share of free memory that the cached prefixes of other conversations may take."""
 
 
 def machine_name(device: str) -> str:
@@ -44,7 +44,7 @@ def multiplies_int8_fast(which: Which = find_program, system: tuple[str, str] | 
     """Return whether this machine's processor was measured to be fastest with weights in int8.
 
     That is an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per row". The answer
-    is kept, because a list of models asks for each of them."""
+    is cached, because a list of models asks for each model."""
     name, machine = system or (platform.system(), platform.machine())
     is_known = name == "Linux" and machine in ("x86_64", "AMD64")
     return is_known and bool(find_compiler(which))
@@ -57,6 +57,5 @@ def memories() -> list[Memory]:
 
 
 def ram() -> Memory:
-    """Return the machine's main memory."""
     found = psutil.virtual_memory()
     return Memory(RAM, found.available, found.total)

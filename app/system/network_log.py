@@ -1,9 +1,9 @@
 """Logs the hosts outside this machine that this process contacts, from its start on. The log is sent nowhere.
 
-Python calls an audit hook for every name lookup and before every connection; the hook records those that leave this
-machine. It does not see sockets that libraries open in other languages, nor other processes (a download is one; it
-contacts only the hub). A page that shows the log must say so. The result of a lookup is not visible, so a
-connection to an address counts for the name that its thread looked up last.
+Python calls an audit hook before every name lookup and every connection. The hook records lookups and connections
+that leave this machine. The log misses sockets that libraries open in other languages, and other processes, such as
+that of a download, which contacts only the hub. A page that shows the log must say so. The hook does not see the
+result of a lookup, so a connection to an address counts for the name that its thread looked up last.
 """
 
 import ipaddress
@@ -45,11 +45,10 @@ class NetworkLog:
         sys.addaudithook(self.audit)
 
     def explain(self, host: str, why: str) -> None:
-        """Add the reason why a host or its subdomains may be contacted."""
+        """Store the reason why a host or its subdomains may be contacted."""
         self._reasons[host] = why
 
     def contacts(self) -> tuple[Contact, ...]:
-        """Return all contacts so far, ordered by host."""
         return tuple(sorted(self._contacts.values(), key=lambda contact: contact.host))
 
     def learn_own(self, addresses: frozenset[str]) -> None:
@@ -83,7 +82,7 @@ class NetworkLog:
             return False
 
     def is_known(self, address: str) -> bool:
-        """Return whether an address is this machine's, or that of a recorded connection."""
+        """Return whether an address belongs to this machine or to a recorded connection."""
         return self.is_here(address) or address in self._addresses
 
     def _record(self, host: str, times: int) -> None:

@@ -35,8 +35,8 @@ PLACES = (
 def settled(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment with absolute paths, so that it means the same in every folder.
 
-    Entries for the current folder are removed, and two variables are set that keep Python and Windows from
-    searching it."""
+    The current folder is removed from lists of folders, and two variables keep Python and Windows from searching
+    the current folder."""
     lists = {name: _searched(environ[name]) for name in SEARCHED if name in environ}
     named = {name: environ[name] for name in PLACES if environ.get(name, "").strip()}
     paths = {name: absolute for name, path in named.items() if (absolute := _settled(path))}
@@ -47,7 +47,7 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_program(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the path of a program; None if it is in none of the absolute folders on PATH (that of `environ`)."""
+    """Return the path of a program; None if no absolute folder on PATH, from `environ` if given, contains it."""
     endings = (".exe", ".cmd", ".bat") if sys.platform == "win32" else ("",)
     folders = (Path(entry) for entry in os.get_exec_path(environ))
     files = (folder / f"{name}{end}" for folder in folders if folder.is_absolute() for end in endings)
@@ -55,7 +55,6 @@ def find_program(name: str, environ: Mapping[str, str] | None = None) -> str | N
 
 
 def find_compiler(which: Which = find_program) -> str | None:
-    """Return the path of the first C compiler that is installed; None if there is none."""
     return next(filter(None, map(which, COMPILERS)), None)
 
 
@@ -87,7 +86,7 @@ def _searched(folders: str) -> str:
 
 
 def _settled(path: str) -> str:
-    """Return a path as an absolute one; "" for the current folder, or if the current folder was deleted."""
+    """Return the absolute path; "" for the current folder, or if the current folder was deleted."""
     if path.startswith("~") or Path(path.strip('"')).is_absolute():
         return path
     try:

@@ -1,8 +1,8 @@
 """Ends the process within a time limit, even if a thread hangs.
 
-A normal exit waits for the interpreter's lock, which C code may hold, and for threads that never return. A timer of
-faulthandler waits for neither: it logs the stack of every thread and ends the process. Nothing is lost, because
-the stores acknowledge a write only when it is on the disk.
+A normal exit waits for the interpreter's lock (GIL), which C code may hold, and for threads that may hang. A timer
+of faulthandler waits for neither, logs the stack of every thread and ends the process. No saved data is lost,
+because a write to a store returns only when it is on the disk.
 """
 
 import faulthandler
@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 SECONDS = 5.0
-"""How long closing the app may take, from the moment at which the user asks for it."""
+"""Maximum number of seconds between the user's request to close the app and the end of the process."""
 
 
 def end_within(seconds: float, log: Path) -> None:
@@ -22,7 +22,7 @@ def end_within(seconds: float, log: Path) -> None:
         file = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     except OSError:  # even if the log cannot be opened (a full disk), the process must end
         file = os.open(os.devnull, os.O_WRONLY)
-    with suppress(RuntimeError):  # no thread can be started: the process ends without a time limit
+    with suppress(RuntimeError):  # without a new thread for the timer, there is no time limit
         faulthandler.dump_traceback_later(seconds, exit=True, file=file)
 
 

@@ -1,1 +1,1 @@
-"""The web server of page and API: the listening socket, origin checks, and the closing of slow clients."""
+"""The web server of the page and the API: its socket, origin checks, and time limits for slow clients."""

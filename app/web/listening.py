@@ -8,14 +8,14 @@ from app.errors import BadOption, NoFreePort
 
 LOOPBACK = "127.0.0.1"
 PORTS_TRIED = 20
-"""How many ports are tried, the requested one included."""
+"""Maximum number of ports that are tried, including the requested port."""
 
 
 def listen(port: int, host: str = LOOPBACK) -> socket.socket:
-    """Return a listening socket, at `port` or the first free one after it. 0 takes any free port.
+    """Return a listening socket at `port`, or at the first free port after it. Port 0 means any free port.
 
-    The socket is handed to the server as it is, so no other program can take the port. Raises NoFreePort, and
-    BadOption for an address that is not this machine's."""
+    The socket already listens, so that no other program can take the port before the server runs. Raises
+    NoFreePort, and BadOption for an address that is not this machine's."""
     last = min(port + PORTS_TRIED - 1, 65535)
     for candidate in range(port, last + 1):
         if found := _try(candidate, host):

@@ -1,4 +1,4 @@
-"""Decides by the Host, Origin and Sec-Fetch-Site headers which requests a server on this machine answers.
+"""Decides by the Host, Origin and Sec-Fetch headers which requests a server on this machine answers.
 
 Any web page that the user visits could try to use a server on 127.0.0.1:
 
@@ -15,7 +15,7 @@ from app.errors import BadOption
 
 OWN_NAMES = frozenset({"127.0.0.1", "::1", "localhost"})
 OF_BROWSERS = frozenset({b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest"})
-"""Headers that say which site a request comes from."""
+"""Headers with which browsers describe the origin of a request."""
 Origins = Callable[[], Collection[str]]
 """Returns the origins of other sites and browser extensions whose requests are accepted."""
 IsOwnName = Callable[[str], bool]
@@ -38,7 +38,7 @@ def checked_origins(given: str) -> tuple[str, ...]:
 def refusal(
     method: str, path: str, headers: Headers, is_own: IsOwnName = OWN_NAMES.__contains__
 ) -> tuple[int, str] | None:
-    """Return why a request is refused, as status and sentence; None if it may pass."""
+    """Return the status and the sentence with which a request is refused; None if it is accepted."""
     host = headers.get("host", "")
     if len(headers.getlist("host")) != 1 or not is_own(_name(host)):
         return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
@@ -59,9 +59,9 @@ def _name(host: str) -> str:
 
 
 def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
-    """Return whether another site sent this request, by the browser's Sec-Fetch headers.
+    """Return whether another site sent this request, according to the browser's Sec-Fetch headers.
 
-    A link on another site that opens the page does not count."""
+    A link on another site that opens the page is allowed."""
     if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
         return False
     is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"

@@ -1,13 +1,13 @@
-"""A web server on a thread of its own, at a socket that is listening; it closes the connections of slow clients.
+"""Runs a web server on a thread of its own, which closes the connections of slow clients.
 
 uvicorn closes idle keep-alive connections only. `TimeoutProtocol` checks every connection periodically:
 
-    no request header since the last check               closed
+    no complete request header since the last check      closed
     less than a kilobyte of a body since the last check  closed, unless the app itself does not read more
-    a response that is not read                          closed after some checks: a laptop may have been asleep
+    a response that is not read                          closed after some checks, because a laptop may have slept
 
-Streams without new data, and WebSockets, are left alone. Only the newest MOST_WAITING connections without a request
-are kept, so that file descriptors are left for browsers, which send their request at once.
+Streams without new data, and WebSockets, stay open. Only the newest MOST_WAITING connections without a request stay
+open, so that file descriptors remain for browsers, which send their request at once.
 """
 
 import asyncio
@@ -27,10 +27,10 @@ from websockets.protocol import State
 
 START_SECONDS = 30.0
 GRACE_SECONDS = 0.5
-"""How long `close` waits for answers that have begun."""
+"""Seconds that `close` waits for answers that have begun."""
 STOP_SECONDS = 0.5
 TICK_SECONDS = 1.0
-"""How often the server updates the time in the headers of answers."""
+"""Seconds between two updates of the time in the headers of answers."""
 LEAST_BYTES = 1_000
 """Minimum number of bytes of a body that must arrive between two checks."""
 MOST_WAITING = 100
@@ -38,7 +38,7 @@ MOST_WAITING = 100
 
 
 class ServerThread:
-    """Serves an application from the moment it is made; `settings` are uvicorn's."""
+    """Serves an application at a listening socket. `settings` are uvicorn's."""
 
     def __init__(self, app: ASGIApp, listener: socket.socket, **settings: Any) -> None:
         config = uvicorn.Config(
@@ -72,12 +72,12 @@ class ServerThread:
         logging.getLogger("uvicorn.error").setLevel(logging.CRITICAL)
         self._server.end()
         self._thread.join(GRACE_SECONDS)
-        self._server.force_exit = True  # what is left are streams, which end with the loop
+        self._server.force_exit = True  # only streams are left, and they end with the loop
         self._thread.join(STOP_SECONDS)
 
 
 class _Server(uvicorn.Server):
-    """A server that wakes once a second. Uvicorn's own wakes ten times as often to see whether it should end."""
+    """A server that wakes once a second. Uvicorn's own server wakes ten times a second to check whether to end."""
 
     _ending: asyncio.Event | None = None
 
@@ -116,7 +116,7 @@ class TimeoutProtocol(H11Protocol):
 
     @property
     def is_waiting(self) -> bool:
-        """Whether the connection is open without a request: none came yet, or none since the last response."""
+        """Whether the connection is open and waits for a request."""
         return self.conn.their_state is h11.IDLE and not self.transport.is_closing()
 
     def _check(self) -> None:
@@ -138,7 +138,7 @@ class TimeoutProtocol(H11Protocol):
         return (is_same and self.is_waiting) or self._unread >= self.unread_checks
 
     def _now(self) -> tuple[Any, int, int]:
-        """Return the newest request, and how many bytes were received and are still to be read by the client."""
+        """Return the newest request, the number of bytes received, and the number that the client has not read."""
         return self.scope, self._received, self.transport.get_write_buffer_size()
 
     def _make_room(self) -> None:
@@ -149,8 +149,7 @@ class TimeoutProtocol(H11Protocol):
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket that can be shut down while its client is hanging up; uvicorn's own (0.54) then raises
-    InvalidState."""
+    """A WebSocket that can be shut down while its client disconnects, which raises InvalidState in uvicorn 0.54."""
 
     def shutdown(self) -> None:
         """Close the connection, with a closing handshake if it is open."""
