@@ -18,21 +18,21 @@ from app.values.tools import ToolServer
 
 EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
-"""The keys under which programs list servers: most programs, VS Code, Zed; VS Code's settings and opencode."""
+"""The keys under which most programs, VS Code, Zed, and VS Code's settings or opencode list servers."""
 LONGEST = 1_000_000
 """Maximum number of characters that are read."""
 LAUNCHERS = frozenset((
     "npx", "bunx", "pnpm", "uvx", "uv", "pipx", "python", "python3", "node", "deno", "docker", "podman", "env",
     "run", "tool", "exec", "dlx", "x",
 ))  # fmt: skip
-"""Programs that start the program that their arguments name, and their commands for it."""
+"""Programs that start another program, which their arguments name, and their subcommands for this."""
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 
 def server_from(text: str) -> ToolServer:
-    """Return the server at an address, or the one that a command line starts. Raises BadOption.
+    """Return the server at an address, or the server that a command line starts. Raises BadOption.
 
-    Variables may stand before the command: `TOKEN=abc npx -y a-server`."""
+    Variables may precede the command, as in `TOKEN=abc npx -y a-server`."""
     typed = text.strip()
     if typed.lower().startswith(("http://", "https://")):
         server = _server(typed, {"url": typed})
@@ -70,7 +70,7 @@ def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
             f"The server {name} contains {found[0]}: write its value there, then import it again."
         )
     command = described.get("command")
-    if isinstance(command, dict):  # as Zed has it
+    if isinstance(command, dict):  # the format of Zed
         described = {**described, "command": command.get("path"), "args": command.get("args")}
     try:
         fields = _Fields.model_validate({key: one for key, one in described.items() if one not in (None, "")})

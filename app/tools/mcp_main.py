@@ -1,8 +1,9 @@
-"""The process that talks to one tool server, by the client of the `mcp` package.
+"""Communicates with one tool server through the client of the `mcp` package, as a program.
 
-The first request describes the server, and each further request is a job. The process answers with the job's
-result, with the job's problem, or with the reason why the session is over. It leads the group of the server's
-processes, and ends them all when the app closes its input, or is killed.
+The first request describes the server, and each further request is a job. The answer is the job's result, the job's
+problem, or the reason why the session is over. Messages also report lines of the server's log, and changed lists.
+The process leads the group of the server's processes, and ends the group when the app closes its input, or is
+killed.
 """
 
 import asyncio
@@ -36,7 +37,7 @@ from app.system.child_process import Say, end_group, limit_memory, serve_until_c
 from app.system.environment import network_settings
 
 MEMORY = 2 * 2**30
-"""Bytes of address space that this process may use; the server's own memory is not limited."""
+"""Bytes of address space that this process may use. The memory of the server's program is not limited."""
 LONGEST_MESSAGE = 32 * 2**20
 """Maximum number of bytes of a server's message."""
 LONGEST_RESULT = 2**18
@@ -48,7 +49,7 @@ LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_WORDS, LONGEST_ERROR = 128, 8_000, 50
 MOST_LINES, LOG_SECONDS = 200, 0.1
 """The maximum number of lines of a server's log that are sent at once, and the seconds between two sendings."""
 MOST_NOISE = 1_000
-"""Maximum number of lines that are not messages."""
+"""Maximum number of lines of a server's output that are not messages."""
 CHECK_SECONDS = 5
 SECONDS_TO_END, SECONDS_TO_KILL = 1.0, 2.0
 Job = dict[str, Any]
@@ -61,7 +62,6 @@ CHANGES = (
 
 
 def serve(requests: BinaryIO, say: Say) -> None:
-    """Run the session until the requests end."""
     asyncio.run(_Session(say).run(requests))
 
 
@@ -88,7 +88,7 @@ class _Session:
         server = json.loads(await self._jobs.get())
         try:
             await self._serve(server)
-        except Exception as error:  # whatever a server does, its session ends with a sentence
+        except Exception as error:  # a server may fail in any way, and the user needs a sentence
             self.tell(over=_sentence(error, server))
 
     async def _serve(self, server: Job) -> None:
@@ -107,7 +107,7 @@ class _Session:
                     self.tell(problem=_sentence(error, server))
 
     def tell(self, **message: Any) -> None:
-        """Send the lines that were logged to the app, and then the message, if there is one."""
+        """Send the app the logged lines, and then the message, if there is any."""
         with self._sending:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
             for each in filter(None, ({"log": lines} if lines else {}, message)):
@@ -148,7 +148,7 @@ async def _connected(server: Job) -> AsyncIterator[tuple[Any, Any]]:
 
 
 async def _refuse(name: str, response: httpx2.Response) -> None:
-    """Raise ToolFailed for an answer that no server of MCP gives by streamable HTTP."""
+    """Raise ToolFailed for an answer that requires a login, or that is not from an MCP server."""
     status, kind = response.status_code, response.headers.get("Content-Type", "").partition(";")[0].lower()
     if status in (401, 403):
         needs = "a login in the browser (OAuth), which Foresight does not offer" if (
@@ -187,7 +187,7 @@ async def _started(server: Job, session: _Session) -> AsyncIterator[tuple[Any, A
             process = await anyio.open_process(
                 [program, *arguments], env=server["environment"], stderr=errors, cwd=server["folder"]
             )
-    limit_memory(MEMORY)  # after the start, because the server would inherit the limit
+    limit_memory(MEMORY)  # set after the start, because the server would inherit the limit
     threading.Thread(target=_copy_log, args=(readable, session.log), daemon=True).start()
     received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
@@ -205,12 +205,12 @@ async def _started(server: Job, session: _Session) -> AsyncIterator[tuple[Any, A
                 await process.stdin.aclose()
                 await process.wait()
             if process.returncode is None:
-                process.terminate()  # it is killed with this process's group if it does not end
+                process.terminate()  # if it does not end, it is killed with this process's group
                 sleep(0.2)
 
 
 async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
-    """Read the server's messages. Raises ToolFailed at their end, or if they break the protocol."""
+    """Read the server's messages. Raises ToolFailed when the output ends or breaks the protocol."""
     stream, noise = BufferedByteReceiveStream(process.stdout), 0
     while True:
         try:
@@ -250,7 +250,7 @@ async def _send(process: Any, sent: Any) -> None:
 
 
 def _copy_log(readable: int, log: Log) -> None:
-    """Log what a server writes to its standard error. A longer line becomes several."""
+    """Log the standard error of a server. A line of more than LONGEST_WORDS bytes becomes several lines."""
     with os.fdopen(readable, "rb") as stream:
         while line := stream.readline(LONGEST_WORDS):
             if words := line.decode(errors="replace").strip():
@@ -258,7 +258,7 @@ def _copy_log(readable: int, log: Log) -> None:
 
 
 async def _offered(client: Client, log: Log) -> Job:
-    """List the tools that can be used, log why others are left out, and list resources and prompts."""
+    """List the usable tools, the resources and the prompts. Logs why other tools are left out."""
     session, has = client.session, client.server_capabilities
     tools: list[Job] = []
     left = LONGEST_SCHEMAS
@@ -276,7 +276,7 @@ async def _offered(client: Client, log: Log) -> Job:
             texts.append({**_about(one), "uri": str(one.uri)})
         async for one in _listed(session.list_prompts, "prompts", has.prompts):
             texts.append({**_about(one), "arguments": [each.name for each in one.arguments or ()]})
-    except MCPError as error:  # its tools can be used
+    except MCPError as error:  # the tools can still be used
         log(f"Its resources and prompts cannot be listed: {_reason(error)}.")
     return {"tools": tools, "texts": texts}
 
@@ -287,7 +287,7 @@ def _about(one: Any) -> Job:
 
 
 def _problem(tool: types.Tool, schema: str, left: int) -> str:
-    """Return why a tool cannot be used; "" if it can be."""
+    """Return why a tool cannot be used; "" for a usable tool."""
     name = tool.name
     if not name or len(name) > LONGEST_NAME or not name.isprintable() or any(map(str.isspace, name)):
         return "its name is empty, too long, or has spaces in it"
@@ -331,7 +331,9 @@ async def _prompt(client: Client, name: str, arguments: dict[str, str]) -> str:
 
 
 async def _call(client: Client, name: str, schema: str, arguments: Job) -> str:
-    """Call a tool. Its result is not compared with the `outputSchema`, because the model only reads the text."""
+    """Call a tool. The result is not compared with the `outputSchema`, because the model only reads the text.
+
+    Raises ToolFailed, also for an error that the server reports."""
     _check(json.loads(schema), arguments)
     params = types.CallToolRequestParams(name=name, arguments=arguments)
     result = await client.session.send_request(types.CallToolRequest(params=params), types.CallToolResult)
@@ -344,13 +346,13 @@ async def _call(client: Client, name: str, schema: str, arguments: Job) -> str:
 
 
 def _check(schema: Any, arguments: Job) -> None:
-    """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if that cannot be decided."""
+    """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if the check fails."""
     kind = validator_for(schema, default=Draft202012Validator)
 
     def give_up(*_: object) -> None:
         raise TimeoutError
 
-    if has_timer := hasattr(signal, "SIGALRM"):  # which interrupts regular expressions, too
+    if has_timer := hasattr(signal, "SIGALRM"):  # the signal interrupts regular expressions, too
         signal.signal(signal.SIGALRM, give_up)
         signal.alarm(CHECK_SECONDS)
     try:
@@ -358,7 +360,7 @@ def _check(schema: Any, arguments: Job) -> None:
         error = best_match(kind(schema, registry=Registry()).iter_errors(arguments))
     except TimeoutError as late:
         raise ToolFailed(
-            f"The arguments could not be checked within {CHECK_SECONDS} seconds: its schema is too complex."
+            f"The arguments could not be checked within {CHECK_SECONDS} seconds: the tool's schema is too complex."
         ) from late
     except Exception as wrong:  # a schema may be invalid in many ways, or endlessly recursive
         raise ToolFailed(f"The tool's schema cannot be used ({_reason(wrong)}).") from wrong
@@ -394,7 +396,7 @@ def _resource_text(resource: Any) -> str:
 
 
 def _cut(text: str, most: int = LONGEST_RESULT) -> str:
-    """Return a text; one that is too long is cut, with a note at its end."""
+    """Return a text of at most `most` characters; a longer text is cut, with a note at its end."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n\n[The text was cut here: it has {len(text):,} characters.]"

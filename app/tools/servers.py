@@ -1,7 +1,8 @@
-"""Tool servers. For each server the app starts a child process (`mcp_main.py`) when the server is first needed.
+"""Starts, asks and ends tool servers. Each server has a child process (`mcp_main.py`), which starts at its first
+use.
 
-The child process is the protocol's client, and starts the server's program. If a call takes too long or is stopped,
-both are killed.
+The child process is the protocol's client, and starts the server's program. If a request takes too long or is
+stopped, the child process and the program are killed.
 """
 
 import json
@@ -30,13 +31,13 @@ MODULE = "app.tools.mcp_main"
 LOG_LINES = 200
 LONGEST_ARGUMENTS = 1_000_000
 LOOK_SECONDS = 0.1
-"""Seconds between two checks whether a call should stop."""
+"""Seconds between two checks of whether a call should stop."""
 SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 60.0
-"""How long a server may take to start, because some are downloaded first, and to answer a request."""
+"""Maximum seconds for a server's start, which may include a download of its program, and for an answer."""
 SECONDS_TO_END = 3.0
-"""How long a server may take to end by itself: longer than `mcp_main` waits for it."""
+"""Seconds that a server may take to end by itself, which are more than `mcp_main` waits for it."""
 RETRY_SECONDS = 10.0
-"""For how long a server that could not be started is not started again, unless the user restarts it."""
+"""Seconds for which a server that failed to start is not started again, unless the user restarts it."""
 Stopping = Callable[[], bool]
 Answer = dict[str, Any]
 
@@ -71,7 +72,7 @@ class ToolServers:
         return str(self._connection(offered.server).ask(job, lambda: False))
 
     def call(self, tool: Tool, arguments: str, is_stopping: Stopping) -> str:
-        """Return the text of a call's result. Raises ToolFailed, also if the server reports an error."""
+        """Return the text of a call's result. Raises ToolFailed, also for an error that the server reports."""
         parsed = arguments_object(arguments)
         job = {"do": "call", "name": tool.name, "schema": tool.schema, "arguments": parsed}
         return str(self._connection(tool.server).ask(job, is_stopping))
@@ -90,7 +91,7 @@ class ToolServers:
             connection.end()
 
     def close(self) -> None:
-        """End all servers, with everything that they started."""
+        """End all servers, with all processes that they started. Later requests raise ToolFailed."""
         with self._lock:
             self._is_closed = True
             ending, self._connections = [*self._connections.values()], {}
@@ -98,7 +99,9 @@ class ToolServers:
             pool.map(_Connection.end, ending)
 
     def _connection(self, name: str) -> "_Connection":
-        """Return the connection to a server. Servers that were changed, removed or turned off are ended."""
+        """Return the connection to a server, and end servers that were changed, removed or turned off.
+
+        Raises ToolFailed for a server that is unknown or off."""
         known = {server.name: server for server in self._servers() if server.is_on}
         with self._lock:
             if self._is_closed:
@@ -135,11 +138,11 @@ class _Connection:
 
     @property
     def status(self) -> ServerStatus:
-        """The state, the last problem, what is offered and the log."""
+        """A snapshot of the server's state, with its log."""
         return replace(self._status, log=tuple(self._log))
 
     def listed(self, is_stopping: Stopping) -> tuple[Tool, ...]:
-        """Return the server's tools, as listed since its start or since it announced a change."""
+        """Return the server's tools. Lists them again if the server has announced a change."""
         if self._status.state != "ready" or self._is_outdated:
             with self._in_turn(is_stopping):
                 if self._is_outdated:
@@ -147,19 +150,18 @@ class _Connection:
         return self._status.tools
 
     def ask(self, job: Answer, is_stopping: Stopping) -> Any:
-        """Return the answer to a request."""
         with self._in_turn(is_stopping):
             return self._asked(job, is_stopping)
 
     def end(self) -> None:
-        """End the server, and a request that waits for it."""
+        """End the server, and a request that waits for its answer."""
         self._is_ended = True
         if child := self._child:
             child.end(SECONDS_TO_END)
 
     @contextmanager
     def _in_turn(self, is_stopping: Stopping) -> Iterator[None]:
-        """Wait until the server is free, then start it if necessary."""
+        """Wait until no other request runs, then start the server if necessary."""
         while not self._turn.acquire(timeout=LOOK_SECONDS):
             if is_stopping():
                 raise ToolFailed("The call was stopped.")
@@ -194,7 +196,7 @@ class _Connection:
         return self._answered(self._answering, is_stopping)
 
     def _answered(self, seconds: float, is_stopping: Stopping) -> Any:
-        """Wait for the answer. If it does not come, the server is killed. Raises ToolFailed."""
+        """Wait for an answer, and kill the server if none comes in time. Raises ToolFailed."""
         until = monotonic() + seconds
         while monotonic() < until and not self._is_ended:
             if is_stopping():
@@ -222,7 +224,7 @@ class _Connection:
         return ToolFailed(problem)
 
     def _read(self, child: ChildProcess, answers: SimpleQueue[Answer]) -> None:
-        """Read the messages of a process until it ends, on a thread of their own."""
+        """Read the messages of a process until it ends. Runs on a thread of its own."""
         over = f"The process that talks to {self.server.name} ended unexpectedly. Try again."
         for line in child.lines():
             message = json.loads(line)
@@ -260,7 +262,9 @@ def arguments_object(arguments: str) -> Answer:
 
 
 def _described(server: ToolServer, folder: Path) -> Answer:
-    """Return the process's first request, which describes the server. Raises ToolFailed for a missing program."""
+    """Return the first request to the child process, which describes the server.
+
+    Raises ToolFailed for a missing program."""
     if server.address:
         sys.audit("socket.getaddrinfo", server.host, None, 0, 0, 0)  # so that the log of contacts lists it
         return asdict(server)

@@ -1,7 +1,7 @@
-"""The process that fetches one page. It cannot connect to private addresses, whatever names and redirects do.
+"""Fetches one web page, as a program. It cannot connect to private addresses, whatever names and redirects do.
 
-The check happens at the moment of each connection, in an audit hook, so a name cannot resolve to another address
-in between. A proxy that the environment names is the user's choice: connections to it are allowed.
+An audit hook checks the address of each connection, so a name cannot resolve to another address after the check.
+Connections to a proxy that the environment names are allowed, because the proxy is the user's choice.
 """
 
 import ipaddress
@@ -24,7 +24,7 @@ LARGEST = 5 * 2**20
 REDIRECTS = 5
 CONNECT_SECONDS = 10.0
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
-"""The IPv6 addresses that stand for IPv4 addresses in a network without IPv4."""
+"""The IPv6 addresses that represent IPv4 addresses in a network without IPv4."""
 KNOWN_ENCODINGS = ("", "identity", "gzip", "deflate")
 READABLE = ("text/", "application/xhtml+xml", "application/xml", "application/json")
 HEADERS = {
@@ -35,7 +35,7 @@ HEADERS = {
 
 
 def fetch(line: bytes, say: Say) -> None:
-    """Send the page at the requested address, or why it cannot be read."""
+    """Send the page at the requested address, or a sentence about why it cannot be read."""
     limit_memory(MEMORY)
     address = json.loads(line)
     try:
@@ -65,7 +65,7 @@ def _page(address: str) -> dict[str, str]:
         host, proxy = request.url.host, proxy_for(str(request.url))
         if proxy:
             proxies.update(_addresses(proxy.rpartition(":")[0] if ":" in proxy else proxy))
-        # If there is a proxy, this lookup may find nothing; the proxy looks the name up itself.
+        # This lookup may find nothing if a proxy looks the name up.
         if private := [found for found in _addresses(host) if not is_public(found)]:
             raise ToolFailed(
                 f"{host} is in a private network, or on this machine ({private[0]}): it is not read."
@@ -112,13 +112,13 @@ def _addresses(host: str) -> set[str]:
 
 
 def is_public(address: str) -> bool:
-    """Return whether an address belongs to the internet: not private, local, multicast, reserved or unknown."""
+    """Return whether an address is public: not private, local, multicast, reserved, tunnelled or invalid."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
         return False
     if isinstance(found, ipaddress.IPv6Address):
-        if found.sixtofour or found.teredo:  # tunnels, which reach any address
+        if found.sixtofour or found.teredo:  # tunnels can reach any address
             return False
         inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF) if found in NAT64 else found
         found = found.ipv4_mapped or inner
