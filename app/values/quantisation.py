@@ -11,6 +11,7 @@ have 8 bits, in int4 as well, because no later layer could correct the head's er
 embedding's table. Rows that cannot be divided into groups of 32 have 8 bits, too.
 """
 
+import re
 from collections.abc import Mapping
 from math import prod
 from typing import Literal
@@ -26,6 +27,9 @@ _TABLES = ("lm_head.", "embed_out.", "embed_tokens.", "embed_in.", "wte.", "word
 _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 """Parts of the names that checkpoints give to embedding and head, and to position embeddings."""
 
+_EXPERTS = re.compile(r"(?<!shared_)experts\.")
+"""Matches the names of experts' matrices, which transformers stacks in one tensor if a checkpoint has each alone.
+Shared experts are ordinary Linears."""
 
 SMALL = 50_000_000
 """Parameters below which a model is not quantised automatically, because its steps are short and its text would
@@ -89,7 +93,7 @@ def model_bytes(shapes: Mapping[str, tuple[int, ...]], itemsize: int, quantisati
 
 def _tensor_bytes(name: str, shape: tuple[int, ...], itemsize: int, quantisation: Quantisation) -> int:
     is_matrix = len(shape) == 2 and name.endswith(".weight")
-    if not is_matrix or any(part in name for part in _POSITIONS):
+    if not is_matrix or _EXPERTS.search(name) or any(part in name for part in _POSITIONS):
         return prod(shape) * itemsize
     bits = bits_of(quantisation, shape[1], is_table=any(part in name for part in _TABLES))
     return weight_bytes((shape[0], shape[1]), itemsize, bits)

@@ -54,6 +54,21 @@ def test_a_model_of_8b_fits_smaller_cards(quantisation: Quantisation, gigabytes:
     assert round(model_bytes(LLAMA_8B, 2, quantisation) / 1e9, 1) == gigabytes
 
 
+@pytest.mark.parametrize(
+    ("name", "is_quantised"),
+    {
+        "model.layers.0.mlp.experts.3.gate_proj.weight": False,
+        "model.layers.0.block_sparse_moe.experts.0.w1.weight": False,
+        "model.layers.0.mlp.shared_experts.gate_proj.weight": True,
+        "model.layers.0.mlp.shared_expert.up_proj.weight": True,
+        "model.layers.0.mlp.gate.weight": True,
+    }.items(),
+)
+def test_experts_that_a_checkpoint_stores_one_by_one_are_not_quantised(name: str, is_quantised: bool) -> None:
+    sizes = [model_bytes({name: (64, 64)}, 2, quantisation) for quantisation in ("none", "int8")]
+    assert (sizes[0] > sizes[1]) == is_quantised
+
+
 def test_positions_biases_and_stacked_experts_stay_as_they_are() -> None:
     shapes = {"transformer.wpe.weight": (1024, 64), "mlp.bias": (64,), "experts.gate_up_proj": (8, 64, 64)}
     assert (
