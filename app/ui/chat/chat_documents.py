@@ -2,9 +2,8 @@
 
 Attachments go into a collection that only this chat lists and searches."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import gradio as gr
@@ -12,18 +11,20 @@ import gradio as gr
 from app.conversation import is_private
 from app.documents import Documents
 from app.errors import AppError
-from app.ui.chat.chat_settings import save_settings, settings_of
+from app.ui.chat.chat_settings import change_settings, settings_of, switched
 from app.ui.chat.state import ChatState
 from app.ui.frame.event_handlers import Actions
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.templates import render, without_number
 from app.ui.frame.undo import remove_document
 from app.ui.frame.uploads import use_uploads
+from app.values.chat import ChatSettings
 from app.values.display_text import title_of
 from app.values.document import ATTACHED, Collection, Document
 from app.values.tools import ServerText
 
 PRIVATE = "A private chat stores nothing, so nothing can be attached to it. Attach files to another chat."
+Ids = tuple[int, ...]
 ToolChoice = tuple[str, str, bool, Sequence[ServerText]]
 """A tool of the app or a tool server: its name, a note on its state, whether the chat uses it, and its texts."""
 GONE = "A deleted collection"
@@ -94,26 +95,34 @@ class ChatDocuments(Actions):
 
     def remove(self, state: ChatState, document: int) -> None:
         """Remove an attached document. Once none is left, the chat does not search the collection of its files."""
-        documents, settings = self._services.documents, settings_of(self._services, state)
-        undone = partial(save_settings, self._services, state, settings)
+        documents, chat, opened = self._services.documents, state.version.chat, state.opened
+        own = documents.document(document).collection
+
+        def undone() -> None:
+            """Search its collection again, in the chat that it was removed from."""
+            if chat or state.opened == opened:
+                self._choose(state, chat or state.version.chat, lambda now: tuple(dict.fromkeys((*now, own))))
+
         remove_document(documents, self._services.deletions, document, undone)
-        empty = [one.id for one in documents.collections() if one.is_attached and not one.documents]
-        others = tuple(one for one in settings.collections if one not in empty)
-        save_settings(self._services, state, replace(settings, collections=others))
+        if not any(one.id == own and one.documents for one in documents.collections()):
+            self._choose(state, chat, lambda now: tuple(one for one in now if one != own))
 
     def choose_collection(self, state: ChatState, event: gr.EventData) -> None:
         """Turn a collection on or off for the chat, or remove an attached document."""
         do, name, _ = pressed(event)
         if do == "choose-collection":
-            self._succeeded(lambda: self._toggle_collection(state, int(name)))
+            chat = state.version.chat
+            self._succeeded(lambda: self._choose(state, chat, lambda now: switched(now, int(name))))
         elif do == "remove-attached":
             self._succeeded(lambda: self.remove(state, int(name)))
 
-    def _toggle_collection(self, state: ChatState, collection: int) -> None:
-        settings = settings_of(self._services, state)
-        others = tuple(one for one in settings.collections if one != collection)
-        chosen = others if collection in settings.collections else (*others, collection)
-        save_settings(self._services, state, replace(settings, collections=chosen))
+    def _choose(self, state: ChatState, chat: int, choose: Callable[[Ids], Ids]) -> None:
+        """Change which collections a chat searches."""
+
+        def change(now: ChatSettings) -> ChatSettings:
+            return replace(now, collections=choose(now.collections))
+
+        change_settings(self._services, state, chat, change)
 
     def _own_collection(self, state: ChatState, name: str) -> int:
         """Return the chat's own collection, created with the first attached file. Raises AppError."""
@@ -124,5 +133,5 @@ class ChatDocuments(Actions):
             if one.id in settings.collections and one.is_attached:
                 return one.id
         own = self._services.documents.create_attached(name)
-        save_settings(self._services, state, replace(settings, collections=(*settings.collections, own)))
+        self._choose(state, state.version.chat, lambda now: (*now, own))
         return own

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, TypeVar
 
 import gradio as gr
 
@@ -25,6 +25,8 @@ from app.ui.frame.services import Services
 from app.values.chat import ChatPreset, ChatSettings
 from app.values.json_answers import JsonAnswers, schema_problem
 
+T = TypeVar("T")
+
 
 def settings_of(services: Services, state: ChatState) -> ChatSettings:
     """Return the settings of the chat that the page shows."""
@@ -32,13 +34,20 @@ def settings_of(services: Services, state: ChatState) -> ChatSettings:
     return services.conversations.stores.of(chat).settings(chat) if chat else state.settings
 
 
-def save_settings(services: Services, state: ChatState, settings: ChatSettings) -> None:
-    """Save the settings of the chat that the page shows; a chat that has not begun gets them when it begins."""
-    chat = state.version.chat
+def change_settings(
+    services: Services, state: ChatState, chat: int, change: Callable[[ChatSettings], ChatSettings]
+) -> None:
+    """Change and save the settings of a chat; chat 0 is the one that the page shows and that has not begun."""
+    store = services.conversations.stores.of(chat)
     if not chat:
-        state.settings = settings
-    elif settings != settings_of(services, state):
-        services.conversations.stores.of(chat).set_settings(chat, settings)
+        state.settings = change(state.settings)
+    elif (changed := change(before := store.settings(chat))) != before:
+        store.set_settings(chat, changed)
+
+
+def switched(chosen: tuple[T, ...], one: T) -> tuple[T, ...]:
+    """Return the choices without this one if it is among them, else with it."""
+    return tuple(each for each in chosen if each != one) if one in chosen else (*chosen, one)
 
 
 def typed_in(settings: ChatSettings) -> str:
@@ -70,6 +79,7 @@ class ChatSettingsActions(Actions):
     def shown(self, state: ChatState) -> tuple[Any, ...]:
         """Return the values of the boxes for the chat: system prompt, JSON switch, schema, and any problem with the
         schema. The schema is only parsed here; it is compiled when it is typed or used."""
+        state.boxed = state.opened
         settings = self._try(lambda: settings_of(self._services, state))
         if settings is None:
             return (gr.skip(),) * 4
@@ -78,12 +88,18 @@ class ChatSettingsActions(Actions):
         return settings.system, json_answers.is_on, json_answers.schema, faults_html({"json-schema": problem})
 
     def _change(self, state: ChatState, change: Callable[[ChatSettings], ChatSettings]) -> None:
-        def save() -> None:
-            settings = change(settings_of(self._services, state))
-            state.sent_settings.add(typed_in(settings))
-            save_settings(self._services, state, settings)
+        """Change the settings of the chat whose settings are in the boxes; the page may have just left it."""
+        is_shown, sent = state.boxed == state.opened, state.sent_settings
+        chat = state.version.chat if is_shown else state.left
 
-        self._succeeded(save)
+        def noted(settings: ChatSettings) -> ChatSettings:
+            changed = change(settings)
+            if is_shown:
+                sent.add(typed_in(changed))
+            return changed
+
+        if is_shown or chat:
+            self._succeeded(lambda: change_settings(self._services, state, chat, noted))
 
     def list_presets(self) -> Any:
         """Return the box of presets with their current names."""

@@ -5,7 +5,6 @@ events of a reply are read.
 """
 
 import json
-from collections.abc import Sequence
 from dataclasses import astuple, replace
 
 from app.conversation import ContextFit, ReplyState, is_private
@@ -24,7 +23,7 @@ from app.ui.frame.templates import problem_html, render
 from app.ui.frame.top_bar import status_html
 from app.ui.live.panel import panel_html
 from app.ui.live.step_history import StepHistory
-from app.values.chat import ChatVersion, QueuedMessage, StoredMessage, Thread
+from app.values.chat import ChatVersion, StoredMessage, Thread
 from app.values.chat_format import Thinking
 from app.values.messages import DecoderName, EngineStatus, Finished, ModelInfo
 
@@ -126,8 +125,9 @@ class ChatRenderer:
         if self._drafted != (opened := state.opened):
             draft = conversations.drafts.of(chat) if chat or not state.is_private else ""
             self._drafted, self._draft = opened, json.dumps([opened, draft])
-        queue = conversations.queue
-        self._queue = queue_html(queue.of(chat), queue.is_sending(chat), queue.reason(chat))
+        queue, waiting = conversations.queue, conversations.queue.of(chat)
+        given = {"waiting": waiting, "is_sending": queue.is_sending(chat), "reason": queue.reason(chat)}
+        self._queue = render("queue.html", **given) if waiting else ""
 
     def _follow_reply(self, chat: int) -> None:
         newest, reply = self._services.conversations.newest_reply(chat), self._state.reply
@@ -208,11 +208,6 @@ class ChatRenderer:
         chosen = self._services.asked_decoder(self._state.version.chat)
         history = reply.history if reply else StepHistory()
         return panel_html(numbers, history, decoder_of(numbers, chosen, model), model)
-
-
-def queue_html(waiting: Sequence[QueuedMessage], is_sending: bool, reason: str) -> str:
-    """Return the messages that wait to be sent; `reason` is why they are not sent automatically."""
-    return render("queue.html", waiting=waiting, is_sending=is_sending, reason=reason) if waiting else ""
 
 
 def latest_answer(thread: Thread) -> StoredMessage | None:

@@ -56,8 +56,9 @@ class ChatState:
     chat that has not begun is chat 0; `settings` and `is_private` are what it will begin with. `opened` counts how
     often the page changed its chat. `sent` is the last message that was sent, until something else is typed;
     `filled` is the value of `opened` when the message box was filled; `box_changes` are its last changes by the
-    app. `expanded` says which folders the user expanded or collapsed. `new_settings` makes the settings of a new
-    chat."""
+    app. `boxed` is that value for the boxes of a chat's settings; until these are filled again, they have those of
+    the chat `left`. `expanded` says which folders the user expanded or collapsed. `new_settings` makes the
+    settings of a new chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0
@@ -68,6 +69,8 @@ class ChatState:
     draft: str = ""
     sent: str = ""
     filled: int = 0
+    boxed: int = 0
+    left: int = 0
     box_changes: tuple[BoxChange, ...] = ()
     sent_settings: SentTexts = field(default_factory=SentTexts)
     reply: ReplyProgress | None = None
@@ -78,6 +81,7 @@ class ChatState:
 
     def open_chat(self, version: ChatVersion) -> None:
         """Show this chat from its newest messages on, and reset what belongs to the former chat."""
+        self.left = self.version.chat if self.boxed == self.opened else self.left
         self.version, self.message_limit, self.coloured = version, MESSAGE_LIMIT, frozenset()
         self.is_private, self.settings, self.sent_settings = False, self.new_settings(), SentTexts()
         self.opened += 1

@@ -7,7 +7,7 @@ from app.conversation import Permission
 from app.conversation.tool_use import ToolUse
 from app.errors import AppError, ToolFailed
 from app.ui.chat.chat_documents import ToolChoice
-from app.ui.chat.chat_settings import save_settings, settings_of
+from app.ui.chat.chat_settings import change_settings, settings_of, switched
 from app.ui.chat.state import ChatState
 from app.ui.frame.services import Services
 from app.values.display_text import counted
@@ -40,10 +40,8 @@ class ToolActions:
 
     def choose(self, state: ChatState, server: str) -> None:
         """Turn a server's tools on or off for the chat. A server that is turned on is started."""
-        settings = settings_of(self._services, state)
-        others = tuple(one for one in settings.tools if one != server)
-        chosen = others if server in settings.tools else (*others, server)
-        save_settings(self._services, state, replace(settings, tools=chosen))
+        chosen = switched(settings_of(self._services, state).tools, server)
+        change_settings(self._services, state, state.version.chat, lambda now: replace(now, tools=chosen))
         self._tools.start(chosen)
 
     def text(self, server: str, name: str) -> tuple[ServerText, str]:

@@ -58,10 +58,6 @@ class Inventory:
     def find(self, path: str) -> InstalledModel | None:
         return next((one.model for one in self.installed if str(one.model.path) == path), None)
 
-    def fit_of(self, model: InstalledModel) -> Fit | None:
-        """Return the estimate of whether an installed model fits; None if it could not be estimated."""
-        return next((one.fit for one in self.installed if one.model == model), None)
-
 
 class InventoryCache:
     """The inventory that all pages share. It is looked up again on demand, after a download, and after a load."""

@@ -230,7 +230,12 @@ def load_choices_html(inventory: Inventory | None, status: EngineStatus, choice:
         if one.value != "none"
     ]
     attentions = [
-        (one.value, one.label, one.value == choice.attention, _with_attention(choice, one.value))
+        (
+            one.value,
+            one.label,
+            one.value == choice.attention,
+            json.dumps(astuple(replace(choice, attention=cast(AttentionChoice, one.value)))),
+        )
         for one in here.attention
     ]
     groups = {"Precision": precisions, "Attention": attentions}
@@ -254,7 +259,3 @@ def _with_weights(choice: ModelChoice, weights: str) -> str:
         kind: QuantisationChoice = "auto" if weights == "auto" else "none"
         changed = replace(choice, dtype=cast(DType, weights), quantisation=kind)
     return json.dumps(astuple(changed))
-
-
-def _with_attention(choice: ModelChoice, attention: str) -> str:
-    return json.dumps(astuple(replace(choice, attention=cast(AttentionChoice, attention))))

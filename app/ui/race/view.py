@@ -195,7 +195,11 @@ def _build_lane(
                 for label, name in zip("WNG", SIZES, strict=True)
             }  # fmt: skip
     numbers = list(boxes.values())
-    events.on(decoder.input, _visible_sizes, decoder, [row, *numbers[1:]])
+
+    def show_sizes(name: str) -> tuple[Any, ...]:
+        return tuple(gr.update(visible=USED_SIZES.get(name, 0) > used) for used in range(len(SIZES)))
+
+    events.on(decoder.input, show_sizes, decoder, [row, *numbers[1:]])
     _judge(number, boxes, state, actions, events)
     return decoder, *numbers
 
@@ -210,8 +214,3 @@ def _judge(
         events.on(
             box.input, judge, [state, *boxes.values()], events.faults, trigger_mode="always_last", **UNCHECKED
         )
-
-
-def _visible_sizes(decoder: str) -> tuple[Any, ...]:
-    """Show the row of sizes with W if the decoder uses any, and N and G if it uses all three."""
-    return tuple(gr.update(visible=USED_SIZES.get(decoder, 0) > number) for number in range(3))

@@ -96,7 +96,9 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
             2, 16, now.ngram, "N: n-gram", "Length of n-grams: each guess is up to N - 1 tokens long", "ngram"
         )
         guesses = _slider(0, 128, now.guesses, "G: guesses", "Guesses checked per step; 0: none", "guesses")
-        presets = gr.HTML(presets_html(), elem_id="advised-sizes", js_on_load=LISTEN)
+        advised = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
+        buttons = render_macro("settings.html", "presets", presets=advised)
+        presets = gr.HTML(buttons, elem_id="advised-sizes", js_on_load=LISTEN)
         same_text = gr.Checkbox(
             now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
             info="Only matters in half precision, where results depend on the size of a step. Costs some speed.",
@@ -107,12 +109,6 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
 
 def _slider(least: int, most: int, value: int | None, label: str, info: str, name: str) -> gr.Slider:
     return gr.Slider(least, most, value, step=1, label=label, info=info, elem_id=name)
-
-
-def presets_html() -> Markup:
-    """Return buttons for the sizes that the authors of lookahead decoding recommend."""
-    presets = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
-    return render_macro("settings.html", "presets", presets=presets)
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:

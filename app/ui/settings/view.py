@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, get_args
 
 import gradio as gr
-from markupsafe import Markup
 
 from app.database.restoring import StagedBackup
 from app.settings import TextSize, Theme
@@ -103,12 +102,6 @@ class SettingsActions(Actions):
         return self._prices[key]
 
 
-def appearance_html(services: Services) -> Markup:
-    """Return theme and text size as radio buttons. assets/ui/settings.js applies a choice at once."""
-    choices = {"theme": ("Appearance", THEMES), "text-size": ("Text size", TEXT_SIZES)}
-    return render_macro("settings.html", "appearance", choices=choices, chosen=services.appearance)
-
-
 def build_settings_view(
     services: Services,
     app_context: AppContext,
@@ -129,7 +122,10 @@ def build_settings_view(
         with gr.Column(elem_id="choices", scale=1):
             with _section("general"):
                 with gr.Column(elem_classes="part"):
-                    looks = gr.HTML(appearance_html(services), elem_id="looks", js_on_load=LISTEN)
+                    choices = {"theme": ("Appearance", THEMES), "text-size": ("Text size", TEXT_SIZES)}
+                    appearance = services.appearance  # assets/ui/settings.js applies a choice at once
+                    buttons = render_macro("settings.html", "appearance", choices=choices, chosen=appearance)
+                    looks = gr.HTML(buttons, elem_id="looks", js_on_load=LISTEN)
                     # One after the other, so that the last of several quick choices is saved last.
                     events.on(
                         looks.click, actions.choose_appearance, trigger_mode="multiple", concurrency_limit=1

@@ -165,10 +165,10 @@ def offers_html(
 ) -> str:
     """Render the models to load or to download, with their sizes and the progress of downloads."""
     by_name = {download.name: download for download in downloads}
-    here = usable(inventory)
+    here, fits = usable(inventory), {one.model: one.fit for one in inventory.installed}
     others = () if inventory.library.is_offline else other_models(inventory, here)
     choice_of = settings.choice_of
-    installed = [(one, quantisation_of(choice_of(load_name(one)), inventory.fit_of(one))) for one in here]
+    installed = [(one, quantisation_of(choice_of(load_name(one)), fits[one])) for one in here]
     offered = [(one, quantisation_of(choice_of(one.entry.repo), one.fit)) for one in others]
     return render(
         "offers.html",

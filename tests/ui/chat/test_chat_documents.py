@@ -7,7 +7,7 @@ import pytest
 from app.errors import ToolFailed
 from app.ui import Services
 from app.ui.chat.chat_documents import PRIVATE, ChatDocuments, chosen_collections_html, collection_picker_html
-from app.ui.chat.chat_settings import settings_of
+from app.ui.chat.chat_settings import ChatSettingsActions, settings_of
 from app.ui.documents.document_panel import WHOLE, DocumentPanelActions, DocumentPanelState
 from app.ui.documents.view import listed_collections
 from app.values.document import LITTLE_IN_COMMON, Collection
@@ -77,6 +77,22 @@ def test_each_attached_file_is_removed_in_the_picker_and_comes_back_with_undo(
     assert ">Attached: more</button>" in person.look().picker
     person.services.deletions.undo()
     assert "and 1 more</button>" in person.look().picker
+
+
+def test_undo_attaches_a_file_again_to_its_own_chat_and_changes_nothing_else(
+    person: Visitor, documents: ScriptedDocuments, uploads: Path
+) -> None:
+    settings = person.services.conversations.stores.stored.settings
+    person.get("One")
+    attach(person, written(uploads, "rules.txt"))
+    chat, [collection], [rules] = person.state.version.chat, person.settings.collections, documents.kept
+    person.actions.documents.remove(person.state, rules)
+    ChatSettingsActions(person.services).change_system_prompt(person.state, "Be kind.")
+    person.actions.new_chat(person.state)
+    person.get("Two")
+    person.services.deletions.undo()
+    assert person.settings.collections == ()
+    assert (settings(chat).collections, settings(chat).system) == ((collection,), "Be kind.")
 
 
 def test_what_is_attached_before_the_first_message_is_the_new_chats(

@@ -78,6 +78,30 @@ def test_instructions_hold_from_the_next_message_on_and_for_this_chat_alone(
     assert read(engine) == ["Elsewhere"]
 
 
+def test_instructions_that_come_late_belong_to_the_chat_that_was_left(
+    presets: ChatSettingsActions, person: Visitor
+) -> None:
+    settings = person.services.conversations.stores.stored.settings
+    person.get("One")
+    first = person.state.version.chat
+    person.actions.new_chat(person.state)
+    presets.shown(person.state)
+    person.get("Two")
+    presets.change_system_prompt(person.state, "Be ki")
+    second = person.state.version.chat
+    person.actions.open_chat(person.state, pressed("open", first))
+    presets.change_system_prompt(person.state, "Be kind.")
+    assert (settings(first).system, settings(second).system) == ("", "Be kind.")
+    presets.shown(person.state)
+    presets.change_system_prompt(person.state, "Be brief.")
+    assert (settings(first).system, settings(second).system) == ("Be brief.", "Be kind.")
+    person.actions.new_chat(person.state)
+    presets.shown(person.state)
+    person.actions.new_private_chat(person.state)
+    presets.change_system_prompt(person.state, "For the chat that was left before it began")
+    assert person.settings.system == ""
+
+
 def test_instructions_that_are_as_they_were_change_nothing(
     presets: ChatSettingsActions, person: Visitor
 ) -> None:
@@ -90,6 +114,7 @@ def test_instructions_that_are_as_they_were_change_nothing(
 
 def test_a_private_chat_keeps_its_instructions_private(presets: ChatSettingsActions, person: Visitor) -> None:
     person.actions.new_private_chat(person.state)
+    presets.shown(person.state)
     presets.change_system_prompt(person.state, "Hush.")
     person.get("One")
     assert person.settings.system == "Hush."
