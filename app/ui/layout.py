@@ -171,27 +171,20 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         """Open a session for the page. Returns the session, and the settings that changed since the page was built.
         Boxes that show the right values are not changed, because the user may be typing in them."""
         page_session = events.pages.open(request.session_hash or "")
-        page_session.typed = lambda text: chat.type(page_session.get(page.chat_state), text)
-        chat.open_last(page_session.get(page.chat_state))
+        state = page_session.get(page.chat_state)
+        page_session.typed, page_session.left = partial(chat.type, state), partial(chat.turn_to, state)
+        chat.open_last(state)
         now = zip(_chosen(services), built, strict=True)
         # Gradio's number box begins with 0 in place of None, so an empty box is emptied here.
         are_right = ((chosen, chosen == then and chosen is not None) for chosen, then in now)
         return page_session.session, *(gr.skip() if is_right else chosen for chosen, is_right in are_right)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return the new values of the boxes, or no changes. "model" fills in the temperature of the new model;
-        "draft" saves the text that was typed in the chat that the page has left; anything else fills in the
+        """Return the new values of the boxes: "model" fills in the temperature of the new model, anything else the
         settings of the chat."""
-        temperature = gr.skip()
-        shown: tuple[Any, ...] = (gr.skip(),) * (len(settings) + 1)
-        do, left, typed = pressed(event)
-        if do == "model":
-            temperature = services.settings.options.sampling.temperature
-        elif do == "draft":
-            chat.turn_to(state, left, typed)
-        else:
-            shown = chat_settings.shown(state)
-        return temperature, *shown
+        if pressed(event).do == "model":
+            return services.settings.options.sampling.temperature, *(gr.skip(),) * (len(settings) + 1)
+        return gr.skip(), *chat_settings.shown(state)
 
     settings, temperature_at = page.chat_settings.boxes, OptionValues._fields.index("temperature")
     events.on(blocks.load, opened, outputs=[page.session, *page.controls, page.is_offline])

@@ -19,8 +19,8 @@ from app.web.server_thread import ServerThread, WebSocketProtocol
 
 OF_GRADIO = ("GRADIO_", "SPACE_", "SPACES_", "OAUTH_")
 API_PATHS = ("/v1/", "/api/")
-LARGEST_MESSAGE = 16 * 2**20
-"""Maximum size in bytes of a message from a page, enough for the longest text that composer.js sends as typed."""
+LARGEST_MESSAGE = 2**26
+"""Maximum size in bytes of a message of a page's WebSocket; MOST in assets/ui/page.js depends on it."""
 PING_SECONDS = 5.0
 """A page is considered lost if its browser does not answer a ping within this time."""
 

@@ -3,7 +3,6 @@
 (() => {
   const WAIT_MS = 30000; // milliseconds after which no answer is expected
   const TYPED_MS = 250; // milliseconds between two messages with typed text
-  const MOST = 2e6; // characters: a longer text would be too long for a message of the WebSocket, and is not kept as a draft
   let onItsWay = null; // the text that was sent and is not answered yet
   let isDue = false; // Enter was pressed again in the meantime
   let seen = 0; // the last change of the box
@@ -16,8 +15,7 @@
   const sendTypedLater = () => (typedTimer ||= setTimeout(sendTyped, TYPED_MS));
   const sendTyped = () => {
     typedTimer = 0;
-    if (box().value.length > MOST) return;
-    if (!window.foresight.say({ typed: box().value })) sendTypedLater();
+    if (!window.foresight.say(box().value)) sendTypedLater();
   };
   const cancelTyped = () => (typedTimer = clearTimeout(typedTimer) ?? 0);
   document.addEventListener("input", ({ target }) => {

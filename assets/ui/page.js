@@ -4,6 +4,7 @@
   const RETRY_MS = [250, 500, 1000, 2000];
   const ACTIVE_MS = 1000;
   const NOTE_MS = 4000;
+  const MOST = 1e7; // characters: only the beginning of a longer text fits into a message of the WebSocket (serving.py)
   const note = Object.assign(document.createElement("div"), { id: "connection", role: "status", hidden: true });
 
   const inside = (element) => element.querySelector(".prose") ?? element;
@@ -61,11 +62,13 @@
     if (of === shown) sessionStorage.removeItem(KEPT);
     return of === shown ? text : "";
   };
+  // The server stores what was typed before it draws another chat, because it takes messages of a WebSocket in their order.
+  const leave = (left, typed) => window.foresight.say(typed, left) || isOver || setTimeout(leave, RETRY_MS[0], left, typed);
   // If the chat that is shown is opened once more, the text that is being typed stays.
-  const showDraft = (leaving, isLeft, [, draft]) => {
+  const showDraft = (leaving, isLeft, [opened, draft]) => {
     const typed = window.foresight.typed();
     const kept = typed && leaving === "" ? "" : keptOf(chat);
-    window.foresight.fill("click", { do: "draft", name: leaving, value: typed || (leaving === "" ? kept : "") });
+    leave({ left: leaving, opened }, typed || (leaving === "" ? kept : ""));
     if ((isLeft && leaving !== "") || !typed) window.foresight.fillMessage(kept || draft);
   };
   const fill = (name, value, leaving, isLeft) => {
@@ -180,10 +183,10 @@
     document.addEventListener(kind, active, { capture: true, passive: true });
   }
 
-  // Returns whether the server can be reached.
-  window.foresight.say = (message) => {
+  // Reports what is typed, or was typed in the chat that is left. Returns whether the server can be reached.
+  window.foresight.say = (typed, left = {}) => {
     const isOpen = socket?.readyState === WebSocket.OPEN;
-    if (isOpen) socket.send(JSON.stringify(message));
+    if (isOpen) socket.send(JSON.stringify({ typed: typed.slice(0, MOST), ...left }));
     return isOpen;
   };
 

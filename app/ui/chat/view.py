@@ -79,11 +79,12 @@ class ChatActions(Actions):
             state.new_chat()
             self._services.chat = 0
 
-    def turn_to(self, state: ChatState, left: str, typed: str) -> None:
-        """Save what was typed in the chat that the page has left, and read the draft of the chat that it shows now.
-        `left` is "" for a new page, which keeps what was typed before it was drawn."""
+    def turn_to(self, state: ChatState, left: str, typed: str, opened: int) -> None:
+        """Save what was typed in the chat that the page has left, and read the draft of the chat that it shows now,
+        when `state.opened` was `opened`. `left` is "" for a new page, which keeps what was typed before it was
+        drawn."""
         drafts, chat = self._services.conversations.drafts, state.version.chat
-        state.filled = state.opened
+        state.filled = opened
         if left == "" and typed:
             self.type(state, typed)
             return

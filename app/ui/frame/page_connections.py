@@ -17,6 +17,8 @@ process dies, the system closes the connection; if the browser does not answer p
     page -> server    {"drawn": true}     the page shows the last frame
                       {"active": true}    the user uses the page
                       {"typed": text}      the text of the message box
+                      {"typed": text, "left": chat, "opened": number}
+                                          the same when another chat was drawn: the text belongs to the chat left
     server -> page    {part: value, ...}  see page_stream.py
 """
 
@@ -55,12 +57,14 @@ class PageValue(Generic[T]):
 
 class PageSession:
     """One page's values. `connections` counts its WebSockets, because a page may reconnect before its lost one is
-    noticed; `typed` is called with the text of its message box."""
+    noticed; `typed` is called with the text of its message box, `left` with a chat that it has left, what was typed
+    there, and the number of the chat that it shows now."""
 
     def __init__(self, session: str) -> None:
         self.session = session
         self.connections = 0
         self.typed: Callable[[str], None] = lambda _text: None
+        self.left: Callable[[str, str, int], None] = lambda _chat, _text, _opened: None
         self._values: dict[PageValue[Any], Any] = {}
 
     def get(self, value: PageValue[T]) -> T:
@@ -190,11 +194,15 @@ class _Connection:
             except (ValueError, KeyError):  # invalid JSON, or bytes
                 await self._socket.close(NOT_UNDERSTOOD)
                 return NOT_UNDERSTOOD
-            if message == {"drawn": True}:
-                self._drawn.set()
-            elif message == {"active": True}:
-                self._on_activity()
-                self._stream.wake()
-            elif isinstance(message, dict) and isinstance(text := message.get("typed"), str):
-                await asyncio.to_thread(self._page.typed, text)  # it may wait for the database
-                self._stream.wake()
+            match message:
+                case {"drawn": True}:
+                    self._drawn.set()
+                    continue
+                case {"active": True}:
+                    self._on_activity()
+                # The database may wait. So does the next message, so the next frame shows what is stored.
+                case {"typed": str(text), "left": str(chat), "opened": int(opened)}:
+                    await asyncio.to_thread(self._page.left, chat, text, opened)
+                case {"typed": str(text)}:
+                    await asyncio.to_thread(self._page.typed, text)
+            self._stream.wake()

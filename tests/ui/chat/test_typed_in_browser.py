@@ -120,6 +120,42 @@ def test_the_draft_of_another_chat_never_replaces_what_is_typed(person: PageDriv
     shown(person, "of the new")
 
 
+def test_a_chat_that_is_opened_again_at_once_has_what_was_left_in_it(
+    person: PageDriver, services: Services, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    person.ask("One")
+    drafts, may = services.conversations.drafts, threading.Event()
+    keep, chat = drafts.keep, services.chat
+
+    def keep_late(chat: int, text: str) -> None:
+        assert may.wait(SECONDS)
+        keep(chat, text)
+
+    monkeypatch.setattr(drafts, "keep", keep_late)
+    script = """() => {
+        const box = document.querySelector("#message textarea");
+        box.value = "half a thought";
+        box.dispatchEvent(new Event("input", { bubbles: true }));
+        document.querySelector("#new-chat").click();
+    }"""
+    person.page.evaluate(script)
+    person.page.wait_for_selector("#welcome")
+    person.page.click(".chat-line .open >> text=One")
+    until(lambda: services.chat == chat)
+    person.page.wait_for_timeout(500)  # enough to draw the chat with an older draft
+    may.set()
+    person.page.wait_for_selector("#messages .said >> text=One")
+    shown(person, "half a thought")
+    until(lambda: drafts.of(chat) == "half a thought" and not drafts.of(0))
+
+
+def test_a_long_text_is_a_draft_too(person: PageDriver, services: Services) -> None:
+    text = "\N{SNOWMAN} " * 2_000
+    person.page.fill(BOX, text)
+    until(lambda: services.conversations.drafts.of(0) == text)
+    assert not person.page.is_visible("#connection")
+
+
 def draft_in(data_dir: Path) -> str:
     """Read the draft of a new chat from the app's file."""
     with closing(sqlite3.connect(data_dir / FILE_NAME)) as file:

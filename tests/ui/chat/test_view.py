@@ -106,11 +106,11 @@ def test_each_chat_has_its_own_draft(person: Visitor) -> None:
     person.actions.new_chat(person.state)
     person.actions.type(person.state, "For this chat")  # its event comes late
     assert person.draft == ""
-    person.actions.turn_to(person.state, str(chat), "For this chat")
+    person.actions.turn_to(person.state, str(chat), "For this chat", person.state.opened)
     person.actions.type(person.state, "For a new one")
     person.actions.open_chat(person.state, pressed("open", chat))
     assert person.draft == "For this chat"
-    person.actions.turn_to(person.state, "0", "For a new one")
+    person.actions.turn_to(person.state, "0", "For a new one", person.state.opened)
     assert person.state.draft == "For this chat"
     person.actions.open_chat(person.state, pressed("open", 0))
     assert person.draft == "For a new one"
@@ -118,7 +118,7 @@ def test_each_chat_has_its_own_draft(person: Visitor) -> None:
 
 def test_what_is_typed_before_a_new_page_is_drawn_stays(person: Visitor) -> None:
     person.state.opened += 1  # as a new page opens the last chat
-    person.actions.turn_to(person.state, "", "Too early")
+    person.actions.turn_to(person.state, "", "Too early", person.state.opened)
     assert person.services.conversations.drafts.of(0) == "Too early"
     person.actions.type(person.state, "Too early?")
     assert person.services.conversations.drafts.of(0) == "Too early?"
@@ -136,11 +136,11 @@ def test_a_private_chat_that_is_not_begun_keeps_no_draft(person: Visitor) -> Non
     person.actions.new_private_chat(person.state)
     person.actions.type(person.state, "A secret")
     assert person.draft == ""
-    person.actions.turn_to(person.state, "0", "")
+    person.actions.turn_to(person.state, "0", "", person.state.opened)
     person.actions.type(person.state, "A secret")
     assert person.services.conversations.drafts.of(0) == ""
     person.actions.new_chat(person.state)
-    person.actions.turn_to(person.state, "private", "A secret")
+    person.actions.turn_to(person.state, "private", "A secret", person.state.opened)
     assert person.draft == ""
 
 
@@ -293,7 +293,7 @@ def test_what_is_typed_while_a_message_is_sent_is_the_next_draft(
 
 def test_a_private_message_leaves_the_draft_of_the_new_chat(person: Visitor) -> None:
     person.actions.type(person.state, "For a new chat")
-    person.actions.turn_to(person.state, "0", "For a new chat")
+    person.actions.turn_to(person.state, "0", "For a new chat", person.state.opened)
     person.actions.new_private_chat(person.state)
     person.get("Secret")
     assert person.services.conversations.drafts.of(0) == "For a new chat"

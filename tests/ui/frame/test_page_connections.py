@@ -208,11 +208,13 @@ def test_lost_pages_go_when_there_are_many_and_open_ones_never() -> None:
 
 
 def test_what_is_typed_is_told_to_the_page_in_its_order(server: Server) -> None:
-    typed: list[str] = []
-    server.pages.open("here").typed = typed.append
+    typed: list[object] = []
+    here = server.pages.open("here")
+    here.typed, here.left = typed.append, lambda *left: typed.append(left)
+    left = {"typed": "ab", "left": "7", "opened": 2}
     with server.page("here") as page:
         drawn(page)
-        for message in ({"typed": "a"}, {"typed": 5}, {"other": "x"}, ["typed"], {"typed": "ab"}):
+        for message in ({"typed": "a"}, {"typed": 5}, {"other": "x"}, ["typed"], left, {"typed": "abc"}):
             page.send(json.dumps(message))
-        until(lambda: len(typed) == 2)
-    assert typed == ["a", "ab"]
+        until(lambda: len(typed) == 3)
+    assert typed == ["a", ("7", "ab", 2), "abc"]
