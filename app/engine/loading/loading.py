@@ -64,6 +64,7 @@ from app.engine.text.default_templates import default_template
 from app.engine.text.gguf_folder import check_memory, is_packed, unpacked
 from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
+from app.system.child_process import awaited
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.config_parts import unread_parts
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
@@ -168,8 +169,13 @@ def load(
             config = text_config(stated)
             described = described_model(whole, config)
         progress("Compiling for this processor", 0, LOADED)
-        quantisation, keeps, reason = _settled_weights(folder, described, choice, chosen.device)
         is_on_cpu = chosen.device.type == "cpu"
+        if is_on_cpu:  # the first load of all may wait for the compiler
+            awaited(
+                compiled_kernels,
+                lambda seconds: progress(f"Compiling for this processor, {seconds:.0f} s", 0, 0),
+            )
+        quantisation, keeps, reason = _settled_weights(folder, described, choice, chosen.device)
         choice = replace(
             choice, quantisation=quantisation, dtype="float32" if keeps and is_on_cpu else choice.dtype
         )

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import count
 from queue import Empty, PriorityQueue
+from threading import Event
 from typing import TYPE_CHECKING
 
 from app.engine.embedding.job import EmbeddingJob
@@ -61,6 +62,7 @@ class ReplyJob:
 class LoadJob:
     choice: ModelChoice
     ended: OnLoaded
+    is_cancelled: Event
 
 
 @dataclass(frozen=True, slots=True)

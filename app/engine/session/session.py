@@ -124,10 +124,10 @@ class Session:
         except Exception as error:
             if error.__traceback__:
                 clear_frames(error.__traceback__)  # the frames refer to the weights that were read so far
-            if isinstance(error, LoadCancelled):
-                self._drop()
-            else:
+            if not isinstance(error, LoadCancelled):
                 self._return_to(*before, progress)
+            elif not self._loaded:
+                self._drop()
             raise
 
     @property
@@ -299,10 +299,10 @@ class Session:
         for draft in drafts:
             read = with_draft_model(read, draft, here, self._sandbox, self._unpacked, progress)
         loaded = measured(read, self._cache, progress, ranks=self._ranks.size)
+        progress(f"Loading {folder.name}", LOADED, LOADED)
         self._loaded = self._ranks.join(
             loaded, folder, replace(here, quantisation=loaded.info.quantisation), self._unpacked
         )
-        progress(f"Loading {folder.name}", LOADED, LOADED)
         tokenizer = request_tokenizer(self._loaded, self._fill)
         self._tokenizer, self.reader = (choice, tokenizer), tokenizer.reader()
         self._folders, self._choice = folders, choice

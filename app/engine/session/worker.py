@@ -140,15 +140,16 @@ class Engine:
     def load(self, choice: ModelChoice, ended: OnLoaded = lambda _is_loaded: None) -> None:
         """Queue the loading of a model, so that the first request need not wait. `status` and `ended` report the
         result."""
-        self._put(LoadJob(choice, ended))
+        self._put(LoadJob(choice, ended, self._is_cancelled))
 
     def unload(self) -> None:
         """Queue the unloading of the model. The next request loads its model again."""
         self._put(UnloadJob())
 
     def cancel_load(self) -> None:
-        """Cancel the running load, if there is one, at its next report of progress."""
-        self._is_cancelled.set()
+        """Cancel the running load at its next report of progress, and those that wait."""
+        is_cancelled, self._is_cancelled = self._is_cancelled, threading.Event()
+        is_cancelled.set()
         if self._status.phase == "loading":
             self._status = EngineStatus("loading", "Cancelling")
 
@@ -290,10 +291,9 @@ class Engine:
         return self._startup_failure
 
     def _dispatch(self, session: "Session", job: AnyJob) -> None:
-        self._is_cancelled.clear()
         match job:
-            case LoadJob(choice, ended):
-                self._open(session, choice, ended)
+            case LoadJob():
+                self._open(session, job)
             case UnloadJob():
                 session.close()
                 self._status = EngineStatus("ready", UNLOADED)
@@ -304,17 +304,17 @@ class Engine:
             case EmbeddingJob():
                 self._embed(session, job)
 
-    def _open(self, session: "Session", choice: ModelChoice, ended: OnLoaded) -> None:
+    def _open(self, session: "Session", job: LoadJob) -> None:
         """Load a model and call its listener `ended`. An error of the load or of the listener is shown in the
         status."""
         problem = ""
         try:
-            session.open(choice, self._progress(self._check_closing))
+            session.open(job.choice, self._progress(self._check_closing, job.is_cancelled))
         except Exception as error:
             problem = sentence_of(error)
             self._status = self._ready(session, problem)
         try:
-            ended(not problem)
+            job.ended(not problem)
         except Exception as error:
             problem = problem or sentence_of(error)
         self._status = self._ready(session, problem)
@@ -337,8 +337,10 @@ class Engine:
             reply.append(event)
 
         peak = session.peak  # read again only at the end, because reading it takes a system call
-        for event in session.events(asked.request, self._progress(loading), is_stopping, asked.tokens):
-            # The status is set once, because setting it for each event would slow every step.
+        for event in session.events(
+            asked.request, self._progress(loading, self._is_cancelled), is_stopping, asked.tokens
+        ):
+            # Set once, because setting it for each event would slow every step.
             if self._status.phase != "busy":
                 self._status = EngineStatus("busy", model=session.info, peak=peak)
             reply.append(event)
@@ -346,7 +348,8 @@ class Engine:
 
     def _answer_margin(self, session: "Session", job: MarginJob) -> None:
         self._status = EngineStatus("busy", model=session.info)
-        for found in session.margin(job.request, job.written, self._progress(self._check_closing)):
+        progress = self._progress(self._check_closing, self._is_cancelled)
+        for found in session.margin(job.request, job.written, progress):
             self._check_closing()
             if isinstance(found, Margin):
                 job.answer.set_result(found)
@@ -366,9 +369,9 @@ class Engine:
         elif self._status.phase == "starting":
             self._status = EngineStatus("ready", UNLOADED)
 
-    def _progress(self, listen: Callable[[Loading], None]) -> Progress:
+    def _progress(self, listen: Callable[[Loading], None], is_cancelled: threading.Event) -> Progress:
         def progress(what: str, done: int, total: int) -> None:
-            if self._is_cancelled.is_set():
+            if is_cancelled.is_set():
                 raise LoadCancelled(CANCELLED)
             percent = f" ({done * 100 // total}%)" if total else ""
             self._status = EngineStatus("loading", what + percent)

@@ -1,7 +1,9 @@
 """One model and the requests to it, on the test's own thread."""
 
 import json
+import re
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,7 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.layers import quantising
+from app.engine.loading import loading
 from app.engine.loading.loading import LoadedModel
+from app.engine.machine.compiling import Compiled
 from app.engine.session.session import Session
 from app.errors import BadOption, LoadCancelled, ModelBroken, ModelNotFound, PromptTooLong
 from app.values.logits import Grammar, LogitsSettings
@@ -105,6 +110,24 @@ def test_loading_tells_its_steps_by_name_and_ends_where_it_is_cancelled(
         session.open(replace(CPU, dtype="bfloat16"), cancel)
     assert session.info is None
     assert session.open(CPU, silent).info.name == "tiny"
+
+
+def test_waiting_for_the_compiler_can_be_cancelled(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    may_end = threading.Event()
+
+    def compile_slowly() -> Compiled[Any]:
+        assert may_end.wait(60)
+        return Compiled(None)
+
+    def cancel(what: str, _done: int, _total: int) -> None:
+        if re.search(r"Compiling.*\d s", what):
+            raise LoadCancelled("Cancelled.")
+
+    for module in (loading, quantising):
+        monkeypatch.setattr(module, "compiled_kernels", compile_slowly)
+    with pytest.raises(LoadCancelled):
+        session.open(replace(CPU, dtype="auto"), cancel)
+    may_end.set()
 
 
 def ids_of(events: Sequence[Event]) -> list[int]:

@@ -136,6 +136,33 @@ def test_a_cancelled_load_keeps_the_old_model_until_the_new_one_is_read(gated: E
     assert ended.get(timeout=SECONDS) is True, "an old cancellation is forgotten"
 
 
+def test_a_load_that_waits_is_cancelled_too(gated: Engine, gate: Gate) -> None:
+    ended = SimpleQueue[bool]()
+    running = ask(gated)
+    assert gate.entered.wait(SECONDS)
+    gated.load(replace(CPU, name="other"), ended.put)
+    gated.cancel_load()
+    gated.load(CPU, ended.put)
+    gate.opened.set()
+    assert failure(running).startswith("Loading was cancelled")
+    assert [ended.get(timeout=SECONDS) for _ in range(2)] == [False, True]
+
+
+def test_a_load_that_is_cancelled_before_anything_is_read_keeps_the_model(engine: Engine) -> None:
+    ids_of(ask(engine))
+    ended = SimpleQueue[bool]()
+    ask(engine, reply=Watched(Prefilling, lambda _reply: cancel()))
+
+    def cancel() -> None:
+        engine.load(replace(CPU, name="other"), ended.put)
+        engine.cancel_load()
+
+    assert ended.get(timeout=SECONDS) is False
+    until(lambda: engine.status().phase == "ready")
+    model = engine.status().model
+    assert model and model.name == "tiny" and "stays loaded" in engine.status().note
+
+
 def test_a_reply_stops_while_its_model_is_fetched(gated: Engine, gate: Gate) -> None:
     stopped = ask(gated)
     assert gate.entered.wait(SECONDS)

@@ -149,13 +149,6 @@ def test_a_chat_that_is_opened_again_at_once_has_what_was_left_in_it(
     until(lambda: drafts.of(chat) == "half a thought" and not drafts.of(0))
 
 
-def test_a_long_text_is_a_draft_too(person: PageDriver, services: Services) -> None:
-    text = "\N{SNOWMAN} " * 2_000
-    person.page.fill(BOX, text)
-    until(lambda: services.conversations.drafts.of(0) == text)
-    assert not person.page.is_visible("#connection")
-
-
 def draft_in(data_dir: Path) -> str:
     """Read the draft of a new chat from the app's file."""
     with closing(sqlite3.connect(data_dir / FILE_NAME)) as file:
