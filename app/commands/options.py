@@ -315,4 +315,5 @@ def _in_plain_words() -> Iterator[None]:
         words = error.message.removeprefix("Value error, ").partition(", unable to parse")[0]
         if words:  # a missing argument has none
             error.message = f"{words.replace('Input should be', 'it must be').rstrip('.')}."
+            error.ctx = None  # so that no usage is printed above the sentence
         raise

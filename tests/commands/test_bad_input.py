@@ -88,6 +88,19 @@ def test_what_the_parser_refuses_is_told_in_plain_words(arguments: tuple[str, ..
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        ("generate", "--rows", "abc"),
+        ("models", "info", "x", "--dtype", "x"),
+        ("--port", "x", "chats", "list"),
+    ],
+    ids=" ".join,
+)
+def test_a_wrong_value_is_one_sentence(arguments: tuple[str, ...]) -> None:
+    assert sentence(run(*arguments), code=2).startswith("Invalid value for '--")
+
+
+@pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (("chats", "search", " "), "There is nothing to search for. Type some words."),
