@@ -42,7 +42,8 @@ from app.values.messages import ModelFolder
 from app.values.tools import ToolServer
 
 CLOSING_SECONDS = 0.2
-"""Seconds for which closing waits for each thread."""
+"""Seconds for which closing waits for the engine and for a race; also the length of a step of erasing, and of the
+pause after it."""
 ERASING_SECONDS = 10.0
 """Seconds between two checks whether deleted things can be erased."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
@@ -179,7 +180,7 @@ def _open(services: Services, app_context: AppContext, opening: Opening, folder:
 def _close(page: Running, services: Services, engine: Engine) -> None:
     """Stop everything that runs: replies first, so that their texts are stored."""
     services.race.stop()
-    services.conversations.stop_all()  # replies of servers; the engine's own replies are stopped below
+    services.conversations.stop_all()  # also replies of servers, which engine.stop does not reach
     engine.stop()
     page.close()
     services.race.close(CLOSING_SECONDS)
@@ -271,7 +272,7 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
             f"{settings.model.name} runs on a server, so --draft-model would not be used. "
             "Name a model of this machine with --model, or leave it out."
         )
-    from app.models_registry.locate import whole_path  # imported here: see run_app
+    from app.models_registry.locate import whole_path  # imported here, as in _open_services
 
     with impossible_values():
         choice = settings.model if asked.name is None else settings.choice_of(whole_path(asked.name))

@@ -149,7 +149,11 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--decoder", default="lookahead", help="the decoder that is compared with plain")
     parser.add_argument("--reuse", action="store_true", help="keep the cache from one prompt to the next")
-    parser.add_argument("--free", action="store_true", help="turn same text off, for comparison")
+    parser.add_argument(
+        "--free",
+        action="store_true",
+        help="do not require the text that plain decoding writes (same_text=False)",
+    )
     parser.add_argument("--show", action="store_true", help="print prompts whose replies differ")
     given = parser.parse_args()
     choice = ModelChoice(given.model, given.dtype, given.device)

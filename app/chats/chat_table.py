@@ -1,9 +1,9 @@
-"""The tables of chats, folders, drafts and presets, which the sidebar lists.
+"""The tables of chats, folders, drafts, queued messages and presets.
 
 A chat's row has its title, folder, pin and settings, and the time of its last use. A folder is made by hand or with
 the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet; the
 draft of a chat that has not begun has the id 0. A queued message was sent while a reply was being written, and
-waits for the end of the reply. A preset is a chat's settings with a name.
+waits for the end of the reply. A preset is a system prompt and sampling with a name.
 """
 
 import json
@@ -34,7 +34,7 @@ FIRST_QUESTIONS = """
         (SELECT id FROM message WHERE chat = chat.id AND role = 'user' ORDER BY id LIMIT 1)
     WHERE chat.title = '' AND chat.deleted IS NULL
 """
-# A parent's id is smaller than its children's, so this is the nearest message before the missing parent.
+# A message whose parent is missing or impossible gets the chat's newest message that is older than that parent.
 NEAREST_PARENTS = """
     UPDATE message SET parent = (
         SELECT max(before.id) FROM message AS before WHERE before.chat = message.chat AND before.id < message.parent
@@ -170,10 +170,7 @@ def one_line(name: str) -> str:
 
 def folders(connection: sqlite3.Connection) -> tuple[str, ...]:
     """Lists all folders by name, including empty folders."""
-    # A chat that was restored may be in a folder that was removed meanwhile.
-    rows = connection.execute(
-        "SELECT name FROM folder UNION SELECT folder FROM chat WHERE deleted IS NULL AND folder <> ''"
-    )
+    rows = connection.execute("SELECT name FROM folder")
     return tuple(sorted((row["name"] for row in rows), key=str.casefold))
 
 

@@ -63,7 +63,7 @@ OtherDraftModel = Annotated[
     typer.Option(
         "--draft-model",
         metavar="ID_OR_PATH",
-        help=f"{DRAFT_MODEL_HELP} [default: the one used last time; '' for none]",
+        help=f"{DRAFT_MODEL_HELP} [default: the one used last time; serve --model uses none; '' for none]",
     ),
 ]
 PromptsFile = Annotated[

@@ -34,7 +34,8 @@ R = TypeVar("R")
 class Database:
     """A SQLite file (or ":memory:") with the newest schema, safe to use from any thread.
 
-    `note` is a sentence for the user if the file is missing or damaged, or was replaced by a new file; else ""."""
+    `note` is a sentence for the user if the file was damaged, or was missing or empty although there are backups;
+    else ""."""
 
     def __init__(
         self, path: Path | str, migrations: Path | None = None, busy_seconds: float = BUSY_SECONDS
@@ -156,7 +157,7 @@ class Database:
             self.note = f"There were no chats in {self.path}. {recovery(None, self.path.parent)}"
         try:
             if is_headless:
-                raise StoreBroken(f"{self.path} is empty")
+                raise StoreBroken(f"{self.path} is empty or missing, but its WAL is not")
             return self._connected()
         except StoreBroken as error:
             kept = move_aside(self.path)
@@ -170,7 +171,7 @@ class Database:
         with store_errors(str(self.path)):
             connection = self._connect()
             try:
-                # Queried first, because setting the mode locks the file even if nothing changes.
+                # Queried first, because setting the mode may need to lock the file.
                 if connection.execute("PRAGMA journal_mode").fetchone()[0] != "wal":
                     connection.execute("PRAGMA journal_mode = WAL")
                 connection.execute("PRAGMA synchronous = FULL")

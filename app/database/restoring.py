@@ -146,14 +146,14 @@ def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
     except StoreNotUsable:
         version = 0
     if not version:
-        raise _no_backup(source, "it has other tables", data_dir)
+        raise _no_backup(source, "it does not have the tables of Foresight", data_dir)
     migrate(copy, shipped_migrations(), str(source))
     if damage := damage_in(copy):
         raise _no_backup(source, damage, data_dir)
     with closing(Database(MEMORY)) as newest, newest.reading() as connection:
         schemas = [{tuple(row) for row in one.execute(SCHEMA)} for one in (copy, connection)]
     if schemas[0] != schemas[1]:
-        raise _no_backup(source, "it has other tables", data_dir)
+        raise _no_backup(source, "it does not have the tables of Foresight", data_dir)
 
 
 def _no_backup(source: Path, reason: str, data_dir: Path) -> StoreNotUsable:

@@ -226,7 +226,7 @@ def install(entry: MenuEntry) -> Iterator[str]:
         _run(command, is_needed=bool(entry.made))
     for path in entry.made:
         yield f"Wrote {path}"
-    yield f"Foresight is now among {entry.where}."
+    yield f"Foresight is now in {entry.where}."
 
 
 def uninstall(entry: MenuEntry) -> Iterator[str]:

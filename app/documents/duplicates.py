@@ -3,7 +3,8 @@
 same text                        duplicate: the document gets a note; it is retried if it failed or was cancelled
 same title, file name or path,   new version: the document gets the new text, and unchanged passages keep their
 and most of the older text       rows; the older text is kept in a hidden document, so that Undo can restore it
-anything else                    new document, called "Title (2)" if its title is taken
+anything else                    new document; if its title is taken, a file is called by its file name, any
+                                 other text "Title (2)"
 
 A file is compared with documents from the same path, because many folders have a file of the same name. An upload
 has no path, so it is compared with uploads of the same name. Texts are compared outside of transactions, because

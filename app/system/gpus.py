@@ -73,18 +73,19 @@ class ListedGpu:
 
 
 def listed_gpus(seconds: float = SECONDS) -> list[ListedGpu]:
-    """Return the GPUs that nvidia-smi lists; [] if it is missing or fails."""
+    """Return the GPUs that nvidia-smi lists, even if it fails afterwards; [] if it is missing or lists none."""
     return list(parse_listed(_nvidia_smi(seconds)))
 
 
 def driver_fault(seconds: float = SECONDS) -> str:
-    """Return the first line that nvidia-smi prints instead of a list of GPUs; "" if it lists a GPU, or finds
-    none."""
+    """Return the fault that nvidia-smi prints instead of a list of GPUs (`parse_fault`)."""
     return parse_fault(_nvidia_smi(seconds))
 
 
 def parse_fault(output: str) -> str:
-    """Return the first line of an output of nvidia-smi that lists no GPU; "" if it lists a GPU, or finds none."""
+    """Return the first line of nvidia-smi's output, which describes a fault if no GPU is listed.
+
+    Returns "" if a GPU is listed, or if the output only says that there are no devices."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and NOTHING not in line.lower()]
     return lines[0][:200].rstrip(".") if lines and not any(parse_listed(output)) else ""
 

@@ -86,11 +86,11 @@ def test_what_is_no_whole_backup_is_refused_and_changes_nothing(
 @pytest.mark.parametrize(
     ("statement", "error", "words"),
     [
-        ("CREATE TABLE other (a)", StoreNotUsable, "other tables"),
+        ("CREATE TABLE other (a)", StoreNotUsable, "not have the tables"),
         (
             "CREATE TRIGGER odd AFTER INSERT ON preset BEGIN DELETE FROM chat; END",
             StoreNotUsable,
-            "other tables",
+            "not have the tables",
         ),
         ("PRAGMA user_version = 99", StoreTooNew, "newer version"),
     ],

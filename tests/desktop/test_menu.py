@@ -94,7 +94,7 @@ def test_icons_are_read_as_the_picture_that_was_wrapped(wrap: Callable[[bytes], 
 def test_an_entry_is_written_and_removed_and_both_are_told(tmp_path: Path) -> None:
     program = MenuFile(tmp_path / "bundle" / "start", b"#!/bin/sh\n", is_program=True)
     entry = MenuEntry((program,), "Applications", folder=tmp_path / "bundle")
-    assert list(install(entry)) == [f"Wrote {program.path}", "Foresight is now among Applications."]
+    assert list(install(entry)) == [f"Wrote {program.path}", "Foresight is now in Applications."]
     assert sys.platform == "win32" or program.path.stat().st_mode & stat.S_IXUSR
     assert list(uninstall(entry)) == [f"Removed {program.path}", "Foresight is no longer in the menu."]
     assert not (tmp_path / "bundle").exists()
@@ -154,7 +154,7 @@ def test_a_command_that_fails_is_told_where_the_entry_hangs_on_it(
         with pytest.raises(MenuNotWritten, match="no-such-program-here could not make the entry"):
             list(install(entry))
     else:
-        assert list(install(entry)) == ["Foresight is now among the Start menu."]
+        assert list(install(entry)) == ["Foresight is now in the Start menu."]
 
 
 def test_what_is_started_is_this_very_app() -> None:

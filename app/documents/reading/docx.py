@@ -54,7 +54,7 @@ BOX = f"{WORD}txbxContent"
 FIELD, INSTRUCTION = f"{WORD}fldChar", f"{WORD}instrText"
 STORED = " SET"
 SILENT = re.compile(r"\s*(?:XE|TC|TA|RD|ASK|PRIVATE|PAGE|SECTIONPAGES|FORM\w+|SET)\b|\s*$")
-"""The instructions of fields that show no text, such as the entries of an index."""
+"""The instructions of fields without which no words are lost: entries of an index, page numbers, form fields."""
 NOTES = _named("footnoteReference endnoteReference commentReference")
 COMMENT = f"{WORD}commentReference"
 PROPERTIES = f"{WORD}pPr"
@@ -259,7 +259,7 @@ def _style_name(style: BaseStyle) -> str:
     for _ in range(MAX_BASED):
         if based is None or HEADING.match(name := _outlined(based.element) or based.name or ""):
             break
-        based = getattr(based, "base_style", None)  # only styles of paragraphs and characters have a base
+        based = getattr(based, "base_style", None)  # styles of numberings have none
     return (name if based else style.name) or ""
 
 

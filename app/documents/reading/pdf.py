@@ -30,7 +30,7 @@ NOT_LETTERS = re.compile(
     r"[\ue000-\uf8ff\ufff0-\ufffd\U000f0000-\U0010ffff]|\(cid:\d+\)|/(?:g|gid|cid|glyph|uni|[A-Z])\d{1,5}\b"
 )
 MOST_CONTROLS, MOST_OTHERS = 0.04, 0.2
-"""Largest shares of control characters, and of other characters that are not letters, on a page of text."""
+"""Largest shares of CONTROLS, and of NOT_LETTERS (private characters, names of glyphs), on a readable page."""
 TRIED = 200
 """Maximum number of characters of a page for which the font's Unicode map is checked."""
 LEAST_COMMON = 0.1
@@ -63,6 +63,11 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
         if document.get_formtype() in (raw.FORMTYPE_XFA_FULL, raw.FORMTYPE_XFA_FOREGROUND):
             yield ReadNote("It has an XFA form, whose values may be missing.")
     if sum(map(len, left_out.values())) == total:
+        if len(left_out[BROKEN]) == total:
+            raise DocumentUnreadable(
+                f"None of the {counted(total, 'page')} of {name} could be read: save it anew with another program, "
+                "and add that file."
+            )
         raise _without_text(name, total, is_garbled=bool(left_out[GARBLED]))
     if drawn:
         yield ReadNote(_recognition(drawn, total))
@@ -79,8 +84,8 @@ def _without_text(name: str, total: int, is_garbled: bool) -> DocumentUnreadable
         "" if can_recognise() else "; or run pip install rapidocr onnxruntime, and Foresight recognises it"
     )
     return DocumentUnreadable(
-        f"{name} has no {missing} in its {counted(total, 'page')}, only pictures{others}: have the text recognised "
-        f"(OCR) first, and add what comes out{remedy}."
+        f"{name} has no {missing} in its {counted(total, 'page')}, perhaps only pictures{others}: have the text "
+        f"recognised (OCR) first, and add what comes out{remedy}."
     )
 
 

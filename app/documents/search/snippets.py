@@ -137,7 +137,9 @@ def _spans(text: str) -> list[Span]:
 
 
 def _best(text: str, spans: Sequence[Span], question: str, language: str) -> int:
-    """Returns the index of the first sentence that has most of the question's words."""
+    """Returns the index of the sentence whose words of the question weigh most, the first if several do.
+
+    A word that n sentences have weighs 1 / n."""
     language = language or language_of(text)
     asked = terms(question, language)
     sentences_words = [f" {indexed(text[begin:end], language)} " for begin, end in spans]

@@ -10,9 +10,9 @@ wherever torch would have written a result in the model's type:
     here                        1 program per row
 
 Products and sums are rounded one by one (no multiply-add is fused), so all values are bitwise identical to
-torch's, except sums over a row and the values that are computed from them. The order in which the squares of a row
-are added depends only on the row's size, because one program has the whole row, and rows that begin at an unaligned
-address are copied first. Needs triton, so this module is imported only when it is used.
+torch's, except GELU, sums over a row, and the values that are computed from them. The order in which the squares of
+a row are added depends only on the row's size, because one program has the whole row, and rows that begin at an
+unaligned address are copied first. Needs triton, so this module is imported only when it is used.
 """
 
 from dataclasses import dataclass

@@ -9,10 +9,11 @@ either may be missing:
     text:  follower      it came next in a text: source, matched length, whether it is the newest follower and
                          whether it was seen again
 
-The matched length is the number of tokens of the context. A gap class is how far a token's logit is from the
-likeliest token's, and a source is a kind of text (`context_entries.py`). The pair of properties is the candidate's
-cell, and each cell counts how often the model agreed. A cell's prior comes from weights that were fitted on other
-models (`labs/acceptance_priors.py`), and is worth a few observations:
+The matched length is the number of tokens of the context that was found. A gap class is how far a token's logit is
+below the likeliest token's or, for the likeliest token, above the second's. A source is a kind of text
+(`context_entries.py`). The pair of properties is the candidate's cell, and each cell counts how often the model
+agreed. A cell's prior comes from weights that were fitted on other models (`labs/acceptance_priors.py`), and is
+worth a few observations:
 
     probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 
@@ -60,12 +61,12 @@ CELLS_LAYOUT = (
 PRIOR = 6.0
 """Number of observations that a prior is worth."""
 FORCED_PRIOR = 0.95
-"""The chance that a model divides a forced string into tokens as its tokenizer would."""
+"""The assumed chance that a model divides a forced string into tokens as its tokenizer would."""
 FADE = 256.0
 """Observations after which a cell's counts are halved."""
 
 TRUST_PRIOR = 4.0
-"""Number of guesses that the first value of the trust is worth."""
+"""Number of expected right guesses that the first value of the trust is worth."""
 TRUST_FADE = 0.96
 """Factor by which the weight of earlier guesses in the trust falls with each new guess."""
 TRUST = (0.05, 1.1)

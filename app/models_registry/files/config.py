@@ -35,7 +35,7 @@ COUNT_KEYS = re.compile(
     r"(^|_)(n|num|number)_(.+_)?(layer|expert|head|block|stage|module)s?($|_)"
     r"|(^|_)(layers|experts|heads|blocks|stages|depths?)$"
 )
-"""Keys, in any part of config.json, whose values count modules or list entries of a model, such as its layers."""
+"""Keys, in any part of config.json, whose values are numbers of layers, experts, heads or other modules."""
 MAX_COUNT = 20_000
 MAX_LOOPS = 100
 RECURRENT_KINDS = ("linear_attention", "mamba", "mamba2", "conv", "recurrent")
@@ -162,10 +162,7 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         model_type=str(values.get("model_type", "")),
         architecture=first[:80] if isinstance(first, str) else "",
         layers=sizes["num_hidden_layers"],
-        keys_values=sum(
-            _keys_and_values(values, kind, {**sizes, **_own_sizes(values, place)})
-            for place, kind in enumerate(attending)
-        ),
+        keys_values=sum(_keys_and_values(values, layer, kind, sizes) for layer, kind in attending),
         hidden=hidden,
         intermediate=sizes["intermediate_size"] or 4 * hidden,
         heads=heads,
@@ -190,27 +187,33 @@ def _states(values: Mapping[str, Any], hidden: int) -> int:
     return width if isinstance(width, int) else 0
 
 
-def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[str], int]:
-    """List the kinds of the layers that keep keys and values, "" if unknown, and count the layers that keep a
-    recurrent state. Some layers keep both; some attend to the keys and values of an earlier layer."""
+def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[tuple[int, str]], int]:
+    """List the layers that keep keys and values, each with its kind ("" if unknown), and count the layers that keep
+    a recurrent state. Some layers keep both; some attend to the keys and values of an earlier layer."""
     if STATES in values:
         return [], 0  # an assistant attends to its target's keys and values
     kinds = values.get("layer_types") or values.get("layers_block_type")
     if isinstance(kinds, list):
         recurrent = sum(kind in RECURRENT_KINDS for kind in kinds)
-        attending = [str(kind) for kind in kinds if kind not in RECURRENT_KINDS + WITHOUT_STATE]
+        kept = (
+            (layer, kind) for layer, kind in enumerate(kinds) if kind not in RECURRENT_KINDS + WITHOUT_STATE
+        )
+        attending = [(layer, str(kind)) for layer, kind in kept]
         attending = attending[: max(0, len(attending) - _count(values, "num_kv_shared_layers"))]
         return attending + _repeated(values, attending, len(kinds) // layers), recurrent + kinds.count(
             "hybrid"
         )
     attends, recurrent = _counted(values, layers)
-    return [""] * attends, recurrent
+    return [(layer, "") for layer in range(attends)], recurrent
 
 
-def _repeated(values: Mapping[str, Any], attending: list[str], listed: int) -> list[str]:
-    """List the layers that keep further keys and values, because each token passes them several times (Dory).
+def _repeated(
+    values: Mapping[str, Any], attending: list[tuple[int, str]], listed: int
+) -> list[tuple[int, str]]:
+    """List the layers that a model passes several times (Dory's loops), once for each further pass; [] if only the
+    last pass keeps its keys.
 
-    `listed` is how often the config counts each layer."""
+    `listed` is the number of entries for a layer: 2 if its attention and its MLP are listed apart."""
     loops = _count(values, "n_recurrent_loops")
     if loops < 2 or values.get("recurrent_kv_cache_mode") == "last_loop":
         return []
@@ -237,15 +240,17 @@ def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
     return (0 if is_pure else layers), layers
 
 
-def _keys_and_values(values: Mapping[str, Any], kind: str, sizes: Mapping[str, int]) -> int:
+def _keys_and_values(values: Mapping[str, Any], layer: int, kind: str, sizes: Mapping[str, int]) -> int:
     """Count the numbers of a token's keys and values in a layer of this kind.
 
     Compressed keys and values (MLA) are one latent vector, and the rotated part of a key."""
     if latent := _count(values, "kv_lora_rank"):
         return latent + _count(values, "qk_rope_head_dim")
     named = next(keys for word, keys in OTHER_HEADS if word in kind)
-    usual = sizes["num_key_value_heads"], sizes["head_dim"], sizes["head_dim"]
-    heads, key, value = (_count(values, one) or size for one, size in zip(named, usual, strict=True))
+    usual, own = ("num_key_value_heads", "head_dim", "head_dim"), _own_sizes(values, layer)
+    heads, key, value = (
+        own.get(one) or _count(values, other) or sizes[one] for one, other in zip(usual, named, strict=True)
+    )
     return heads * (key + value)
 
 
@@ -349,8 +354,9 @@ def own_temperature(folder: Path) -> float:
 
 
 def chat_template(path: Path) -> str:
-    """Return the chat template of the model in this folder or GGUF file; if there are several, the one for tools.
+    """Return the chat template of the model in this folder or GGUF file.
 
+    If a folder has several templates, it returns the one for tools; a GGUF file's template is its default one.
     Returns "" if there is none, or if the files cannot be read."""
     try:
         if path.is_file():

@@ -79,7 +79,7 @@ class ModelsRenderer(CachedRenderer):
 
 
 def installed_or_downloading(inventory: Inventory | None, downloads: Sequence[Download]) -> frozenset[str]:
-    """Return the names of installed models and of all models in the list of downloads."""
+    """Return the names of all models that are ready or in the list of downloads."""
     models = [one.model for one in inventory.installed] if inventory else []
     installed = {model.name for model in models if model.state == "ready"}
     return frozenset(installed | {download.name.partition("@")[0] for download in downloads})
@@ -99,7 +99,7 @@ def download_count(downloads: Sequence[Download]) -> str:
 
 
 def download_words(download: Download) -> str:
-    """Return the state of a download: "120 MB of 1.2 GB · 12 MB/s · 2 min left"."""
+    """Return the state of a download: "120 MB of 1.20 GB · 12 MB/s · 2 min left"."""
     if not download.size:
         return "Contacting the hub" if download.state == "running" else ""
     if download.state == "done":
@@ -175,7 +175,11 @@ def _disk(inventory: Inventory) -> dict[str, object]:
 
 def token_html(inventory: Inventory | None) -> Markup:
     is_saved = inventory is not None and inventory.is_logged_in
-    words = "A token is saved where Hugging Face's own tools keep it." if is_saved else "No token is saved."
+    words = (
+        "There is a token, saved by Hugging Face's tools or in HF_TOKEN."
+        if is_saved
+        else "No token is saved."
+    )
     return render_macro("macros.html", "facts", words=[words])
 
 

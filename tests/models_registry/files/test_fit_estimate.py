@@ -295,6 +295,16 @@ LATENT = {"kv_lora_rank": 512, "qk_rope_head_dim": 64}
             {"layer_types": KINDS * 5, "head_dim": 64, "per_layer_config": {"05": {"head_dim": 512}}},
             29 * 2 * 8 * 64 + 2 * 8 * 512,
         ),
+        (  # the sizes of a layer are found by its number among all layers
+            {"layer_types": ["linear_attention", "full_attention"] * 16, "head_dim": 64,
+             "per_layer_config": {"03": {"head_dim": 512}}},
+            15 * 2 * 8 * 64 + 2 * 8 * 512,
+        ),
+        (
+            {"layer_types": ["chunked_attention"] * 32, "head_dim": 64,
+             "per_layer_config": {"05": {"head_dim": 512}}},
+            31 * 2 * 8 * 64 + 2 * 8 * 512,
+        ),
         ({"head_dim": 192, "v_head_dim": 128}, 32 * 8 * (192 + 128)),
         ({"multi_query": True, "num_key_value_heads": None}, 32 * 2 * 128),
         ({"num_kv_shared_layers": -1, "kv_lora_rank": "x", "per_layer_config": {"00": 7}}, 32 * 2 * 8 * 128),
