@@ -53,7 +53,7 @@ LONG_FILES = (
     "tests/engine/sampling/test_sampling.py", "tests/commands/test_run.py",
     "tests/engine/loading/test_offloading.py", "tests/commands/test_serve.py",
     "tests/engine/exactness/test_exactness_auto.py", "tests/system/test_environment.py",
-    "tests/engine/attention/test_compiles_for_cards.py", "tests/engine/parallel/test_exactness_ranks.py",
+    "tests/engine/test_compiles_for_cards.py", "tests/engine/parallel/test_exactness_ranks.py",
 )  # fmt: skip
 """Files of more than 10 seconds of a processor's time, in this order: one that computes, one that mostly waits, in
 turn, so that workers keep the processors busy from the beginning to the end."""

@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from app.engine.text.sandbox import Sandbox
-from tests.engine.offline_compiler import HOPPER, LAPTOP, Compiled, compiled
 from tests.engine.places import write_exhausting
 from tests.engine.replies import Zoo
 from tests.engine.tiny import write_tiny
-from tests.tiers import some
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -27,23 +25,6 @@ def one_thread() -> Iterator[None]:
 def zoo() -> Zoo:
     """Every architecture's model, made when it is first asked for."""
     return Zoo()
-
-
-@pytest.fixture(scope="module", params=some({"H200": HOPPER, "laptop": LAPTOP}, "H200"))
-def card(request: pytest.FixtureRequest) -> tuple[int, int]:
-    """A card's compute capability."""
-    found: tuple[int, int] = request.param
-    return found
-
-
-@pytest.fixture(scope="module")
-def kernels(
-    request: pytest.FixtureRequest, card: tuple[int, int], tmp_path_factory: pytest.TempPathFactory
-) -> list[Compiled]:
-    """What the launches in `compiling`, beside the test, are compiled to for the card."""
-    package = request.module.__name__.rpartition(".")[0]
-    launches = "all" if request.config.getoption("--thorough") else "default"
-    return compiled(f"{package}.compiling", card, tmp_path_factory.mktemp("triton"), launches)
 
 
 class SharedSandbox(Sandbox):

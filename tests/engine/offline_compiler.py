@@ -1,11 +1,11 @@
 """An offline compiler: triton compiles and links kernels for a card that is not there, and launching does nothing.
 
 So what a card would refuse (a shape, shared memory) and what would be slow on it (spilled registers, products
-without matrix units) is seen without one. Kernels are compiled in a process of their own, for in this one triton
-interprets them:
+without matrix units) is seen without one. Kernels are compiled in a process of their own, because triton interprets
+them in this one:
 
-    compiled("tests.engine.attention.compiling", (9, 0), folder, "default")
-    in the child: print_compiled(LAUNCHES, (9, 0))
+    compiled("tests.engine.real_shapes", [(9, 0), (12, 0)], folder, "default")
+    in the child: print_compiled(launches_of, sys.argv[1:])
 """
 
 import json
@@ -13,7 +13,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -26,9 +26,12 @@ SHARED_MEMORY = {
 }  # fmt: skip
 """Bytes that a program may have, by compute capability."""
 
-HOPPER, LAPTOP, TURING = (9, 0), (8, 6), (7, 5)
+LAPTOP, HOPPER, BLACKWELL = (8, 6), (9, 0), (12, 0)
 
 MULTIPROCESSORS = 132
+
+Card = tuple[int, int]
+"""A card's compute capability."""
 
 Launch = Callable[[int, int], None]
 """Launches kernels for a card of this major compute capability and this much shared memory."""
@@ -46,7 +49,7 @@ class Compiled:
     sums: tuple[str, ...]  # each dot and float reduction with its layouts: the order in which it adds
 
 
-def compiled(module: str, capability: tuple[int, int], folder: Path, launches: str) -> list[Compiled]:
+def compiled(module: str, cards: Sequence[Card], folder: Path, launches: str) -> dict[Card, list[Compiled]]:
     """What the module's launches ("default" or "all") are compiled to; the folder keeps triton's files.
 
     Skips where triton cannot compile."""
@@ -55,22 +58,31 @@ def compiled(module: str, capability: tuple[int, int], folder: Path, launches: s
         pytest.skip("triton has no compiler for cards here")
     environment = {name: value for name, value in os.environ.items() if name != "TRITON_INTERPRET"}
     child = subprocess.run(
-        [sys.executable, "-m", module, *map(str, capability), launches],
+        [sys.executable, "-m", module, launches, *(f"{major}.{minor}" for major, minor in cards)],
         env=environment | {"TRITON_CACHE_DIR": str(folder)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert child.returncode == 0, child.stderr[-3000:]
-    return [_from_json(each) for each in json.loads(child.stdout.splitlines()[-1])]
+    found = json.loads(child.stdout.splitlines()[-1])
+    return {card: [_from_json(each) for each in of_card] for card, of_card in zip(cards, found, strict=True)}
 
 
 def _from_json(found: dict[str, Any]) -> Compiled:
     return Compiled(**{**found, "instructions": tuple(found["instructions"]), "sums": tuple(found["sums"])})
 
 
-def print_compiled(launches: dict[str, Launch], capability: tuple[int, int]) -> None:
-    """In the child: run the launches, and print what they were compiled to."""
+def print_compiled(launches_of: Callable[[Card, str], dict[str, Launch]], arguments: Sequence[str]) -> None:
+    """In the child: run "default" or "all" launches for each card, and print what they were compiled to."""
+    which, *cards = arguments
+    found = []
+    for major, minor in (map(int, card.split(".")) for card in cards):
+        found.append(_compiled_for((major, minor), launches_of((major, minor), which)))
+    print(json.dumps(found))  # noqa: T201
+
+
+def _compiled_for(capability: Card, launches: dict[str, Launch]) -> list[dict[str, Any]]:
     import triton
 
     card = OfflineDriver(capability)
@@ -78,19 +90,20 @@ def print_compiled(launches: dict[str, Launch], capability: tuple[int, int]) -> 
     for name, launch in launches.items():
         card.launch = name
         launch(capability[0], SHARED_MEMORY[capability])
-    print(json.dumps([asdict(each) for each in card.found]))  # noqa: T201
+    return [asdict(each) for each in card.found]
 
 
 class OfflineDriver:
     """What triton asks of a driver. It is its own utilities; its launches are empty."""
 
-    def __init__(self, capability: tuple[int, int]) -> None:
+    def __init__(self, capability: Card) -> None:
         import triton
         from triton.backends.compiler import GPUTarget
 
         self.launch, self.found, self.utils = "", list[Compiled](), self
         self._shared = SHARED_MEMORY[capability]
-        self._target = GPUTarget("cuda", 10 * capability[0] + capability[1], 32)
+        self._number = 10 * capability[0] + capability[1]
+        self._target = GPUTarget("cuda", self._number, 32)
         self._tools = _tools(triton)
         triton.knobs.compilation.listener = self._compiled
 
@@ -98,7 +111,7 @@ class OfflineDriver:
         return self._target
 
     def get_current_device(self) -> int:
-        return 0
+        return self._number  # triton keeps what it has compiled by the device's number
 
     def get_current_stream(self, _device: int) -> int:
         return 0
@@ -125,7 +138,9 @@ class OfflineDriver:
                 src.name,
                 int(stack[1]),
                 metadata["shared"],
-                tuple(sorted(set(re.findall(r"\bH?G?MMA\.\w+", self._said("-sass", files[".cubin"]))))),
+                tuple(
+                    sorted(set(re.findall(r"(?<!\.)\b[A-Z]*MMA\.\w+", self._said("-sass", files[".cubin"]))))
+                ),
                 sums_of(files[".ttgir"].read_text()),
             )
         )
@@ -160,10 +175,3 @@ def sums_of(code: str) -> tuple[str, ...]:
     ]
     reductions = [seen(line) for line in lines if re.match(r"\s*}\) : \(tensor<\w+xf32", line)]
     return (*sorted(set(dots)), *sorted(set(reductions)))
-
-
-def main(launches: dict[str, Launch], default: Collection[str], arguments: Sequence[str]) -> None:
-    """The child's main function. Compiling takes seconds for each launch: by default a few must do."""
-    major, minor, which = arguments
-    wanted = {name: launch for name, launch in launches.items() if which == "all" or name in default}
-    print_compiled(wanted, (int(major), int(minor)))

@@ -1,5 +1,6 @@
 """The script for a new card: its trials run whatever becomes of the others, and their output is kept."""
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -51,6 +52,23 @@ def test_a_second_call_goes_on_with_what_did_not_end_well(tmp_path: Path) -> Non
     assert len((tmp_path / "summary.md").read_text().splitlines()) == 4
 
 
+def test_what_must_be_known_first_is_tried_first(tmp_path: Path) -> None:
+    names = [trial.name for trial in trials(tmp_path)]
+    first = ["same text", "Steps", "Kernels of a step", "Sampled steps", "Equal bits", "Prompts"]
+    assert names[:8] == [*first, "Quantised steps", "Replies"]
+    assert names[-1] == "soak"
+
+
+def test_one_trial_can_be_run_alone_and_an_unknown_one_is_refused(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tools.first_card", str(tmp_path), "--short", "--only", "tset"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "Error: there is no trial 'tset', only same text, Kernels of a step, tests, without triton.\n",
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_no_trial_of_a_card_takes_more_than_8_minutes(tmp_path: Path) -> None:
     assert max(trial.minutes for trial in trials(tmp_path)) <= 8
 
@@ -67,3 +85,6 @@ def test_the_tests_of_a_card_are_there() -> None:
 def test_the_short_form_runs_on_a_cpu(tmp_path: Path) -> None:
     endings = {outcome.trial.name: outcome.ending for outcome in run_all(short_trials(tmp_path), tmp_path)}
     assert set(endings.values()) == {"well"}, endings
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
+        "output.txt", "report.json", "report.md", "summary.md",
+    ]  # fmt: skip

@@ -23,7 +23,14 @@ from app.engine.machine.memory import release_memory
 from tools.gpu_report.kernels import attention_errors, attention_times
 from tools.gpu_report.plan import Plan, Row, tiny_plan
 from tools.gpu_report.replies import replies
-from tools.gpu_report.steps import prompt_times, quantised_times, sampled_times, step_kernels, step_times
+from tools.gpu_report.steps import (
+    equal_bits,
+    prompt_times,
+    quantised_times,
+    sampled_times,
+    step_kernels,
+    step_times,
+)
 
 NO_CUDA = "A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one."
 
@@ -33,6 +40,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
     "Replies": replies,
     "Steps": step_times,
     "Sampled steps": sampled_times,
+    "Equal bits": equal_bits,
     "Quantised steps": quantised_times,
     "Prompts": prompt_times,
     "Attention times": attention_times,

@@ -20,6 +20,7 @@ from app.engine.layers.packed_layers import PackedLinear, packer
 from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.layers.quantising import quantise
 from app.engine.machine.memory import is_out_of_memory, release_memory
+from app.engine.measuring.profiling import profile_steps
 from app.engine.runner.model_config import Rotary, context_of, heads_of
 from app.engine.runner.runner import BlockRunner
 from app.errors import first_line
@@ -85,6 +86,19 @@ def sampled_times(plan: Plan) -> Iterator[Row]:
             for name, sampling in SAMPLINGS.items()
         }
         yield {"model": plan.quantised_shape, "rows": rows, **columns}
+
+
+def equal_bits(plan: Plan) -> Iterator[Row]:
+    """Yield the milliseconds of a step by its rows, without and with the same text, and which numbers of rows give
+    bitwise identical results."""
+    runners, _ = _runners(random_model(plan, plan.quantised_shape), plan, ("fused graphs",))
+    profile = profile_steps(runners["fused graphs"], lambda _done, _total: None)
+    for rows, seconds in zip(profile.free.buckets, profile.free.seconds, strict=True):
+        same = next((each for each in profile.bucket_sets if rows in each), ())
+        row: Row = {"model": plan.quantised_shape, "rows": rows, "ms": 1000 * seconds}
+        if profile.batch_invariant:
+            row["same text ms"] = 1000 * profile.batch_invariant.seconds_for(rows)
+        yield row | {"equal bits with": ", ".join(map(str, same)), "note": profile.note}
 
 
 def prompt_times(plan: Plan) -> Iterator[Row]:

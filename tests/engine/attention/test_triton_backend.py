@@ -27,6 +27,7 @@ def test_tiles_fit_into_the_shared_memory(size: int, itemsize: int, memory: int)
 def test_where_there_are_no_warpgroups_wide_heads_have_the_registers_of_8_warps(major: int) -> None:
     assert backend.choose_tiles(128, 128, 2, SMALL, major).warps == 8
     assert backend.choose_tiles(64, 64, 2, SMALL, major).warps == 4
+    assert backend.choose_tiles(256, 256, 2, SMALL, major) == backend.Tiles(32, 32, 8, 2)
 
 
 def test_programs_do_whole_groups_where_there_are_enough_of_them() -> None:

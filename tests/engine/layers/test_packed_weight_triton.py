@@ -1,8 +1,6 @@
-"""Packed weights on a GPU: on a card or interpreted, and compiled for cards that are not there."""
+"""Packed weights on a GPU: on a card or interpreted."""
 
 import sys
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -23,12 +21,10 @@ from tests.engine.attention.cases import DEVICE
 from tests.engine.layers.test_packed_layers import FORMS, some_numbers
 from tests.engine.layers.test_quantised_layers import assert_is_product, states
 from tests.engine.layers.test_quantised_layers import numbers as quantised_numbers
-from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, Launch, compiled, main
 from tests.tiers import named, pairwise, some
 
 pytest.importorskip("triton", reason="triton is not installed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="triton is not installed")
-CARDS = (TURING, LAPTOP, HOPPER, (8, 0), (8, 9), (10, 0), (12, 0))
 
 
 def expected_weight(numbers: Numbers) -> torch.Tensor:
@@ -183,51 +179,3 @@ def test_rows_are_looked_up_in_the_type_of_the_model() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a card")
 def test_a_gpu_that_is_not_there_has_a_fault() -> None:
     assert packing_fault(torch.device("cuda"), torch.float16)
-
-
-@pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
-def test_it_fits_a_card_and_multiplies_on_its_matrix_unit(card: tuple[int, int], tmp_path: Path) -> None:
-    found = compiled("tests.engine.layers.test_packed_weight_triton", card, tmp_path, "default")
-    assert {each.kernel for each in found} == {
-        "packed_product_kernel",
-        "packed_sum_kernel",
-        "packed_rows_kernel",
-    }
-    assert all(each.spilled == 0 and each.shared <= SHARED_MEMORY[card] for each in found)
-    products = [each for each in found if each.kernel == "packed_product_kernel"]
-    is_new = card >= (8, 0)
-    assert all(each.instructions for each in products if is_new and "float32" not in each.launch)
-
-
-def product(rows: int, dtype: torch.dtype, numbers: Numbers) -> Launch:
-    """So many rows times a weight of 48 by 1,024, and one of its rows."""
-
-    def launch(major: int, _shared_memory: int) -> None:
-        from app.engine.layers.packed_weight_triton import pack_for_gpu
-
-        kind = torch.float16 if major < 8 and dtype == torch.bfloat16 else dtype
-        packed = pack_for_gpu((48, 1024), [numbers], torch.device("cpu"))
-        packed = replace(packed, most_rows=16 if major < 8 else 32)
-        packed.product(torch.zeros((rows, 1024), dtype=kind))
-        packed.rows(torch.zeros(1, dtype=torch.int64))
-
-    return launch
-
-
-LAUNCHES: dict[str, Launch] = {
-    f"{rows} rows, {bits} bits, {form}, {dtype}": product(
-        rows, dtype, some_numbers(bits, form, 1024, rows=48)
-    )
-    for rows, bits, form, dtype in (
-        (1, 4, "zero", torch.bfloat16),
-        (1, 4, "factors", torch.bfloat16),
-        (16, 4, "offset", torch.bfloat16),
-        (32, 4, "factors", torch.bfloat16),
-        (128, 6, "fine factors", torch.bfloat16),
-        (32, 8, "zero", torch.float16),
-        (32, 4, "offset", torch.float32),
-    )
-}
-
-if __name__ == "__main__":
-    main(LAUNCHES, tuple(LAUNCHES)[1:3], sys.argv[1:])

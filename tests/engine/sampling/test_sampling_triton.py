@@ -1,8 +1,7 @@
-"""Tokens that the GPU's kernels find and draw: on a card or interpreted, and compiled for cards."""
+"""Tokens that the GPU's kernels find and draw: on a card or interpreted."""
 
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 import torch
@@ -22,8 +21,7 @@ from app.engine.sampling.sampling import (
 )
 from app.values.messages import Sampling
 from tests.engine.attention.cases import DEVICE
-from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, TURING, compiled
-from tests.tiers import named, numbered, pairwise, some
+from tests.tiers import named, numbered, pairwise
 
 pytest.importorskip("triton", reason="triton is not installed")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="triton is not installed")
@@ -37,7 +35,6 @@ SAMPLINGS = [
     Sampling(5.0, top_p=0.9, seed=9),
     Sampling(0.5, 3, 0.9, 0.2, seed=10),
 ]
-CARDS = (TURING, LAPTOP, HOPPER, (8, 0), (8, 9), (10, 0), (12, 0))
 POSITIONS = (10, 500)
 
 
@@ -123,10 +120,3 @@ def test_full_memory_in_the_trial_is_not_remembered(monkeypatch: pytest.MonkeyPa
         kernel_fault(*asked)
     error = ValueError("it does not compile")
     assert kernel_fault(*asked) == "it does not compile"
-
-
-@pytest.mark.parametrize("card", some(named(CARDS), str(HOPPER)))
-def test_it_fits_a_card(card: tuple[int, int], tmp_path: Path) -> None:
-    found = compiled("tests.engine.sampling.compiling", card, tmp_path, "default")
-    assert {each.kernel for each in found} == {"scan_kernel", "choose_kernel"}
-    assert all(each.spilled == 0 and each.shared <= SHARED_MEMORY[card] for each in found)
