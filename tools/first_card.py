@@ -88,7 +88,7 @@ def trials(folder: Path) -> list[Trial]:
         report(4, "Steps"),
         report(2, "Kernels of a step"),
         report(2, "Sampled steps"),
-        report(2, "Equal bits"),
+        report(2, "Identical bits"),
         report(2, "Prompts"),
         report(4, "Quantised steps"),
         report(3, "Replies"),

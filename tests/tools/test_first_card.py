@@ -54,7 +54,7 @@ def test_a_second_call_goes_on_with_what_did_not_end_well(tmp_path: Path) -> Non
 
 def test_what_must_be_known_first_is_tried_first(tmp_path: Path) -> None:
     names = [trial.name for trial in trials(tmp_path)]
-    first = ["same text", "Steps", "Kernels of a step", "Sampled steps", "Equal bits", "Prompts"]
+    first = ["same text", "Steps", "Kernels of a step", "Sampled steps", "Identical bits", "Prompts"]
     assert names[:8] == [*first, "Quantised steps", "Replies"]
     assert names[-1] == "soak"
 

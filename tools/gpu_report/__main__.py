@@ -24,7 +24,7 @@ from tools.gpu_report.kernels import attention_errors, attention_times
 from tools.gpu_report.plan import Plan, Row, tiny_plan
 from tools.gpu_report.replies import replies
 from tools.gpu_report.steps import (
-    equal_bits,
+    identical_bits,
     prompt_times,
     quantised_times,
     sampled_times,
@@ -40,7 +40,7 @@ SECTIONS: dict[str, Callable[[Plan], Iterator[Row]]] = {
     "Replies": replies,
     "Steps": step_times,
     "Sampled steps": sampled_times,
-    "Equal bits": equal_bits,
+    "Identical bits": identical_bits,
     "Quantised steps": quantised_times,
     "Prompts": prompt_times,
     "Attention times": attention_times,

@@ -88,7 +88,7 @@ def sampled_times(plan: Plan) -> Iterator[Row]:
         yield {"model": plan.quantised_shape, "rows": rows, **columns}
 
 
-def equal_bits(plan: Plan) -> Iterator[Row]:
+def identical_bits(plan: Plan) -> Iterator[Row]:
     """Yield the milliseconds of a step by its rows, without and with the same text, and which numbers of rows give
     bitwise identical results."""
     runners, _ = _runners(random_model(plan, plan.quantised_shape), plan, ("fused graphs",))
@@ -98,7 +98,7 @@ def equal_bits(plan: Plan) -> Iterator[Row]:
         row: Row = {"model": plan.quantised_shape, "rows": rows, "ms": 1000 * seconds}
         if profile.batch_invariant:
             row["same text ms"] = 1000 * profile.batch_invariant.seconds_for(rows)
-        yield row | {"equal bits with": ", ".join(map(str, same)), "note": profile.note}
+        yield row | {"bitwise identical to": ", ".join(map(str, same)), "note": profile.note}
 
 
 def prompt_times(plan: Plan) -> Iterator[Row]:
