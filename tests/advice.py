@@ -323,7 +323,7 @@ KINDS = {
         asks for a login
         the address
         that address
-        Enter (the|that) (one|address)
+        Enter (the|that) (one|address|path)
         look at its log
         the server
         List its models

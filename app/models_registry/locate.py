@@ -49,7 +49,9 @@ def locate(name: str, progress: Progress, hub: Hub | None = None) -> ModelFolder
 def locate_path(text: str) -> ModelFolder:
     """Check and return the model in this folder or GGUF file. Raises a ModelError."""
     text = text.strip()
-    if not text or not _exists(_path(text)):
+    if not text:
+        raise ModelNotFound("Enter the path of a model's folder or of a GGUF file.")
+    if not _exists(_path(text)):
         raise ModelNotFound(f"The {_kind(text)} {text} does not exist: check the path.")
     model = _folder(_path(text))
     check_model(model.path, model.name)

@@ -6,7 +6,7 @@ import pytest
 
 from app.errors import ModelBroken, ModelNotFound
 from app.models_registry.hub.hub import Hub
-from app.models_registry.locate import folder_here, locate
+from app.models_registry.locate import folder_here, locate, locate_path
 from app.settings import assets_dir
 from tests.gguf_models import write_gguf
 from tests.models_registry.model_files import model_files, silent, write
@@ -18,6 +18,12 @@ NOWHERE = Hub(endpoint="http://127.0.0.1:9", cache=Path("no-such-cache"))
 def test_demo_is_the_model_that_ships() -> None:
     found = locate("demo", silent, NOWHERE)
     assert (found.path, found.name, found.label) == (assets_dir() / "demo-model", "demo", "demo")
+
+
+@pytest.mark.parametrize("typed", ["", "  "])
+def test_an_empty_path_is_asked_for(typed: str) -> None:
+    with pytest.raises(ModelNotFound, match=r"^Enter the path of a model's folder or of a GGUF file\.$"):
+        locate_path(typed)
 
 
 def test_a_folder_is_found_by_its_path(tmp_path: Path) -> None:

@@ -103,7 +103,8 @@ def in_words(fit: ContextFit, leaves_out: bool = False, documents: str = "") -> 
         return f"{used}, {documents}" if documents else used
     if leaves_out and fit.fits_without_oldest:
         sent = f"Chat length: {fit.kept_tokens:,} of {fit.context:,} tokens"
-        return f"{sent}: the {fit.left_out} oldest messages are not sent."
+        few = "oldest message is" if fit.left_out == 1 else f"{fit.left_out} oldest messages are"
+        return f"{sent}: the {few} not sent."
     return (
         f"{used}: too long with {fit.reserve:,} reserved for the reply. You will be asked what to leave out."
     )
