@@ -1,8 +1,8 @@
 """Splits a text into chunks that become passages, each with the path of the headings or definitions above it.
 
 semantic-text-splitter finds where to cut. It needs a whole text, so it gets one window of the text at a time. The
-last chunk of a window ends only because the window ends, so the next window begins with that chunk. A section
-begins a new chunk, unless the section before it is very short.
+last chunk of a window ends only because the window ends, so the next window begins with that chunk. A heading
+begins a new chunk, unless the text since the previous such chunk is very short.
 
     for chunk in chunks(parts, "notes.md"):    text[chunk.start : chunk.end] == chunk.text
 """
@@ -27,9 +27,9 @@ MAX_WEIGHT = 1_500
 OVERLAP = 240
 """Maximum weight that a chunk repeats from the chunk before it."""
 SHORT_SECTION = 250
-"""Maximum weight of a section that is merged with the next section."""
+"""Maximum weight of one or more sections that are merged with the next section."""
 WINDOW = 12_000
-"""Weight of a window, because the splitter's time grows faster than the length of a text without structure."""
+"""Weight at which a window is split. The splitter's time grows faster than the length of some texts."""
 CODE = frozenset({
     ".bash", ".c", ".cc", ".clj", ".cmake", ".cpp", ".cs", ".css", ".cu", ".cuh", ".cxx", ".dart",
     ".ex", ".exs", ".go", ".gradle", ".groovy", ".h", ".hpp", ".hs", ".hxx", ".ini", ".java", ".jl",
@@ -40,9 +40,9 @@ CODE = frozenset({
 })  # fmt: skip
 PAGED = ".pdf"
 SEPARATOR = " \u203a "
-"""The separator between the headings of a path."""
+"""The separator between the headings or definitions of a path."""
 MAX_TITLE = 80
-"""Maximum number of characters of a heading in a path."""
+"""Maximum number of characters of a heading or a definition in a path."""
 MARKED_UP = 800
 """Maximum number of characters of a heading, including its markup, that are used."""
 MARKED = re.compile(r" {0,3}(#{1,6})[ \t]++(\S.*)")
@@ -134,7 +134,7 @@ def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
 
 
 def _whole_characters(text: str) -> int:
-    """Returns the greatest length, up to MAX_LINE, at which no letter is separated from its combining marks.
+    """Returns the greatest length, up to MAX_LINE, at which no letter loses its combining marks or joiners.
 
     If there is none in the second half, returns MAX_LINE."""
     end = MAX_LINE
@@ -179,7 +179,7 @@ def numbered_heading(line: str) -> Heading | None:
 
 
 def joined_pages(first: str, last: str) -> str:
-    """Joins the paths of a chunk's two ends: "page 1" and "page 2 > Eggs" -> "pages 1-2"."""
+    """Returns the path `first` with the pages up to that of `last`: "page 1", "page 2 > Eggs" -> "pages 1-2"."""
     begin, end = PAGE.match(first), PAGE.match(last)
     if not begin or not end or begin[1] == end[1]:
         return first
@@ -213,7 +213,7 @@ class Outline(ABC):
         """Records the path of this line."""
 
     def path(self, start: int, text: str) -> str:
-        """Returns the path of a chunk, which is the path of the first words after the headings at its beginning.
+        """Returns the path of the first words after a chunk's leading headings, with all pages of the chunk.
 
         Chunks must come in order, because the paths before this chunk are forgotten."""
         passed = self._place(start)
@@ -238,7 +238,7 @@ class WritingOutline(Outline):
     """Headings and pages of plain text and Markdown."""
 
     def __init__(self, first_page: int = 0) -> None:
-        """Begins at page `first_page`; 0 means that the text has no pages."""
+        """Begins at page `first_page`; 0 means that pages are counted only from the first page break on."""
         super().__init__()
         self._page = first_page
         self._headings: list[Heading] = []
@@ -298,7 +298,7 @@ class CodeOutline(Outline):
         self._around: list[tuple[int, str]] = []
 
     def enter(self, line: Line) -> None:
-        """Records the definitions around this line, and adds the line if it is a definition itself."""
+        """Records the definitions around this line, and adds the line if it is a definition, up to MAX_DEPTH."""
         bare = line.text.lstrip()
         if not bare:
             return
@@ -339,7 +339,7 @@ class _Window:
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """Yields all chunks except the last, with which the next window begins, unless only blanks follow."""
+        """Yields all chunks, except a last chunk after the window's beginning, which begins the next window."""
         text = self._emptied()
         found = self._split(text)
         is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow the chunk

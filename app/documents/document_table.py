@@ -37,7 +37,7 @@ SELECT_COLLECTIONS = f"""
     GROUP BY collection.id ORDER BY collection.name COLLATE NOCASE, collection.id
 """
 LONGEST = 100
-"""Maximum number of characters of a collection's name."""
+"""Maximum number of characters of a collection's name, to which restoring may add a number."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class DocumentVersion:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A document whose text is complete, with the digest and the length of the text; document 0 means no
+    """A document, with the digest and the length of its text once the text is complete; document 0 means no
     document."""
 
     document: int
@@ -81,7 +81,7 @@ def create_collection(connection: sqlite3.Connection, now: float, name: str) -> 
 def create_attached(connection: sqlite3.Connection, now: float, title: str) -> int:
     """Adds an empty collection that belongs to a chat. Returns its id.
 
-    Its name is ATTACHED and the title, with a number if that name is taken."""
+    Its name is ATTACHED and the title, cut to LONGEST, with a number if that name is taken."""
     title = " ".join(title.split())
     for number in count(1):
         end = f" ({number})" if number > 1 else ""
@@ -104,7 +104,7 @@ def rename_collection(connection: sqlite3.Connection, collection: int, name: str
 
 
 def hide_collection(connection: sqlite3.Connection, collection: int) -> tuple[int, ...]:
-    """Hides a collection with its documents, until it is restored or erased. Returns its documents.
+    """Hides a collection with its documents, until it is restored or erased. Returns the documents that it hides.
 
     Raises DocumentNotFound."""
     hidden = tuple(document.id for document in documents(connection, collection))
@@ -115,7 +115,7 @@ def hide_collection(connection: sqlite3.Connection, collection: int) -> tuple[in
 
 
 def show_collection(connection: sqlite3.Connection, collection: int) -> None:
-    """Restores a hidden collection, with a number if its name is taken.
+    """Restores a hidden collection without its documents, with a number if its name is taken.
 
     Raises DocumentNotFound if it was erased."""
     row = connection.execute("SELECT name FROM collection WHERE id = ? AND is_leaving = 2", (collection,))
@@ -143,7 +143,7 @@ def require_collection(connection: sqlite3.Connection, collection: int) -> None:
 
 
 def _free_name(connection: sqlite3.Connection, name: str, besides: int = 0) -> str:
-    """Returns a name that the user has typed for a collection, with single spaces and cut. Raises BadOption."""
+    """Returns a name that was typed for a collection, with single spaces, cut to LONGEST. Raises BadOption."""
     clean = " ".join(name.split())[:LONGEST].strip()
     if not clean:
         raise BadOption("A collection needs a name: type one.")
@@ -210,12 +210,12 @@ def add(
 
 
 def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, besides: int = 0) -> int:
-    """Returns the oldest document, other than `besides`, whose text has this digest; 0 if there is none."""
+    """Returns a collection's oldest document, except `besides`, whose text has this digest; 0 without one."""
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 
 def stored_texts(connection: sqlite3.Connection, collection: int, besides: int = 0) -> list[StoredText]:
-    """Returns the documents of a collection, except `besides`, whose texts are complete; oldest first."""
+    """Returns the documents with a complete text, except `besides` and hidden documents; oldest first."""
     rows = connection.execute(
         f"{SELECT_TEXT} WHERE collection = ? AND digest IS NOT NULL AND id <> ? AND state NOT IN {HIDDEN}"
         " ORDER BY id",
@@ -225,7 +225,7 @@ def stored_texts(connection: sqlite3.Connection, collection: int, besides: int =
 
 
 def stored_text(connection: sqlite3.Connection, wanted: int) -> StoredText:
-    """Returns the StoredText of this document, which may be hidden."""
+    """Returns the StoredText of this document, which may be hidden, and whose text may be incomplete."""
     return StoredText(*connection.execute(f"{SELECT_TEXT} WHERE id = ?", (wanted,)).fetchone())
 
 
@@ -242,7 +242,7 @@ def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
 def add_version(connection: sqlite3.Connection, wanted: int, now: float) -> int:
     """Adds a hidden document to which the text of this document can be moved. Returns its id.
 
-    The newest KEPT_VERSIONS hidden documents of a document are kept; the older ones are marked for deletion."""
+    The newest KEPT_VERSIONS older versions of this document are kept; all others are marked for deletion."""
     added = connection.execute(
         "INSERT INTO document (collection, title, source, origin, state, digest, characters, added, replaced_by)"
         f" SELECT collection, title, source, origin, '{REPLACED}', digest, characters, ?, id"
@@ -310,7 +310,7 @@ def set_state(connection: sqlite3.Connection, wanted: int, state: str, note: str
 
 
 def version(connection: sqlite3.Connection, wanted: int) -> DocumentVersion:
-    """Returns a document's state and digest; state "" if the document is deleted."""
+    """Returns a document's state and digest; state "" and None if the document is deleted."""
     row = connection.execute("SELECT state, digest FROM document WHERE id = ?", (wanted,)).fetchone()
     return DocumentVersion(row["state"], row["digest"]) if row else DocumentVersion("", None)
 

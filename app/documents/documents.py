@@ -61,7 +61,7 @@ class Documents(Store):
     rename = writes(document_table.rename_collection)
 
     def delete_attached(self, kept: Iterable[int]) -> None:
-        """Erases the collections that belong to chats, except those in `kept`, and everything that is hidden."""
+        """Erases the collections that belong to chats, except those in `kept`, and everything that was removed."""
         for unused in {one.id for one in self.collections() if one.is_attached}.difference(kept):
             self.delete(unused)
         self.erase()
@@ -127,7 +127,7 @@ class Documents(Store):
         return tuple(self._add_file(collection, path, shown_name(path.name)) for path in paths)
 
     def cancel(self, document: int) -> None:
-        """Stops reading or indexing a document, which `again` can resume."""
+        """Stops reading or indexing a document, which `again` can restart."""
         with self.database.writing() as connection:
             if document_table.document(connection, document).state in document_table.ACTIVE_STATES:
                 document_table.set_state(connection, document, "cancelled", "You cancelled this.")
@@ -165,7 +165,7 @@ class Documents(Store):
         self._worker.wake()
 
     def erase(self) -> None:
-        """Makes the worker delete all hidden documents and collections, which `restore` then cannot find."""
+        """Makes the worker delete all removed documents and collections, which `restore` then cannot find."""
         with self.database.writing() as connection:
             is_any = document_table.claim(connection)
         if is_any:
@@ -239,7 +239,7 @@ class Documents(Store):
     # Closing
 
     def wait(self) -> None:
-        """Waits until all work is done. Raises StoreError if an error blocks the work."""
+        """Waits until all work is done, except the work of a missing embedding model. Raises StoreError."""
         self._worker.wait()
         self._embedding_worker.wait()
 

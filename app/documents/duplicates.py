@@ -3,8 +3,8 @@
 same text                        duplicate: the document gets a note; it is retried if it failed or was cancelled
 same title, file name or path,   new version: the document gets the new text, and unchanged passages keep their
 and most of the older text       rows; the older text is kept in a hidden document, so that Undo can restore it
-anything else                    new document; if its title is taken, a file is called by its file name, any
-                                 other text "Title (2)"
+anything else                    new document; if its title is taken, a file is usually called by its file name,
+                                 any other text "Title (2)"
 
 A file is compared with documents from the same path, because many folders have a file of the same name. An upload
 has no path, so it is compared with uploads of the same name. Texts are compared outside of transactions, because
@@ -44,7 +44,7 @@ Trigrams = Counter[tuple[str, str, str]]
 class AddedText:
     """A text that is being added. `beginning` has at most its first COMPARED characters.
 
-    `origin` is the path of its file; "" for pasted texts and uploads. `document` is 0 for a text without one."""
+    `origin` is the path of its file; "" for pasted texts and uploads. `document` is 0 before a document is made."""
 
     collection: int
     title: str
@@ -59,7 +59,7 @@ NO_TEXT = StoredText(0, "")
 
 
 def older_version(database: Database, added: AddedText) -> StoredText:
-    """Returns the newest document of which the added text is a new version; NO_TEXT if there is none."""
+    """Returns the newest document of which the added text is a new version; NO_TEXT if none is found."""
     with database.reading() as connection:
         known = document_table.stored_texts(connection, added.collection, besides=added.document)
     newer, compared = trigrams(added.beginning), 0
@@ -155,7 +155,7 @@ def is_new_version(newer: Trigrams, older: Trigrams) -> bool:
 
 
 def _may_be_older(one: StoredText, added: AddedText) -> bool:
-    """Returns whether a stored text can be replaced and has the title, path or file name of the added text."""
+    """Returns whether a stored text is short enough, and has the added text's kind and title, path or file name."""
     if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
         return False
     if added.source == PASTED:
@@ -186,7 +186,7 @@ def _note_duplicate(connection: sqlite3.Connection, document: int, note: str) ->
 def _free_title(
     connection: sqlite3.Connection, collection: int, title: str, besides: int = 0
 ) -> tuple[str, str]:
-    """Returns a title that no other document has, and a note: "", or NOT_REPLACED if the title has a number."""
+    """Returns a title that no other complete text has, and a note: "", or NOT_REPLACED if a number was added."""
     known = document_table.stored_texts(connection, collection, besides)
     taken = {name_key(one.title) for one in known}
     free = next(name for name in numbered(title) if name_key(name) not in taken)

@@ -2,12 +2,12 @@
 thread that computes them.
 
 The model is a protocol, because documents do not import torch. Passages without a row in the table of vectors are
-the work to do, so a kill loses nothing. The engine embeds a small batch when it generates no reply; until then
+the work to do, so a kill loses at most a batch. The engine embeds a batch when it generates no reply; until then
 documents are found by their words. When another model is chosen, the vectors of the previous one are deleted first.
 
 A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384
-dimensions take 154 MB and one matrix product of about 15 ms. A search first reads the rows that are newer
-than the last one that was read. If more than a third of the vectors in memory are those of deleted passages,
+dimensions take 154 MB and matrix products of about 15 ms. A search first reads the rows that are newer
+than the last row that was read. If more than a third of the vectors in memory are those of deleted passages,
 all are read again.
 """
 
@@ -36,9 +36,9 @@ Ids = NDArray[np.int64]
 BATCH = 32
 """Passages of a batch. Quitting the app loses the work on at most one batch."""
 DELETED_AT_ONCE = 2_000
-"""Vectors of other models that are deleted in one transaction."""
+"""Maximum number of vectors of other models that are deleted in one transaction."""
 RETRY_SECONDS = 30.0
-"""Seconds until the next try if the model is missing or has failed."""
+"""Seconds until the next look for work, if nothing wakes the thread."""
 POLL_SECONDS = 0.5
 """Seconds between checks of whether the app is closing."""
 NEWER = (
@@ -59,7 +59,7 @@ FORGET = """
     (SELECT id FROM passage_vector WHERE model <> ? OR length(vector) = 0 LIMIT ?)
 """
 READ_AT_ONCE = 2_000
-"""Rows that are read in one transaction."""
+"""Maximum number of rows that are read in one transaction."""
 STALE = 1.5
 """Largest ratio of vectors in memory to stored vectors; above it, all are read again."""
 VALUE_BYTES = 4
@@ -116,7 +116,7 @@ def forget_other_models(connection: sqlite3.Connection, model: str, most: int) -
 
 @dataclass(frozen=True, slots=True)
 class VectorBlock:
-    """Vectors that were read together: row i is the vector of passages[i], which is in documents[i]."""
+    """Vectors in memory: row i is the vector of passages[i], which is in documents[i]."""
 
     passages: Ids
     documents: Ids
@@ -132,7 +132,7 @@ class VectorBlock:
 
 
 class VectorIndex:
-    """The vectors of all passages in memory, of one model at a time. Safe to use from any thread."""
+    """All stored vectors of one model at a time, in memory. Safe to use from any thread."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -146,8 +146,8 @@ class VectorIndex:
     ) -> tuple[list[tuple[int, float]], dict[int, float]]:
         """Compares a vector of this model with the passages of these documents.
 
-        Returns the `limit` nearest passages, best first, and the passages in `others` that have a vector, each with
-        its cosine."""
+        Returns at most `limit` nearest passages, best first, and the passages in `others` that have a vector, each
+        with its cosine."""
         asked = np.asarray(documents, np.int64)
         blocks = self._now(model, vector)
         places = [np.isin(block.documents, asked) for block in blocks]
@@ -189,7 +189,7 @@ class VectorIndex:
         return len(rows) == READ_AT_ONCE
 
     def _add(self, block: VectorBlock) -> None:
-        """Adds a block, or joins it to the last block if that is small, so that there are never many blocks."""
+        """Adds a block, or joins it to the last block if that is small, so that few blocks are small."""
         last = self._blocks[-1] if self._blocks else None
         if last and len(last.passages) < READ_AT_ONCE and last.vectors.shape[1] == block.vectors.shape[1]:
             self._blocks[-1] = last.joined(block)
@@ -224,7 +224,7 @@ class EmbeddingWorker:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Waits until every passage has its vector, or the model is missing or fails."""
+        """Waits until every passage has its vector, the model is missing or fails, or the worker is closed."""
         self.wake()
         with self._changed:
             while not (self._is_idle or self._is_closing):

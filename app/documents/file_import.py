@@ -179,7 +179,7 @@ class FileImport:
     def read(self, reader: FileReader) -> None:
         """Reads the whole file, and stores its text, except the end, which `finish` stores.
 
-        Raises DocumentUnreadable, TaskCancelled."""
+        Raises DocumentUnreadable, ProcessNotStarted, TaskCancelled."""
         self.drop()  # removes what an earlier attempt has left
         with self._task.beginning("reading"):
             pass
@@ -262,7 +262,7 @@ def import_file(task: Task, pending: PendingFiles, now: float, max_characters: i
     """Stores the text of a document's file and deletes the file, unless the text is complete already.
 
     Returns the document that now has the text. If the file is unusable, deletes the stored parts of its text and
-    raises DocumentUnreadable. Raises TaskCancelled."""
+    raises DocumentUnreadable. Raises ProcessNotStarted, TaskCancelled."""
     with task.database.reading() as connection:
         if document_table.version(connection, task.document).digest is not None:
             return task.document

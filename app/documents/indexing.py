@@ -156,7 +156,7 @@ def delete_some(connection: sqlite3.Connection) -> bool:
 
 
 def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
-    """Deletes these documents, whose passages and texts are deleted, and empty collections that are to be
+    """Deletes these documents, whose passages and texts are deleted already, and empty collections that are to be
     erased."""
     for document in gone:
         document_table.delete(connection, document)
@@ -166,8 +166,8 @@ def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
 def mend_documents(connection: sqlite3.Connection) -> None:
     """Repairs documents that were saved from a damaged database, without the index of words and perhaps some rows.
 
-    Gives each text a document and each document a collection. Marks documents without a text as failed, and all
-    others as waiting, so that the next start indexes them."""
+    Gives each text a document and each document a collection. Marks documents whose text was read as
+    waiting, so that the next start indexes them, and others as failed, except cancelled and hidden documents."""
     connection.execute(ADOPT_TEXTS)
     connection.execute(ADOPT_DOCUMENTS)
     connection.execute(ADOPT_VERSIONS)

@@ -140,8 +140,8 @@ def fuse(
 def near_enough(candidates: Sequence[Candidate], has_meaning: bool) -> list[Candidate]:
     """Keeps the candidates that are related to the question, by thresholds that were measured.
 
-    If only words are searched, one passage must have the share MIN_SHARE_ALONE, and all passages with half of that
-    share are kept."""
+    If only words are searched, at least one passage must have the share MIN_SHARE_ALONE, and all passages with half
+    of that share are kept."""
     if has_meaning:
         return [one for one in candidates if one.share >= MIN_SHARE or one.similarity >= MIN_SIMILARITY]
     if all(one.share < MIN_SHARE_ALONE for one in candidates):
@@ -159,7 +159,7 @@ def _worth(weight: float, rank: int) -> float:
 
 
 def without_repeats(found: Sequence[PassageHit]) -> list[PassageHit]:
-    """Removes passages that repeat a better passage: the same words, or the same part of the same text."""
+    """Removes repeats of better passages: equal texts in other documents, and overlaps in the same document."""
     kept: list[PassageHit] = []
     for one in found:
         if not any(_repeats(one.passage, better.passage) for better in kept):

@@ -47,7 +47,7 @@ class DocumentWorker:
     ) -> None:
         """Prepares the thread. Makes the folder of `pending`. Raises StoreNotUsable.
 
-        `changed` is called after the work on each document; `now` returns seconds since 1970."""
+        `changed` is called after each import or deletion; `now` returns seconds since 1970."""
         self._database = database
         self._pending = pending
         self._on_change = changed

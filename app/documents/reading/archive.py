@@ -34,7 +34,7 @@ LOCKS = (
     ("META-INF/rights.xml", b""),
     ("META-INF/sinf.xml", b""),
 )
-"""Parts of encrypted OpenDocument files and of books that only certain programs may open, each with its content."""
+"""Parts of encrypted OpenDocument files and of protected books, each with bytes that the part contains."""
 DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 RELATION, PARAGRAPH = f"{{{nsmap['r']}}}", f"{{{nsmap['a']}}}p"
 STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
@@ -98,7 +98,7 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Returns the lists of references that name missing parts, without them, and the number of these references."""
+    """Removes references to missing parts. Returns the changed .rels files by name, and how many were removed."""
     names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
     for one in (one for one in names if one.endswith(".rels")):
         relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent

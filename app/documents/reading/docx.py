@@ -4,9 +4,9 @@ changes, content controls and text boxes.
     <w:p> The rent is <w:ins> 740 </w:ins> <w:del> 700 </w:del> <w:sdt> euros </w:sdt> </w:p>
     The rent is 740 euros
 
-Text boxes, diagrams, footnotes and comments follow the paragraph to which they belong. Deleted words, elements
-about layout and the alternatives for older programs (mc:Fallback) are skipped. All other elements are searched for
-words, so that no words of an unknown element are lost.
+Text boxes, diagrams, footnotes and comments follow the paragraph to which they belong. Deleted words, the old
+places of moved words, elements about layout and alternatives for older programs (mc:Fallback) are skipped. All
+other elements are searched for words, so that no words of an unknown element are lost.
 """
 
 import re
@@ -63,7 +63,7 @@ BLOCKS = frozenset((PARAGRAPH, TABLE))
 UNSEEN = _named("del moveFrom pPr rPr tblPr tblGrid trPr tcPr sdtPr sdtEndPr rt sectPr") | {
     f"{MARKUP}Fallback"
 }
-"""Elements that are skipped: deleted words, and elements about layout. (`rt` gives the pronunciation of a word.)"""
+"""Elements that are skipped: deleted or moved words, layout, alternatives, and pronunciations (`rt`)."""
 
 
 @dataclass(slots=True)
@@ -209,7 +209,7 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
 def _left_out(document: Opened, missing: int) -> Iterator[str]:
     """Yields a sentence about each kind of content that is not in the text."""
     margins = [_contents(parse_xml(part.blob)) for relation in MARGINS for part in _parts(document, relation)]
-    # No note for margins that contain only page numbers.
+    # No note for margins without letters, such as page numbers.
     if any(re.search(r"[^\W\d_]", word) for margin in margins for word in margin.words):
         yield "The headers and footers of the pages were left out."
     if charts := sum(1 for _ in document.element.body.iter("{*}chart")):
@@ -254,7 +254,7 @@ def _parts(document: Opened, relation: str) -> Iterator[Part]:
 
 
 def _style_name(style: BaseStyle) -> str:
-    """Returns the name of a style, or that of the heading on which the style is based."""
+    """Returns a style's name, or "heading N" if the style, or a style on which it is based, is such a heading."""
     based: BaseStyle | None = style
     for _ in range(MAX_BASED):
         if based is None or HEADING.match(name := _outlined(based.element) or based.name or ""):

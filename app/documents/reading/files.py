@@ -141,7 +141,7 @@ def _kind_by_beginning(beginning: bytes) -> str:
 
 
 class TextFileReader:
-    """Reads a text file in any encoding."""
+    """Reads a text file, whose encoding it detects or guesses."""
 
     def __init__(self, path: Path, name: str) -> None:
         self._path = path
@@ -200,7 +200,7 @@ class Encoding:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Returns whether bytes are not a text: all are zeros, or more than MANY_CONTROLS are control characters."""
+    """Returns whether all bytes are zeros, or CONTROLS are more than the share MANY_CONTROLS of the other bytes."""
     bare = sample.replace(b"\0", b"")
     if sample and not bare:
         return True
@@ -217,14 +217,14 @@ def encoding_of(sample: bytes) -> Encoding:
 
 
 def text_of(data: bytes) -> str | None:
-    """Decodes a whole text in any encoding, replacing damaged characters; returns None for binary data."""
+    """Decodes a whole text by `encoding_of`, replacing damaged characters; returns None for binary data."""
     encoding = encoding_of(data).name
     is_wide = encoding.startswith(("utf-16", "utf-32"))
     return None if is_binary(data) and not is_wide else data.decode(encoding, "replace")
 
 
 def _guessed(sample: bytes) -> str:
-    """Returns the likeliest encoding; COMMONEST if it is as likely as another, or if nothing can be guessed."""
+    """Returns the likeliest encoding; COMMONEST if no other is likelier, or if nothing can be guessed."""
     matches = from_bytes(_accented(sample), cp_isolation=USUAL)
     best = matches.best()
     if best is None:

@@ -1,4 +1,4 @@
-"""Reads a mail (.eml) as Markdown: its headers, its text and the names of its attachments."""
+"""Reads a mail (.eml) as Markdown: its subject, its HEADERS and its text. A note names its attachments."""
 
 from collections.abc import Iterator
 from email import policy
@@ -13,7 +13,7 @@ HEADERS = ("From", "To", "Cc", "Date")
 
 
 def read_mail(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a mail, and a note that names its attachments."""
+    """Yields the text of a mail, and a note that names its attachments, if any."""
     with path.open("rb") as file:
         mail = BytesParser(EmailMessage, policy=policy.default).parse(file)
     headers = (f"{header}: {mail[header]}\n" for header in HEADERS if mail[header])

@@ -44,7 +44,7 @@ GARBLED = "without readable letters: have the text recognised (OCR)."
 
 
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the text of a PDF. Raises DocumentUnreadable if it is encrypted or no page has text."""
+    """Yields a PDF's text. Raises DocumentUnreadable if it is locked or has no text, PdfiumError if damaged."""
     with _opened(path, name) as document:
         yield ReadTitle(document.get_metadata_value("Title"))
         total = len(document)
@@ -156,7 +156,7 @@ def _is_garbled(text: str) -> bool:
 
 
 def _is_unnamed(page: PdfTextPage) -> bool:
-    """Returns whether the fonts of most characters on a page have no Unicode map."""
+    """Returns whether the fonts of most of the checked characters on a page have no Unicode map."""
     size: int = page.count_chars()
     tried = range(0, size, size // TRIED + 1)
     unnamed = [one for one in tried if raw.FPDFText_HasUnicodeMapError(page, one) == 1]

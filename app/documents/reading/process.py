@@ -24,9 +24,9 @@ WAITING = 4
 """Maximum time spent waiting for a reader, as a multiple of its processor time, because other programs need the
 processor, too."""
 PIECE = 2**16
-"""Maximum number of characters of a message, because the app's other threads wait while a message is parsed."""
+"""Maximum characters of a text in a message, because the app's other threads wait while a message is parsed."""
 MAX_MEMORY = 2 * 2**30
-"""Bytes of address space that a reader may use, if the system can limit them."""
+"""Bytes of address space that a reader may use, if the system can limit them; with OCR twice as many."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,7 @@ class FileReader(Protocol):
     """Reads one file as text, once."""
 
     def messages(self) -> Iterator[ReadMessage]:
-        """Yields the text in pieces, with progress and notes. Raises DocumentUnreadable."""
+        """Yields the text in pieces, with progress and notes. Raises DocumentUnreadable, ProcessNotStarted."""
 
     def kill(self) -> None:
         """Stops reading, so that `messages` ends. Any thread may call it."""

@@ -1,4 +1,4 @@
-"""Reads spreadsheets (XLSX, XLSB, XLS, ODS), each value with the name of its column."""
+"""Reads spreadsheets (XLSX, XLSB, XLS, ODS), each value with the name of its column, if the columns have names."""
 
 from collections.abc import Iterator
 from datetime import datetime, time

@@ -45,7 +45,7 @@ def read_slides(path: Path, name: str) -> Iterator[ReadMessage]:
 
 
 def _lines(shape: Any) -> Iterator[str]:
-    """Yields the lines of a shape and the shapes in it, the rows of its table, or a picture's alternative text."""
+    """Yields the lines of a shape and of the shapes in it, its table or chart, or alternative and diagram texts."""
     if hasattr(shape, "shapes"):
         for one in shape.shapes:
             yield from _lines(one)

@@ -60,7 +60,7 @@ def in_pieces(lines: Iterator[str]) -> Iterator[TextPiece]:
 
 
 def _names_columns(row: list[str]) -> bool:
-    """Returns whether a row has names of columns, which may end with years in a row: "Item", "2025", "2026"."""
+    """Returns whether a row has names of columns, which may include consecutive years: "Item", "2025", "2026"."""
     years = [int(one) for one in row[1:] if YEAR.fullmatch(one)]
     is_series = len(years) > 1 and all(abs(one - other) == 1 for one, other in pairwise(years))
     return len(row) > 1 and all(

@@ -3,15 +3,15 @@
 A score alone does not show how well a passage answers, because it grows with the length of the question. So each
 passage also has a `share`, from 0 to 1: the part of the question's words that it contains, each word weighted by
 its rarity. Words that no passage has count, too, so that a question about something else has a small share
-everywhere. Stop words, and words that only ask to look in the documents ("What do the sources say about …"), do not
-count:
+everywhere. Stop words, and words that only ask to look in the documents ("What do the sources say about …"), count
+only if a question has no other words:
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
 
 A passage's share is the largest of its shares of the question, of each sentence and of each clause, so that
-greetings and explanations do not lower it. A sentence or clause weighs at least CLAUSE_WEIGHT, so that a single
-word does not suffice.
+greetings and explanations do not lower it. A sentence or clause usually weighs at least CLAUSE_WEIGHT, so that a
+single word does not suffice.
 """
 
 import json
@@ -31,8 +31,8 @@ COMMON = 0.2
 MIN_WEIGHT = 0.1
 """The minimum weight of a word, which common words have."""
 CLAUSE_WEIGHT = 30.0
-"""The minimum weight of a sentence or clause, unless the whole question weighs less: that of four or five rare
-words."""
+"""The minimum weight of a sentence or clause, unless the whole question weighs less. Four or five rare words
+weigh 30."""
 SENTENCE_END = re.compile(r"(?<=[.!?\u2026])\s+|(?<=[\u061f\u0964\u3002\uff01\uff1f])\s*|\n+")
 CLAUSE_END = re.compile(SENTENCE_END.pattern + r"|(?<=[;,:])\s+|(?<=[\u060c\u061b\uff0c\uff1b])\s*")
 PAIR_WORTH = 1.5
@@ -41,10 +41,10 @@ pairs of a question than of its words, because many pairs belong to two words.""
 MAX_CLAUSES = 64
 """Number of sentences, and of clauses, after which the rest of a question counts as one sentence or clause."""
 MAX_SCORED = 3_000
-"""Approximate maximum number of passages that are scored for a question. The rarest words are searched whose
-passages together are fewer, because scoring more would take long and change next to nothing."""
+"""Maximum number of passages that are scored for most questions. The rarest words are searched whose passages
+together are at most this many, because scoring more would take long and change next to nothing."""
 MAX_SCORED_COMMON = 6_000
-"""Maximum number of passages, taken from the newest, that are scored. Only common words are in more passages."""
+"""Maximum number of passages that are scored for any question: the newest, if more have the searched words."""
 LANGUAGES = """
     SELECT DISTINCT language FROM document
     WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))

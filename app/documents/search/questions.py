@@ -20,7 +20,7 @@ REFERRING_LIST = """
 """
 """Words that refer back: English, German, French and Spanish."""
 MAX_REFERRING_WORDS = 4
-"""Maximum number of content words of a question whose pronouns may refer to the question before it."""
+"""Maximum number of content words of a question that may refer to or continue the question before it."""
 REFERRING = frozenset(REFERRING_LIST.split())
 CONTINUING = re.compile(
     r"\s*(?:and|or|but|also|so|then|else|(?:what|how) about|what (?:if|else)|und|oder|aber|et|ou|mais|y|o|pero)"

@@ -32,7 +32,7 @@ SUFFIXES = (
     "", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm", ".odt", ".pptx", ".epub", ".xlsx",
     ".ods"
 )  # fmt: skip
-"""Suffixes of titles whose texts are shown without Markdown. In source code the same marks have other meanings."""
+"""Texts with these suffixes in their titles are shown without Markdown's marks, which mean other things in code."""
 CELLS = " \u00b7 "
 BULLET = "\u2022 "
 BETWEEN = "\n\n"
@@ -70,10 +70,10 @@ def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
 
 
 def snippet(passage: Passage, question: str, most: int) -> Passage:
-    """Narrows a passage to the sentences that match a question, at most `most` characters long.
+    """Narrows a passage to the sentence that matches a question best and its neighbours, up to `most` characters.
 
-    The best sentence has most of the question's words; a word counts less if more sentences have it. Neighbours of
-    the best sentence are added as long as they fit, following sentences first:
+    A word of the question counts less if more sentences have it. Neighbours of the best sentence are added as long
+    as they fit, following sentences first:
 
     question What is the rent?      room for 50 characters
     text     A lease has two sides. The rent is 740 euros. It is due in May. Cats may stay.
@@ -93,12 +93,12 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
 
 
 def best_start(passage: Passage, question: str) -> int:
-    """Returns the start of the sentence that has most of the question's words."""
+    """Returns the start of the sentence that matches a question best, in the passage's text."""
     return best_sentence(passage.text, question, passage.language)[0]
 
 
 def best_sentence(text: str, question: str, language: str = "") -> Span:
-    """Returns the start and end of the sentence that has most of the question's words, without spaces around it.
+    """Returns the start and end of the sentence that matches a question best, without spaces around it.
 
     Returns (0, 0) for a blank text. If `language` is "", identifies the text's language."""
     spans = _spans(text)
@@ -150,13 +150,13 @@ def _best(text: str, spans: Sequence[Span], question: str, language: str) -> int
 
 
 def plain_passage(passage: Passage) -> Passage:
-    """Returns the passage as the user sees it, without Markdown's marks; source code is unchanged.
+    """Returns the passage without Markdown's marks, if its title has one of SUFFIXES; others are unchanged.
 
     ## Rent            Rent
     **740** euros      740 euros
     | May | 2 |        May · 2
 
-    Only what is shown changes: passages are stored, searched and quoted as they are."""
+    Only the shown text changes: passages are stored, searched and quoted with their marks."""
     if PurePath(passage.title).suffix.lower() not in SUFFIXES:
         return passage
     text = plain_text(passage.text)

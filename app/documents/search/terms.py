@@ -43,7 +43,7 @@ RUN = regex.compile(f"(?:{UNSPACED.pattern})++")
 SYLLABLES = regex.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]")
 """A character of Thai, Lao, Burmese or Khmer, which write a syllable with several characters."""
 CONTRACTED = regex.compile(r"(?<=\w)['\u2019](?:s|t|re|ve|ll|d|m)\b", regex.IGNORECASE)
-"""Contracted endings, as in isn't, what's and they're; without its ending the word is a stop word."""
+"""Contracted endings, as in isn't, what's and they're. Most such words are stop words without the ending."""
 MAX_TERMS = 128
 """Maximum number of terms, from the beginning of a question, that are searched."""
 
