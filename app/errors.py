@@ -1,7 +1,6 @@
-"""All errors that the user sees. Their messages are sentences that say what happened and what to do.
+"""Errors that are shown to the user. Their messages are sentences that say what happened and, usually, what to do.
 
-Domain code raises these; the UI and the command line show `str(error)`. A thread that must continue after an error
-catches it and keeps its sentence.
+The UI and the command line show `str(error)`. A few modules have further subclasses of AppError for their own use.
 """
 
 from collections.abc import Iterator
@@ -9,11 +8,11 @@ from contextlib import contextmanager
 
 
 class AppError(Exception):
-    """An error whose message is shown to the user: one or two sentences that end with what to do."""
+    """An error whose message is shown to the user: sentences that usually end with what to do."""
 
 
 class BadOption(AppError):
-    """An argument or a setting has an impossible value."""
+    """An argument or a setting cannot be used."""
 
 
 class GrammarRefused(BadOption):
@@ -32,7 +31,7 @@ class RankLost(AppError):
 
 
 class SettingsNotSaved(AppError):
-    """The settings or the API's key could not be saved. An earlier file is unchanged."""
+    """The settings or another small file cannot be written, or the API's key or the data folder cannot be used."""
 
 
 class SettingsNotRead(AppError):
@@ -64,7 +63,7 @@ class NoFreePort(AppError):
 
 
 class StoreError(AppError):
-    """The database of chats and documents failed. What was saved before is kept."""
+    """The database of chats and documents failed, or a backup of it."""
 
 
 class StoreFull(StoreError):
@@ -72,19 +71,19 @@ class StoreFull(StoreError):
 
 
 class StoreNotUsable(StoreError):
-    """The file cannot be opened or written, or another program has locked it."""
+    """A database or a backup is missing, locked or not readable, or cannot be written."""
 
 
 class StoreTooNew(StoreError):
-    """A newer version of the app has migrated the file."""
+    """A newer version of the app has migrated the database."""
 
 
 class StoreUnsupported(StoreError):
-    """This Python's SQLite lacks a feature that the file needs."""
+    """This Python's SQLite lacks a feature that the database needs."""
 
 
 class StoreBroken(StoreError):
-    """Part of the file is damaged."""
+    """The database is damaged or empty."""
 
 
 class StaleChat(AppError):
@@ -97,14 +96,14 @@ class StaleChat(AppError):
 
 
 class ChatNotFound(AppError):
-    """The chat, or the message, has been deleted."""
+    """There is no such chat, message or reply; usually it has been deleted."""
 
     def __init__(self, what: str = "chat") -> None:
         super().__init__(f"This {what} is no longer there. Choose another one from the list.")
 
 
 class ImportBroken(AppError):
-    """The file is not an export of chats."""
+    """The file cannot be read as an export of chats, or importing was interrupted."""
 
 
 class NotUploaded(AppError):
@@ -119,11 +118,11 @@ class DocumentError(AppError):
 
 
 class DocumentUnreadable(DocumentError):
-    """A file is damaged, encrypted, too large, or has no text in it."""
+    """A file or a pasted text is missing, damaged, encrypted, too large, of an unknown type, or without text."""
 
 
 class DocumentNotFound(DocumentError):
-    """The document, or the collection, has been deleted."""
+    """There is no such document, collection, passage or older version."""
 
 
 class ModelError(AppError):
@@ -131,11 +130,11 @@ class ModelError(AppError):
 
 
 class ModelNotFound(ModelError):
-    """There is no such folder, or no such model on the hub."""
+    """There is no such folder, file, installed model, or model on the hub."""
 
 
 class ModelGated(ModelError):
-    """The hub requires a login and accepted terms for this model."""
+    """The hub requires a login or accepted terms for this model, or the token is wrong."""
 
 
 class DiskFull(ModelError):
@@ -143,11 +142,11 @@ class DiskFull(ModelError):
 
 
 class ModelUnsafe(ModelError):
-    """The weights exist only as pickle files, which can run code when they are opened."""
+    """The model could run foreign code when it is loaded: it has pickled weights, or Python code of its own."""
 
 
 class ModelBroken(ModelError):
-    """Files of the model are missing, incomplete or do not match."""
+    """Files of the model are missing, damaged or invalid, or do not match."""
 
 
 class OnlyDrafts(ModelError):
@@ -155,7 +154,7 @@ class OnlyDrafts(ModelError):
 
 
 class ModelTooLarge(ModelError):
-    """Memory ran out while the model was loading or decoding."""
+    """Memory is too small for the model, or ran out while the model was loading or decoding."""
 
 
 class NetworkSettingsUnusable(ModelError):
@@ -178,7 +177,7 @@ class PromptTooLong(AppError):
 
 
 class ToolFailed(AppError):
-    """A tool or its server gave no result. The sentence is for the user, and for the model that called it."""
+    """A tool or its server failed, or a server cannot be added. The model that made a call reads the message."""
 
 
 class ArgumentsRefused(ToolFailed):
@@ -186,11 +185,11 @@ class ArgumentsRefused(ToolFailed):
 
 
 class RaceRefused(AppError):
-    """A race cannot start: the engine is busy, or the chosen model is not on this machine."""
+    """A race cannot start: a reply or a race is running, or the chosen model is not on this machine."""
 
 
 class ReplyFailed(AppError):
-    """The engine failed a reply that a race or a command waits for. The message is the engine's."""
+    """A reply that a race, a summary or a command waits for has failed or was stopped."""
 
 
 class LoadCancelled(AppError):
@@ -198,7 +197,7 @@ class LoadCancelled(AppError):
 
 
 class EngineClosed(AppError):
-    """The app is closing and accepts no more requests."""
+    """The app is closing and accepts no more requests, or the request was stopped while the model was loading."""
 
 
 def first_line(error: BaseException) -> str:

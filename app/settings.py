@@ -20,7 +20,7 @@ DEMO_MODEL = "demo"
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 MOST_LOADED = 100
-"""Maximum number of models whose options are remembered."""
+"""Maximum number of models whose last load is remembered, and of models whose thinking is."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page; "system" follows the system's setting."""
 
@@ -36,7 +36,7 @@ def assets_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of the model library: additional model folders, and whether the hub may be contacted.
+    """Settings of the model library: additional model folders, whether the hub may not be contacted, and downloads.
 
     `embedder` is the hub id or the folder of the embedding model for documents."""
 
@@ -116,31 +116,31 @@ class Settings:
 
     @property
     def local_model(self) -> ModelChoice:
-        """The model, or the last one before it that was loaded on this machine."""
+        """The current model if it is local, else the local model that was loaded last, or the demo model."""
         known = (self.model, *self.loaded)
         return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
 
     def choice_of(self, name: str) -> ModelChoice:
-        """Return how this model was loaded last, in any revision; if never, the current device and attention."""
+        """Return how this model was loaded last, in any revision; else the local model's device and attention."""
         automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
         return replace([*self._loads_of(name), automatic][0], name=name)
 
     def was_loaded(self, name: str) -> bool:
-        """Return whether this model was loaded before, in any revision."""
+        """Return whether this model is the local model, or was loaded before, in any revision."""
         return bool(self._loads_of(name))
 
     def _loads_of(self, name: str) -> list[ModelChoice]:
-        """Return how the model was loaded, the latest load first."""
+        """Return how the revisions of the model were loaded, the latest load first."""
         wanted = _without_revision(name)
         return [one for one in (self.local_model, *self.loaded) if _without_revision(one.name) == wanted]
 
     def with_model(self, choice: ModelChoice) -> "Settings":
-        """Return the settings with this model as the current one, and with the thinking chosen for it."""
+        """Return the settings with this model as the current model, and with the thinking chosen for it."""
         thinking = self.thinking.get(_without_revision(choice.name), Thinking())
         return replace(self, model=choice, options=replace(self.options, thinking=thinking))
 
     def with_loaded(self, choice: ModelChoice) -> "Settings":
-        """Return the settings with this model as the current one; a local model is remembered as loaded."""
+        """Return the settings with this model as the current model; a local model is remembered as loaded."""
         name = _without_revision(choice.name)
         others = [one for one in self.loaded if _without_revision(one.name) != name]
         loaded = self.loaded if choice.server else (choice, *others)[:MOST_LOADED]
@@ -165,9 +165,9 @@ class SettingsFile:
         self.path = data_dir / "settings.json"
 
     def load(self) -> Settings:
-        """Read the settings; values of a wrong type get their defaults. A file with impossible values or invalid
-        JSON is renamed to `settings.json.broken`, and the defaults are returned. Raises SettingsNotRead for a file
-        that cannot be opened."""
+        """Read the settings; values that are missing or of a wrong type get their defaults. A file with impossible
+        values or invalid JSON is renamed to `settings.json.broken`, and the defaults are returned. Raises
+        SettingsNotRead for a file that cannot be opened."""
         try:
             saved = _with_new_defaults(parse_json(self.path.read_text(encoding="utf-8")))
             # Older files do not record whether their temperature was chosen.
@@ -182,7 +182,7 @@ class SettingsFile:
                 "Give this user read access, move it away, or choose another folder with --data-dir."
             ) from error
         except (ValueError, TypeError, KeyError, AttributeError):
-            with suppress(OSError):  # read-only disk: the file stays
+            with suppress(OSError):  # on a read-only disk the file keeps its name
                 self.path.replace(self.path.with_suffix(".json.broken"))
             return Settings()
 

@@ -45,15 +45,15 @@ CLOSING_SECONDS = 0.2
 """Seconds for which closing waits for the engine and for a race; also the length of a step of erasing, and of the
 pause after it."""
 ERASING_SECONDS = 10.0
-"""Seconds between two checks whether deleted things can be erased."""
+"""Seconds between two checks whether deleted things can be erased, while nothing is being erased."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 """Maximum number of bytes of the log file, and the number of older log files that are kept."""
 
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the app is opened: the page's port, in the browser or a native window, with or without a key, with or
-    without the API, and on which devices."""
+    """How the app is opened: the page's port, whether in the browser or in a native window, whether with a key and
+    with the API, and on which devices."""
 
     port: int
     in_browser: bool
@@ -65,7 +65,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class ModelAsked:
-    """The model of the command line, and its draft model; None means the one that was used last."""
+    """The model of the command line, and its draft model; None means as it was used last."""
 
     name: str | None = None
     draft_model: str | None = None
@@ -89,7 +89,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         app_context = AppContext(folder.path, hub_cache, log, network_log, api, database, note)
         page = _open(services, app_context, opening, folder)
         backups.start()
-        # The page opens first, because loading begins with importing torch, which takes longer.
+        # The page opens first, because loading begins with importing torch, which takes seconds.
         services.engine.load(settings.model, lambda _: None)
         with erasing(services.deletions, stores.stored, services.documents):
             try:
@@ -100,7 +100,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _load_settings(file: SettingsFile, model: ModelAsked) -> Settings:
-    """Load the settings with the model of the command line, and save the model as loaded. Raises AppError."""
+    """Load the settings with the model of the command line, and save such a model as loaded. Raises AppError."""
     saved = file.load()
     settings = asked_settings(saved, model)
     if settings.loaded != saved.loaded:
@@ -149,14 +149,14 @@ def _open_services(
 
 
 def explained_servers(tools: ToolSettings, network_log: NetworkLog) -> Sequence[ToolServer]:
-    """Return the tool servers, after adding to the log why their hosts may be contacted."""
+    """Return the tool servers, after adding to the network log why their hosts may be contacted."""
     for one in tools.servers:
         explain_address(network_log, one.address, f"the tool server {one.name}")
     return tools.servers
 
 
 def explain_address(network_log: NetworkLog, address: str, why: str) -> None:
-    """Add to the log why the host of an address may be contacted. An address without a host adds nothing."""
+    """Add to the network log why an address's host may be contacted. An address without a host adds nothing."""
     with suppress(ValueError):  # a model may have written the address, which is refused when it is used
         if host := urlsplit(address).hostname:
             network_log.explain(host, why)
@@ -178,7 +178,7 @@ def _open(services: Services, app_context: AppContext, opening: Opening, folder:
 
 
 def _close(page: Running, services: Services, engine: Engine) -> None:
-    """Stop everything that runs: replies first, so that their texts are stored."""
+    """Stop the race and all replies, then close the page and the engine."""
     services.race.stop()
     services.conversations.stop_all()  # also replies of servers, which engine.stop does not reach
     engine.stop()
@@ -226,9 +226,9 @@ def _api(services: Services, engine: Engine, data_dir: Path) -> ApiSwitch:
 
 @contextmanager
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
-    """Delete the documents that were attached to deleted chats, at the beginning and at the end of the block.
+    """Delete attached documents that no chat searches, at the beginning and at the end of the block.
 
-    At the beginning there are such documents if the app was killed."""
+    At the beginning there are some if the app was killed. Everything that is hidden is erased, too."""
 
     def delete() -> None:
         with suppress(AppError):  # if the disk is full, they stay until the next start
@@ -246,7 +246,7 @@ def log_path(data_dir: Path) -> Path:
 
 
 class LogFile(RotatingFileHandler):
-    """A log file of limited size, whose disk may be full or missing."""
+    """A log file of limited size. Errors while writing are ignored."""
 
     def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802  (the name is logging's)
         """Drop the line instead of printing a traceback."""
@@ -266,7 +266,7 @@ def write_log(path: Path) -> logging.Handler | None:
 
 
 def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
-    """Return the settings with the model of the command line. Raises BadOption if the choice is impossible."""
+    """Return the settings with the models of the command line. Raises BadOption for an impossible choice."""
     if asked.draft_model and asked.name is None and settings.model.server:
         raise BadOption(
             f"{settings.model.name} runs on a server, so --draft-model would not be used. "
@@ -283,9 +283,9 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 
 @contextmanager
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
-    """Open the stored chats, and an empty store in memory for private chats.
+    """Open the stored chats, and an empty store in memory for private chats. Prints the database's note.
 
-    Marks replies that a killed app has interrupted. Erases deleted chats at the beginning and at the end."""
+    Marks replies that a killed app has interrupted. Begins to erase deleted chats at the beginning and the end."""
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)
@@ -302,7 +302,7 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
 
 @contextmanager
 def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterator[None]:
-    """Run a thread that erases deleted things as soon as they can no longer be restored."""
+    """Run a thread that erases deleted things soon after they can no longer be restored."""
     is_over = Event()
     thread = Thread(target=_erase, args=(deletions, stored, documents, is_over), name="erasing", daemon=True)
     thread.start()
@@ -314,7 +314,7 @@ def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterat
 
 
 def _erase(deletions: Deletions, stored: Chats, documents: Documents, is_over: Event) -> None:
-    """Erase deleted things in steps, only while no reply is being written, because a step of FTS5 may take long."""
+    """Erase deleted things: chats in steps, while no reply is being written, as a step of FTS5 may take long."""
 
     def claim() -> None:
         stored.purge(0)

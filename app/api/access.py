@@ -45,7 +45,7 @@ def own_names(host: str) -> IsOwnName:
 
 
 class AccessCheck:
-    """ASGI middleware that checks Host, Origin, key and size of each HTTP request, and closes WebSockets."""
+    """ASGI middleware that checks Host, Origin, key and size of HTTP requests, and closes WebSockets."""
 
     def __init__(
         self, app: ASGIApp, key: ApiKey, is_own: IsOwnName = OWN_NAMES.__contains__, origins: Origins = tuple
@@ -137,7 +137,7 @@ class ApiSwitch:
         """Turn the API on or off.
 
         Before the API is on, makes its key if there is none, and builds the app the first time. Raises
-        SettingsNotSaved if the key can be neither read nor written."""
+        SettingsNotSaved if the key cannot be read, or a new key cannot be written."""
         if is_on:
             self.key.read()
             self._api = self._api or self._build(self.key)

@@ -76,7 +76,7 @@ class Plan(ABC):
     ends_with_done = True
     media_type = "text/event-stream"
     comment = b": waiting\n\n"
-    """A comment, which clients skip. A stream sends comments until its first event."""
+    """A comment, which clients skip. A stream that begins before its first event sends comments until then."""
 
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
@@ -116,8 +116,8 @@ class Plan(ABC):
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
 
-        A stream starts with its first event, so that a request that is refused earlier gets an error status.
-        At the latest it starts PATIENCE seconds after the checks, because some clients give up without headers."""
+        A stream starts with its first event, so that a request that is refused earlier gets an error status. At the
+        latest the stream starts PATIENCE seconds after the checks, because some clients give up without headers."""
         requests = await unless_closed(http, self._checked(services))
         choices = list[Choice]()
         events = self._events(services, requests, choices)
@@ -205,7 +205,7 @@ async def _run_to_the_end(events: AsyncIterator[Json]) -> None:
 
 
 def _begun(chat: Sequence[Message]) -> str:
-    """Return the text of the reply that is to be continued; "" if the chat asks for a new one."""
+    """Return the text of the reply that is to be continued; "" if the chat asks for a new reply."""
     return chat[-1].content if chat[-1].role == "assistant" and not chat[-1].calls else ""
 
 

@@ -1,6 +1,6 @@
 """The key of the API: given at the start, or stored in a file of the data folder that only this user can read.
 
-The file is written when the key is first read. A server can also run without a key."""
+The file is written when the key is first read. `serve --no-key` runs without a key."""
 
 import os
 import secrets
@@ -29,7 +29,7 @@ class FixedKey:
 
 
 def checked_key(given: str, source: str) -> str:
-    """Return the given key without blanks around it. Raises BadOption if it is empty or not valid in a header."""
+    """Return the key without blanks around it. Raises BadOption if it is empty, too long or invalid in a header."""
     key = given.strip()
     if not key:
         raise BadOption(f"The key of {source} is empty: give one, or leave it out.")
@@ -55,7 +55,7 @@ def read_key(file: Path) -> str:
 
 
 def is_readable_by_others(file: Path) -> bool:
-    """Return whether other users of this machine can read a file; on Windows always False, without a check."""
+    """Return whether the mode of a regular file lets its group or others read it; False on Windows."""
     with suppress(OSError):
         mode = file.stat().st_mode
         return os.name == "posix" and stat.S_ISREG(mode) and bool(mode & (stat.S_IRGRP | stat.S_IROTH))
@@ -69,7 +69,7 @@ class KeyFile:
         self.path = data_dir / FILE
 
     def read(self) -> str:
-        """Return the key. Writes a new key if the file has none. Raises SettingsNotSaved."""
+        """Return the key. Writes a new key if there is none. Raises SettingsNotSaved."""
         try:
             key = self.path.read_text(encoding="ascii").strip()
         except (FileNotFoundError, UnicodeDecodeError):
@@ -99,5 +99,5 @@ ApiKey = FixedKey | KeyFile | None
 
 
 def accepts(key: ApiKey, given: str) -> bool:
-    """Return whether a client's key is right. Raises SettingsNotSaved if the stored key cannot be read."""
+    """Return whether a client's key is right, or none is needed. Raises SettingsNotSaved as `KeyFile.read` does."""
     return key is None or compare_digest(given.encode(errors="replace"), key.read().encode())

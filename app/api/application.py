@@ -48,7 +48,7 @@ def health() -> dict[str, str]:
 @router.api_route(f"{PREFIX}/models", methods=READ)
 @router.get(f"{PREFIX}/models/", include_in_schema=False)
 def list_models(services: Services) -> dict[str, Any]:
-    """List the models on this machine: the current model first, the embedding model last."""
+    """List the models on this machine: the current model first, then the others and the embedding model."""
     found = [_described(services, model) for model in services.models()]
     if folder := services.embedder():
         found += [_model(folder.name)] if folder.name not in [one["id"] for one in found] else []

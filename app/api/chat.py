@@ -1,7 +1,7 @@
 """POST /v1/chat/completions.
 
-The chunks of a stream are, in this order: for each choice the role, the content or tool calls, and the finish
-reason; then the usage, without choices and only if the client asks for it; then [DONE].
+The chunks of a stream are, in this order: for each choice the role, reasoning, content and tool calls, and the
+finish reason; then the usage, without choices and only if the client asks for it; then [DONE].
 """
 
 import secrets

@@ -1,4 +1,4 @@
-"""A chat request and the engine requests that answer it, for every route that answers chats.
+"""A chat request and the engine requests that answer it, for all routes that answer chats.
 
 OpenAI's chat completions and responses, Anthropic's messages and Ollama's chats are translated into a ChatRequest.
 """

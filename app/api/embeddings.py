@@ -16,7 +16,7 @@ from app.errors import BadOption
 
 MOST_INPUTS = 2048
 LONGEST_INPUT, MOST_IDS = 50_000, 12_500
-"""Maximum characters or token ids of an input. They are limited because replies wait while an input is embedded."""
+"""Maximum characters or token ids of an input. They are limited because embedding makes replies wait."""
 
 
 class EmbeddingsRequest(Body):

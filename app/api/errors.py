@@ -1,7 +1,7 @@
 """Errors in the format of their route: OpenAI's, Anthropic's or Ollama's.
 
-OpenAI's clients retry after 408, 409, 429 and 5xx, unless the header NO_RETRY forbids it. All errors here have this
-header, because the same request would probably fail again.
+OpenAI's clients retry after 408, 409, 429 and 5xx, unless the header in NO_RETRY forbids it. Error responses have
+this header, because the same request would probably fail again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -22,7 +22,7 @@ LONGEST, LONGEST_PARAM = 1_000, 200
 CONTEXT_EXCEEDED = "context_length_exceeded"
 KINDS = {401: "authentication_error"}
 ANTHROPIC_KINDS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
-"""Error types of statuses below 500. All other statuses below 500 have the type "invalid_request_error"."""
+"""Anthropic's error types besides KINDS. Other statuses below 500 have the type "invalid_request_error"."""
 
 
 class ApiError(AppError):
@@ -36,7 +36,7 @@ class ApiError(AppError):
 
 
 def api_error(error: Exception) -> ApiError:
-    """Convert an error to an ApiError: with status 400 if the request is wrong, with 500 if the app failed.
+    """Convert an error to an ApiError: with status 400 if the request is wrong, with 500 for all other errors.
 
     An ApiError or HTTPException keeps its status."""
     match error:
@@ -95,7 +95,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 @contextmanager
 def validated_at(place: str, names: Mapping[Any, str] = {}) -> Iterator[None]:
-    """Raise ApiError, which names the field, if the block raises a ValidationError for the field at `place`.
+    """Raise ApiError, which names the wrong field below `place`, if the block raises a ValidationError.
 
     `names` maps a field to the name under which the client has sent it."""
     try:

@@ -29,7 +29,7 @@ OPTIONS = {
     **{name: name for name in ("presence_penalty", "frequency_penalty")},
     **{"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"},
 }
-"""The options that are used, and their names in a chat request."""
+"""Ollama's options that are used, and their names in a chat request."""
 THEIR_NAMES = {name: f"options.{theirs}" for theirs, name in OPTIONS.items()} | {"reasoning_effort": "think"}
 SECOND = 1e9
 """A second in Ollama's durations, which are in nanoseconds."""
@@ -157,7 +157,7 @@ def tags(services: Services) -> Json:
 
 @router.post("/show")
 async def show(services: Services, asked: OllamaRequest) -> Json:
-    """Describe a model and what it can do."""
+    """Describe a model, its template and its capabilities."""
     model = await services.chosen(asked.id)
     described, info = _described(services, model), services.engine.status().model
     thinks = len((await services.chat_format(model)).modes) > 1

@@ -39,7 +39,7 @@ from app.values.text_normalisation import without_surrogates
 SMALL = 2**14
 """Bodies of fewer bytes are parsed on the event loop, others on a thread."""
 MOST_VALUES = 1_000_000
-"""Maximum number of values in a body. JSON with many more takes seconds to parse, while no other thread can run."""
+"""Maximum number of commas between values. JSON with many more takes seconds, while no other thread can run."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
 TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
 TOO_DEEP = "The request's body is nested too deeply."
@@ -75,8 +75,8 @@ UNSUPPORTED: Mapping[str, str] = {
     "suffix": "it continues a text only at its end",
     "web_search_options": "it has no search",
 }  # fmt: skip
-"""Fields that a route refuses, with this advice, unless its request defines them. Ignoring them would give another
-answer than the client asks for. The first fields are other servers' names for the format of an answer."""
+"""Fields that a route refuses, with this advice, if they are set and its request does not define them. Ignoring
+them might give another answer than the client asks for. The first are other names for an answer's format."""
 SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
 """Variables of templates that choose the level of thinking if no field does: a word, true or false."""
 Limit = Annotated[
@@ -84,7 +84,7 @@ Limit = Annotated[
     BeforeValidator(lambda given: None if given in (-1, -2) else given),
     AfterValidator(lambda given: given and min(given, HIGHEST_LIMIT)),
 ]
-"""A maximum number of tokens. Some clients send -1 or -2 for no maximum. With 0 only the prompt is read."""
+"""A maximum number of tokens. Some clients send -1 or -2 for no maximum. 0 new tokens mean reading the prompt."""
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
@@ -203,7 +203,7 @@ class ThinkingFields(BaseModel):
     """Fields by which clients choose how much a model thinks, and set variables of its chat template.
 
     Each server has its own names for them: reasoning_effort and reasoning are OpenAI's, chat_template_kwargs are
-    vLLM's and llama.cpp's. For a level that a model's template does not have, the nearest one is used."""
+    vLLM's and llama.cpp's. For a level that a model's template does not have, the nearest level is used."""
 
     reasoning_effort: Effort | None = None
     reasoning: ReasoningFields | None = None
@@ -227,7 +227,7 @@ class ThinkingFields(BaseModel):
 
     @property
     def template_variables(self) -> str:
-        """The variables for the chat template as JSON. Raises ApiError for one that the app sets itself."""
+        """The chat template's variables as JSON. Raises ApiError for OF_THE_APP and SWITCHES of a wrong type."""
         values = self.chat_template_kwargs or {}
         if taken := [name for name in values if name in OF_THE_APP]:
             raise ApiError(
@@ -259,7 +259,7 @@ class StreamOptions(BaseModel):
 
 
 class PenaltyFields(SamplingFields):
-    """The fields that only chat completions and completions have."""
+    """The fields of chat completions and completions, most of which other routes lack."""
 
     frequency_penalty: float | None = Field(None, ge=-2, le=2)
     presence_penalty: float | None = Field(None, ge=-2, le=2)
@@ -357,7 +357,7 @@ def refuse(given: object, param: str, advice: str) -> None:
 def text_of(content: Any, param: str) -> str:
     """Return the text of a message's content: a string, a part, or a list of parts.
 
-    Raises ApiError for images, sound and files."""
+    Raises ApiError for parts that are not text."""
     if isinstance(content, list):
         return "\n".join(text_of(part, f"{param}[{place}]") for place, part in enumerate(content))
     if isinstance(content, str | None):

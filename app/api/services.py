@@ -33,7 +33,7 @@ class ServedModel:
 
 
 class InstalledModels:
-    """The models that are ready to be loaded, read from the disk at most every LISTED_SECONDS."""
+    """The models that are ready to be loaded, read from the disk at most once every LISTED_SECONDS."""
 
     def __init__(self, look: Callable[[], Sequence[InstalledModel]]) -> None:
         """Take `look`, which reads the list of models from the disk. Any thread may call the instance."""
@@ -90,11 +90,11 @@ class ApiServices:
         return [current, *(one for one in self.installed() if one.id != current.id)]
 
     async def chosen(self, name: str | None) -> ServedModel:
-        """Find the model of this id on a thread, because `find` may read the disk. Raises ApiError."""
+        """Call `find` on a thread, because it may read the disk. Raises ApiError."""
         return await asyncio.to_thread(self.find, name or "")
 
     def find(self, name: str) -> ServedModel:
-        """Return the model of this id, on the current model's device; "" is the current model. Never downloads.
+        """Return the model of this id or name, on the current model's device; "" is the current model.
 
         Raises ApiError for an unknown model."""
         current = self.current()

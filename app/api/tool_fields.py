@@ -56,7 +56,7 @@ class ToolFields(BaseModel):
 def flat_tools(given: Sequence[Any] | None, kinds: Sequence[str | None], parameters: str) -> list[ToolFields]:
     """Read tools whose name and schema are not nested in `function`; `parameters` names the field of the schema.
 
-    Raises ApiError for tools of other kinds, which only OpenAI's or Anthropic's servers have."""
+    Raises ApiError for invalid tools and for other kinds, which only OpenAI's or Anthropic's servers have."""
     found = list[ToolFields]()
     for place, tool in enumerate(given or ()):
         param = f"tools[{place}]"
@@ -101,7 +101,7 @@ def tool_use(
 
 
 def _among(offered: Sequence[FunctionFields], names: Iterable[str]) -> tuple[FunctionFields, ...]:
-    """Return the tools of these names. Raises ApiError if no tool has one of the names."""
+    """Return the tools of these names. Raises ApiError for a name that no tool has."""
     wanted = set(names)
     if unknown := wanted - {one.name for one in offered}:
         raise ApiError(f"tool_choice names {min(unknown)!r}, which is none of the tools.", "tool_choice")

@@ -1,4 +1,4 @@
-"""The runs of `bench`: contestants answer prompts in turn, so that changes of the machine's speed cancel out."""
+"""The runs of `bench`: contestants answer prompts in turn, so that changes of the machine's speed affect all."""
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
@@ -74,13 +74,13 @@ class BenchPlan:
 
     @property
     def plain(self) -> int | None:
-        """The index of the plain contestant, the reference for speed."""
+        """The index of the plain contestant, the reference for speed; None if there is none."""
         return next((i for i, one in enumerate(self.contestants) if one.is_plain), None)
 
 
 @dataclass(frozen=True, slots=True)
 class LaneNumbers:
-    """One contestant's results.
+    """One contestant's results for a set, or their means over the sets.
 
     `speeds` has a ratio for each contestant: the median over replies of this contestant's tokens/s divided by the
     other's. The reference is plain, or else the first contestant. `same_text` is the share of replies that have
@@ -150,7 +150,7 @@ def means(sets: Sequence[SetResults]) -> tuple[LaneNumbers, ...]:
 
 
 def _warm_up(plan: BenchPlan) -> None:
-    """Let each contestant write a few tokens, so that no measured run includes work that is done only once."""
+    """Let each contestant write a few tokens, which keeps most one-time work out of the measured runs."""
     item = plan.sets[0].prompts[0]
     options = warm_up_options(item.options(plan.options))
     for contestant in plan.contestants:
@@ -158,7 +158,7 @@ def _warm_up(plan: BenchPlan) -> None:
 
 
 def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[BenchRun]]:
-    """Yield the runs of all contestants, one after the other, for each round, prompt and turn.
+    """Yield a list with a run of each contestant for every turn of every prompt, in each round.
 
     A chat's next turn follows the reply of the plain contestant, or else of the first contestant."""
     turns = sum(1 + len(item.later_turns) for item in prompt_set.prompts)
@@ -175,7 +175,7 @@ def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[
 
 
 def _chat(plan: BenchPlan, item: PromptItem, place: str, known: Runs) -> Iterator[list[BenchRun]]:
-    """Yield the runs of all contestants for each turn of a chat."""
+    """Yield a list with a run of each contestant for every turn of a chat."""
     turn: PromptItem | None = item
     while turn:
         options = turn.options(plan.options)
@@ -213,7 +213,7 @@ def _numbers(plan: BenchPlan, columns: Sequence[Sequence[BenchRun]], place: int)
 
 
 def _speed(runs: Sequence[BenchRun], others: Sequence[BenchRun]) -> float:
-    """Return the median ratio of speeds over the replies for which both are known; 0.0 if there are none."""
+    """Return the median ratio of speeds over the replies whose speeds are both known; 0.0 without such replies."""
     pairs = [(a.tokens_per_second, b.tokens_per_second) for a, b in zip(runs, others, strict=True)]
     return median([mine / theirs for mine, theirs in pairs if mine and theirs] or [0.0])
 

@@ -1,7 +1,7 @@
 """Output on the console: JSON for programs, columns for people, progress bars, and errors as sentences.
 
-All text is printed through `printable`, because a terminal obeys control characters (ESC ] 52 writes to the
-clipboard), and documents, chats, replies and answers of the hub are untrusted.
+Untrusted text for a terminal is printed through `printable`, because a terminal obeys control characters (ESC ] 52
+writes to the clipboard): documents, chats, replies and answers of the hub.
 """
 
 import json
@@ -36,7 +36,7 @@ def errors_as_sentences() -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """Replace control characters, except line ends and tabs, by U+FFFD."""
+    """Replace control characters, except line feeds and tabs, by U+FFFD."""
     return _CONTROLS.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -51,7 +51,7 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Encode a value as JSON; characters that standard output cannot encode become escapes."""
+    """Encode a value as JSON, with escapes for all non-ASCII characters if standard output cannot encode one."""
     text = json.dumps(value, ensure_ascii=False, default=_to_dict)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -61,7 +61,7 @@ def as_json(value: Any) -> str:
 
 
 def replace_unprintable_characters() -> None:
-    """Print question marks from now on for characters that the terminal cannot encode."""
+    """Print question marks from now on for characters that the encoding of the output lacks."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="replace")

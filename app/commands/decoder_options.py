@@ -34,7 +34,7 @@ DRAFTING: tuple[DecoderName, ...] = ("auto", "lookahead")
 
 @dataclass(frozen=True, slots=True)
 class DecoderSizes:
-    """The decoder's sizes as they were given; None for a size that was not given."""
+    """The decoder's sizes as the user gave them; None for a size that was not given."""
 
     preset: Preset | None = None
     window: int | None = None
@@ -48,9 +48,9 @@ class DecoderSizes:
         return tuple(name for name, size in asdict(self).items() if size is not None)
 
     def apply(self, decoding: Decoding) -> Decoding:
-        """Return the decoding with these sizes.
+        """Return the decoding with these sizes. Raises BadOption for impossible sizes.
 
-        Explicit sizes override the preset, which overrides the decoding's own."""
+        Explicit sizes override the preset, which overrides the decoding's own sizes."""
         sizes = (decoding.window, decoding.ngram, decoding.guesses)
         window, ngram, guesses = PRESETS[self.preset] if self.preset else sizes
         with impossible_values():
@@ -62,7 +62,7 @@ class DecoderSizes:
 def read_decoding(decoder: DecoderName | None, sizes: DecoderSizes, same_text: OnOff) -> Decoding:
     """Return the decoding of these options. The default is auto, or lookahead if W, N, G or a preset is given.
 
-    Raises BadOption for a size that the decoder does not use."""
+    Raises BadOption for an impossible size, or one that the decoder does not use."""
     chosen = decoder or ("lookahead" if {*sizes.given} - {"rows"} else "auto")
     _require_used(sizes, TAKEN[chosen], f"--decoder {chosen}")
     return sizes.apply(Decoding(chosen, same_text=same_text == "on"))

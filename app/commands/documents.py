@@ -214,10 +214,10 @@ def answer_question(
     settings: ReplySettings,
     as_json: bool,
 ) -> None:
-    """Retrieve passages from these collections, ask the model, and print the answer. Raises AppError."""
+    """Retrieve passages and print the model's answer, or the app's own if there are none. Raises AppError."""
     collections = tuple(one.id for one in chosen_collections(documents, names))
     loaded: Future[bool] = Future()
-    engine.load(settings.model, loaded.set_result)  # first, because its tokenizer counts the prompt
+    engine.load(settings.model, loaded.set_result)  # first, because the model's tokenizer counts the prompt
     if not wait_for_load(engine.status, loaded):
         raise ModelError(engine.status().note)
     prompts = PromptBuilder(engine.reader, documents)
@@ -308,7 +308,7 @@ def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
 
 
 def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:
-    """Print the added documents, how many of them were already in the collection, and which got a new text.
+    """Print the added documents, how many of them were in the collection before, and which replaced an older text.
 
     `before` maps each earlier document of the collection to the time when its text was last replaced."""
     replaced = [one.id for one in documents if one.replaced > before.get(one.id, one.replaced)]

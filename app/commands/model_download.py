@@ -1,4 +1,4 @@
-"""`python run.py models download` and `login`. Progress is shown as bars, or as a JSON line every second."""
+"""`python run.py models download` and `login`. Progress is shown as bars, or as a JSON line about every second."""
 
 import sys
 import time
@@ -32,9 +32,9 @@ Show = Callable[[Download], None]
 
 
 def download(name: str, data_dir: Path | None, as_json: bool) -> None:
-    """Download a model and show the progress. Asks for a token on a terminal if the hub needs one.
+    """Download a model and show the progress. Raises AppError.
 
-    Raises ModelError."""
+    If the hub needs a token, asks for it on a terminal, unless `as_json`."""
     settings = model_settings(data_dir)
     hub = hub_of(settings)
     hub_id = require_hub_id(name, hub.endpoint)

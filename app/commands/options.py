@@ -215,7 +215,7 @@ def require_free(file: Path, overwrite: bool) -> None:
 
 
 def read_text(file: Path) -> str:
-    """Read a text file. Raises BadOption if it cannot be read or is not UTF-8."""
+    """Read a UTF-8 text file. Raises BadOption if it cannot be read or decoded."""
     try:
         return file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -231,7 +231,7 @@ def require_with(option: str, is_given: object, other: str, has_other: object) -
 
 
 def read_thinking(level: ThinkingLevel, budget: int) -> Thinking:
-    """Return the thinking that these options choose. Raises BadOption for a budget if thinking is off."""
+    """Return the thinking that these options choose. Raises BadOption for an impossible or useless budget."""
     with impossible_values():
         thinking = Thinking(level, budget)
     if level == "off" and budget:
@@ -272,7 +272,7 @@ class CommandGroup(TyperGroup):
 
 
 def options_given(context: typer.Context) -> tuple[str, ...]:
-    """Return the options that were given to the groups of this context."""
+    """Return the names of the options that were given to the groups of this context."""
     return tuple(context.meta[BEFORE])
 
 

@@ -20,7 +20,7 @@ from app.values.messages import Message, Options, Prompt, Sampling
 from app.values.text_normalisation import without_surrogates
 
 SHIPPED_SETS = ("chat", "tasks", "shell", "code", "quoting", "random")
-"""The prompt sets in assets/bench, in the order of `bench`."""
+"""The prompt sets in assets/bench, in the order in which `bench` runs them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ def require_sampled(sampling: Sampling, override: SamplingOverride, items: Seque
 def read_prompts(
     text: str | None, file: Path | None, raw: bool, override: SamplingOverride
 ) -> list[PromptItem]:
-    """Read the prompts of --prompt or --prompts. Raises BadOption unless exactly one is given."""
+    """Read the prompts of --prompt or --prompts. Raises BadOption unless one of them is given and valid."""
     if (text is None) == (file is None):
         raise BadOption("Give either --prompt TEXT or --prompts FILE.jsonl.")
     if file is None:
@@ -107,7 +107,7 @@ def read_prompts(
 
 
 def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> list[PromptSet]:
-    """Read a prompt set from each file, or all shipped sets. Files with the same name are named by their paths.
+    """Read a prompt set from each file, or all shipped sets. Sets of files with the same name are named by path.
 
     Raises BadOption."""
     paths = list(files) or [assets_dir() / "bench" / f"{name}.jsonl" for name in SHIPPED_SETS]

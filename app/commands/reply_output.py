@@ -1,4 +1,4 @@
-"""Runs a request: shows progress on standard error, prints the text, and returns the finished reply."""
+"""Runs a request: shows progress on standard error, and prints the text or returns it with the finished reply."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -148,7 +148,7 @@ def finished_reply(request: Request, events: list[Event]) -> FinishedReply:
 
 
 def events_with_progress(engine: ReplyEngine, request: Request) -> Iterator[Event]:
-    """Yield a request's events as `events_of` does. Shows a progress bar on standard error until the first text."""
+    """Yield a request's events as `events_of` does. Meanwhile shows the progress on standard error."""
     with _engine_bar() as (bar, task):
         for event in events_of(engine, request):
             match event:

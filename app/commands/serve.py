@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 DEFAULT_PORT = 7861
 CLOSING_SECONDS = 0.2
-"""Seconds to wait for the engine at the end. Few are enough, because no client waits for a reply by then."""
+"""Seconds to wait for the engine at the end: a short time, because clients' connections are closed by then."""
 LOOPBACKS = (LOOPBACK, "localhost", "::1")
 KEY_VARIABLE = "FORESIGHT_API_KEY"
 
@@ -143,7 +143,7 @@ def chosen_key(
 ) -> ApiKey:
     """Return the key that clients must send: the given key, the data folder's, or None. Raises BadOption.
 
-    Prints a warning if other users can read the file of the key."""
+    Prints a warning if other users can read the given file of the key."""
     ways = {"--api-key": option, "--api-key-file": file, KEY_VARIABLE: variable, "--no-key": has_none or None}
     given_ways = [way for way, value in ways.items() if value is not None]
     if len(given_ways) > 1:
@@ -167,7 +167,7 @@ def chosen_key(
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, loaded: Future[bool]) -> None:
-    """Print the API's address, and its key unless the user chose it. Returns after Ctrl+C, with the API closed."""
+    """Print the API's address, and its key unless the user chose it. Returns after Ctrl+C or the server's end."""
     try:
         if running.port != asked_port:
             print_text(f"Port {asked_port} is taken.")
