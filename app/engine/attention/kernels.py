@@ -119,7 +119,7 @@ def prefix_kernel(
     """Write the sums over the keys before each row's border: peaks and totals [parts, KV, rows], mixes
     [.., VALUE_SIZE].
 
-    `rows` is T * GROUP: each row with each of its heads. A part that has no key for any row of its block
+    `rows` is T * GROUP: each row with each of its heads. A program whose part has no key for its rows
     writes nothing."""
     shared, part = tl.program_id(1), tl.program_id(2)
     place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)

@@ -1,7 +1,7 @@
 """Chooses the backend of a model's attention on this machine.
 
     choice   backend
-    auto     triton if it passes a trial and is not slower than sdpa, else sdpa; on a CPU native, else sdpa
+    auto     triton if it passes a trial and is not much slower than sdpa, else sdpa; on a CPU native, else sdpa
     triton   our own Triton kernels; on a CPU only in triton's interpreter, for tests
     flash    the flash-attn package, in half precision, with triton or else sdpa for unsupported cases. "auto" never
              chooses it, because its steps cannot be recorded as graphs
@@ -58,8 +58,8 @@ _SHARED_MEMORY = 48 << 10
 class Attention:
     """A backend. The function `batch_invariant` gives a row bitwise identical results whatever the other rows are.
 
-    It is used only if a step in a long chat then takes at most `same_text_limit` times as long. A limit of 0 means
-    that the device has no batch-invariant attention; for example, an Apple GPU has no float64."""
+    It is used only if a step in a long chat then takes less than `same_text_limit` times as long. The limit 0
+    means that the device has no batch-invariant attention; for example, an Apple GPU has no float64."""
 
     name: AttentionName
     attend: Attend

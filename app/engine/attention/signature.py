@@ -5,7 +5,7 @@
 `cache` has one layer's keys and values, first the prefix's and then the block's. `view` determines which keys each
 row sees (prefix length, positions, visibility); all layers of a pass share the view. `scoring` has the parameters
 that differ between layers (scale, window, soft cap, sinks). Every layer makes a cache and a scoring in every step,
-so both are tuples, which are made fast.
+so both are tuples, which are quick to make.
 
 transformers passes unknown keyword arguments of a model's forward method to the registered attention function, and
 builds no mask for an attention name without a mask function. So the block is passed as `block=BlockView(...)`.
@@ -55,7 +55,7 @@ class Scoring(NamedTuple):
 class BlockView:
     """Which of the keys [L + T] each row of a block [T] sees in one forward pass.
 
-    Each mask and table is made on the device once and shared by all layers. A recorded graph gives `paths` (the
+    Each mask and table is made once and shared by all layers. A recorded graph gives `paths` (the
     table of paths) and `recorded_positions` [T] as tensors; otherwise both are made from the block."""
 
     block: Block
@@ -84,7 +84,7 @@ class BlockView:
         return self._sights[window]
 
     def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
-        """Return `sight` as a mask of 0 and -inf, repeated for `copies` query heads: [copies * T, L + T]."""
+        """Return `sight` as 0 and -inf, repeated for `copies` heads: [copies * T, L + T]; None if it is None."""
         kind = (window, copies, dtype)
         if kind not in self._masks:
             sight = self.sight(window)
@@ -157,7 +157,7 @@ def attend_layer(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend in one layer; transformers calls it with query [1, H, T, D], key and value [1, KV, L + T, D].
+    """Attend in one layer; transformers calls it with query [1, H, T, D], key and value [1, KV, n, ..].
 
     Adds the layer's window to `block.windows`. Raises ValueError for tensors that this attention would
     ignore: a mask, a bias, or a selection of keys."""

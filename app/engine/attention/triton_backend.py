@@ -1,7 +1,7 @@
 """The `triton` backend: launches the two fused kernels of `kernels.py`.
 
 This module needs triton, so it is imported only when the backend is chosen. The host never waits for the device
-during a pass: the grid depends only on the buffers' shapes, and the kernels read the values that change from step
+during a pass: the grid depends only on the tensors' shapes, and the kernels read the values that change from step
 to step (prefix length, positions, which row sees which) from the table of paths.
 
 The order of the kernels' sums depends on the model and the device, never on a step's rows. SPAN and GROUP_SPANS,

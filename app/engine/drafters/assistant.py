@@ -77,7 +77,7 @@ class AssistantReader:
     def read(self, tokens: Sequence[int], known: int) -> Tensor:
         """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call.
 
-        Returns an empty tensor for a single token."""
+        Returns an empty tensor if there are no keys to attend to."""
         length = min(len(self._target), len(tokens) - 1)
         logits = torch.empty(0)
         if not length:

@@ -5,9 +5,9 @@ A guess after a node that the draft model was asked about has three properties: 
 draft model did not propose it; its chance in the pool, or "unknown" if the pool does not guess it; and the depth of
 the node. Each adds to the guess's log odds (logistic regression):
 
-    odds = confidence * odds of the gap class + weight of the class
-         + slope * log odds of the pool, or the weight of "unknown"
-         + weight of the depth
+    log odds = confidence * log odds of the gap class + weight of the class
+             + slope * log odds of the pool, or the weight of "unknown"
+             + weight of the depth
 
 Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et
 al. 2011). All classes share the confidence, so a draft model that is sure without reason loses confidence with its
@@ -92,7 +92,7 @@ class DraftModelChances:
         `observe`.
 
         The pool's chances are multiplied by `trust` first. The returned edges' chances are divided by `trust`,
-        because the caller multiplies them by `trust`."""
+        because `grow` multiplies them by `trust`."""
         deep = (_DEPTHS + bisect_right(DEPTHS, depth), 1.0)
         known = {token: (chance * trust, cell) for chance, token, cell in pool}
         first = pool[0][1] if pool else None

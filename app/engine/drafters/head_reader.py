@@ -27,7 +27,7 @@ from app.engine.runner.hidden_states import HiddenStates, write_states
 from app.engine.runner.kv_cache import BlockCache
 
 CHUNK = 512
-"""Tokens of the text that are read in one pass."""
+"""Maximum number of tokens of the text that are read in one pass."""
 
 
 class Head(Protocol):

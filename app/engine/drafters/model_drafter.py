@@ -6,9 +6,9 @@ both are joined (`draft_model_chances.py`). So the draft model follows the pool'
 after nodes that the pool does not know.
 
 The pool's own tree is grown, too, which takes microseconds in C. The text leaves a tree at the first token that the
-tree did not guess. When the text has left both trees, the draft model's gain is the difference between the tokens
-that each tree got right. Until the gain is more than chance may explain, the target (the model that writes the
-reply) checks the pool's tree, and the draft model's guesses are only counted:
+tree did not guess. When the text has left both trees, the draft model has brought the difference between the
+numbers of tokens that they got right. While the gain from this is no more than chance may explain, the target (the
+model that writes the reply) checks the pool's tree, and the draft model's guesses are only counted:
 
     text ... A B C D      joint tree A x      1 token, known with A B
                           pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2

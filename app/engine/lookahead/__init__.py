@@ -1,4 +1,4 @@
-"""Lookahead decoding. `decoder.py` has the step, which joins the other files:
+"""Lookahead decoding. `decoder.py` has the step, which uses most of the other files:
 
 draft_tree.py, verification.py           the verification branch: a tree of guesses, and which of them are accepted
 jacobi_window.py                         the lookahead branch: a window of guesses, refined from step to step

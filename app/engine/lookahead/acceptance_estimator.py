@@ -5,25 +5,25 @@ either may be missing:
 
     model: successor     it was among the model's likeliest tokens in this context: matched length, gap class
        or  alternative   it was among the likeliest tokens one position earlier, where the model chose the
-                         current token instead: gap class
+                         current token instead: length of the known context, gap class
     text:  follower      it came next in a text: source, matched length, whether it is the newest follower and
                          whether it was seen again
 
 The matched length is the number of tokens of the context that was found. A gap class is how far a token's logit is
 below the likeliest token's or, for the likeliest token, above the second's. A source is a kind of text
 (`context_entries.py`). The pair of properties is the candidate's cell, and each cell counts how often the model
-agreed. A cell's prior comes from weights that were fitted on other models (`labs/acceptance_priors.py`), and is
+agreed. A cell's prior comes from weights that were fitted on small models or chosen by hand (`priors.py`), and is
 worth a few observations:
 
     probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 
-Every candidate after an accepted token counts, whether it had a row in the block or not, so the choice of drafts
-does not bias the counts. A cell's counts are halved from time to time, so that the cell follows changes of the
-text.
+After a drafted step all candidates for each new token count, even those without a row in the block, so the choice
+of drafts does not bias the counts. A cell's counts are halved from time to time, so that the cell follows changes
+of the text.
 
-There are many cells and each learns slowly, but a text that is hard to guess is hard to guess in every cell. So all
-probabilities are scaled by one calibration factor, `trust`: how often the likeliest candidate was right
-recently, divided by how often it was expected to be right.
+There are many cells and each learns slowly, but a text that is hard to guess is hard to guess in every cell. So the
+probabilities, except of forced tokens, are scaled by one factor, `trust`: how often the likeliest candidate was
+right recently, divided by how often it was expected to be right.
 """
 
 from array import array
@@ -63,7 +63,7 @@ PRIOR = 6.0
 FORCED_PRIOR = 0.95
 """The assumed chance that a model divides a forced string into tokens as its tokenizer would."""
 FADE = 256.0
-"""Observations after which a cell's counts are halved."""
+"""A cell's counts are halved when it has more observations than this."""
 
 TRUST_PRIOR = 4.0
 """Number of expected right guesses that the first value of the trust is worth."""

@@ -1,6 +1,6 @@
 """The successors and followers (`pool.py`) of each context, in one table of fixed size.
 
-A context is a sequence of one to four tokens. Each context has a row of 16 integers, one cache line:
+A context is a sequence of one to four tokens. Each context has a row of 16 integers of 32 bits:
 
     tag | 8 successors, likeliest first | 7 followers, newest first
 
@@ -29,7 +29,7 @@ _MIX, _WORD, _TAG = 0x9E3779B97F4A7C15, 2**64 - 1, 2**31 - 1
 
 
 class ContextEntries(NamedTuple):
-    """Packed successors and followers, each with the length of the longest context that has any."""
+    """Packed successors and followers, each with the length of the context that has them; 0 if none has."""
 
     successors: list[int]
     successor_length: int
@@ -57,7 +57,7 @@ class ContextTable:
     def set_first_successors(self, successors: Packed) -> None:
         """Set the model's successors of each one-token context [tokens, 8]; zeros mean "not known".
 
-        Successors that steps have already stored for a token are kept."""
+        Successors that are already stored for a token are kept."""
         known = self.rows[: len(successors), _SUCCESSORS]
         unknown = known[:, 0] == 0
         known[unknown] = successors[unknown]

@@ -54,7 +54,7 @@ from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24
-"""Rows per step in the auto setting if the time of steps was never measured."""
+"""The row budget of the auto setting if the times of steps were not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,8 +191,8 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
 
-    # 4. Learn. The pool's guesses are judged before the pool learns from this step. After the next pause the pool
-    # learns the texts, which the next draft can do without.
+    # 4. Learn. The pool's guesses are judged before the pool learns from this step. The pool learns the texts after
+    # the next pause, on a GPU while the next step computes.
     pool.observe(tokens, kept.tokens)
     pool.learn_successors(contexts, choices.ids, choices.logits)
     predicted = choices.ids[top, 0].tolist()

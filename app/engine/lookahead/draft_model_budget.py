@@ -15,7 +15,7 @@ questions are asked only as trials.
 A draft model that is not asked cannot show that it has become useful. So half a percent of the time of steps
 without a question is saved, and a trial begins when the saved time is enough for one question. The cost of a
 question includes reading the tokens that the draft model has not read yet, because it does not read the prompt
-before it is asked. If a question took longer than was saved, the difference must be saved before the next one.
+before it is asked. If a question took longer than was saved, the difference must be saved before the next trial.
 """
 
 from math import sqrt
@@ -23,7 +23,7 @@ from math import sqrt
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
 """The gain before anything was measured, and the reach that this first value is worth as evidence."""
 MEMORY = 0.98
-"""Factor by which the weight of earlier steps in the gain falls with each new step."""
+"""Factor by which the weight of earlier trees in the gain falls with each new tree."""
 SECONDS_MEMORY = 0.9
 """Factor by which the weight of earlier questions in the seconds of a question falls with each new step."""
 SAVED = 0.005

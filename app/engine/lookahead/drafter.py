@@ -223,7 +223,7 @@ def grow(
 def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: AcceptanceEstimator) -> list[Edge]:
     """Return the edge that the grammar forces, if any, then the given edges that it allows.
 
-    A forced edge's chance is divided by `trust`, because the caller multiplies chances by `trust`."""
+    A forced edge's chance is divided by `trust`, because `grow` multiplies chances by `trust`."""
     forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
     found = [(chance, token, FORCED) for token in forced]

@@ -72,8 +72,7 @@ def likely_anywhere(successors: Packed) -> Packed:
     """Average the probabilities of the measured successors: return the successors [8] of the empty context."""
     asked = successors[successors[:, 0] != 0]
     tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
-    # The packed gap of other tokens is their distance in logits from the likeliest token, whose own distance is 0.
-    # Its packed gap is instead its lead over the second one (context_entries.py).
+    # The likeliest token's packed gap is its lead over the second token (context_entries.py), not a distance.
     gaps[:, 0] = 0
     chances = np.where(tokens >= 0, np.exp(-gaps), 0)
     chances /= chances.sum(axis=1, keepdims=True)
@@ -192,7 +191,7 @@ class ModelStatistics:
 
     @property
     def shapes(self) -> dict[Buckets, CurveShape]:
-        """The curves' shapes after real steps have refined them, to be kept on disk, by buckets."""
+        """The shapes of all curves, with what real steps have refined, by buckets; they are kept on disk."""
         return self._shapes | {padded: curve.shape for padded, curve in self._curves.items()}
 
     def forget(self) -> None:

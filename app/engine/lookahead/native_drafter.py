@@ -75,7 +75,7 @@ class NativeDrafter:
 
     def __init__(self, library: PyDLL, sources: DraftSources) -> None:
         self._library = library
-        self._table, self._estimator = sources.table, sources.estimator  # kept alive: C reads their memory
+        self._table, self._estimator = sources.table, sources.estimator  # kept alive: C uses their memory
         self._special = array("i", sorted(sources.special))
         sampling, table, estimator = sources.sampling, sources.table, sources.estimator
         self._fields = _Fields(
@@ -167,7 +167,7 @@ def _make(library: PyDLL, sources: DraftSources) -> Drafter:
 
 @once
 def compiled_drafter() -> Compiled[PyDLL]:
-    """Compile and load `drafter.c`. The result has the library, or a note on why there is none; it is kept."""
+    """Compile and load `drafter.c` at the first call; return the result of `compiled` at every call."""
     found = compiled(SOURCE, PyDLL, cache_folder())
     if (library := found.library) is not None:
         fields = POINTER(_Fields)

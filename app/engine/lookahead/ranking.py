@@ -33,8 +33,8 @@ _CLASSES = tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
 """The gap class of each packed gap."""
 
 HOPELESS = 12.0
-"""A token whose logit, divided by the temperature, is this far below the best one is drawn six times in a
-million."""
+"""A token whose logit, divided by the temperature, is this far below the best one is drawn at most about six times
+in a million."""
 
 
 def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
@@ -47,7 +47,7 @@ def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tup
 
 
 POSITIONS = 128
-"""Maximum number of positions whose noise is kept. A step guesses at most 31 positions ahead."""
+"""Maximum number of positions whose noise is kept. A tree guesses at most 31 positions ahead."""
 
 
 class _Noise(dict[int, float]):

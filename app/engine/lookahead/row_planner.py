@@ -22,8 +22,8 @@ they do not pay. If no guess pays, n is 1: plain decoding.
 
 A drafted step costs a little even if none of its guesses is fed. When several drafts in a row did not pay,
 plain steps come before each further draft, so that drafts cost only a small share of the time (LOSS).
-A curve that was measured on a busy machine may be wrong. So small trees are fed although they seem not to pay while
-the curve is unproven, which means that too few drafted steps were timed recently.
+A curve that was measured on a busy machine may be wrong. While it is unproven (too few drafted steps were timed, or
+none recently), small trees are fed although they seem not to pay.
 """
 
 from collections.abc import Sequence
@@ -152,7 +152,7 @@ class RowBudgetPlanner(DraftPlanner):
         self._left = 0
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan the budget plus a quarter of the unused rows of earlier steps, at most twice the budget."""
+        """Plan a step of the budget plus a quarter of the unused rows so far, at most twice the budget."""
         rows = min(self._rows + self._left // 4, 2 * self._rows)
         return DraftPlan(max(rows - window_rows, 1), MAX_DEPTH, MIN_REACH)
 
@@ -178,7 +178,7 @@ class Tuner(DraftPlanner):
         """Start a reply after `context` tokens; `budget` decides when a draft model, if any, is asked."""
         super().__init__(sizer)
         self._budget = budget
-        self.columns = sizer.begin_reply()  # the number of columns that paid in earlier replies
+        self.columns = sizer.begin_reply()
         self._curve, self._context = curve, context
         curve.move_to(context)
         self._tokens, self._time = 1.0, curve.plain
@@ -188,7 +188,7 @@ class Tuner(DraftPlanner):
         self._failures = 0  # drafted steps in a row that did not pay
 
     def plan(self, window_rows: int) -> DraftPlan:
-        """Plan a plain step if one is due; otherwise plan a tree of more rows than paid recently."""
+        """Plan a plain step if one is due; otherwise plan a tree, if possible of more rows than paid recently."""
         if self._plain_left is None:
             self._plain_left = self._plain_steps_due()
         if self._plain_left:

@@ -9,8 +9,8 @@ Times are measured at a few row counts, the buckets (`step_profile.py`); a step 
 that has its rows. A real step that takes longer than expected may have two causes: the machine is slower at the
 moment, or steps of this bucket cost more than was measured. So the steps of a round of 32 are compared with each
 other: their median ratio of real to expected time is the machine's pace, and only a bucket's deviation from this
-pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round with
-these medians means:
+pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round of
+mostly plain steps with these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
     2.0 ms plain, 4.8 ms for 8 rows      the time of 8 rows rises, and by less those of other buckets
@@ -19,7 +19,7 @@ these medians means:
 Each row attends to the whole context, so rows cost more in a long chat. `move_to` sets the length of the
 context, and a step's time is compared with the time that is expected at this length.
 
-The curve belongs to the model's statistics, learns from all replies, and its shape is kept on disk.
+The curve belongs to the model's statistics, learns from all steps of the tuner, and its shape is kept on disk.
 """
 
 from bisect import bisect_left
@@ -42,8 +42,8 @@ MOST_SURPRISE = log(2)
 """Limit of a bucket's deviation from the pace in one round: its steps count as at most twice and at least half as
 slow."""
 PROOF, STALE = 4, 256
-"""A curve is proven by PROOF real drafted steps, and unproven again after STALE steps without a drafted step. Its
-time of a plain step is proven by plain steps in the same way."""
+"""A curve is proven by PROOF real drafted steps or a stored shape, and unproven again after STALE steps without a
+drafted step. Its time of a plain step is proven by PROOF plain steps, and unproven again in the same way."""
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
@@ -108,8 +108,8 @@ class StepTimeCurve:
 
     @property
     def is_plain_unproven(self) -> bool:
-        """Whether a plain step should be tried, because its time was measured only at load, or long ago. The page
-        shows the time saved, which is computed from it."""
+        """Whether a plain step should be tried, because few were timed, or none recently. The saved time, which the
+        page shows, is computed from the time of a plain step."""
         return self._plain_steps < PROOF or self._steps - self._newest_plain > STALE
 
     def refine(self, rows: int, seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""Compiles C with the machine's compiler, once for each processor.
+"""Compiles C with the machine's compiler for its processor, and keeps the libraries.
 
 A library is kept in the user's cache folder; its name is a digest of everything that it was made from. Libraries
 are linked without an OpenMP runtime, so that they use the runtime that torch has loaded, and share torch's threads.
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")
 SECONDS = 300
-"""How many seconds the compiler may take. The longest source takes about ten, or minutes on a busy machine."""
+"""Maximum seconds of a run of the compiler. The longest source takes about ten, or minutes on a busy machine."""
 
 NO_COMPILER = "no C compiler was found: install gcc, then restart Foresight"
 
@@ -52,7 +52,7 @@ class Source:
 
 
 class Compiled(NamedTuple, Generic[Library]):
-    """A library, or None. `note` says why there is no library and what to do; "" if nothing can be done."""
+    """A library, or None. `note` says why there is none and what to do; "" with a library, or if nothing helps."""
 
     library: Library | None
     note: str = ""
@@ -90,7 +90,7 @@ def compiled(
 ) -> Compiled[Library]:
     """Load the library from this folder; compile it first if it is missing.
 
-    If that fails, the result has no library, and a note, which is also logged."""
+    If that fails, the result has a note, which is also logged; except on Linux it has neither library nor note."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
     compiler = find_compiler(which)

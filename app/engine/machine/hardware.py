@@ -40,7 +40,7 @@ class Gpu:
         return torch.cuda.is_available()
 
     def compute(self) -> None:
-        """Run one small kernel; raises the driver's error if torch has no kernels for the GPU."""
+        """Run one small kernel; raises torch's error if the GPU cannot run it."""
         torch.ones(8, device="cuda").sum().item()
 
     def name_by_driver(self) -> str:
@@ -79,7 +79,7 @@ FaultOf = Callable[[torch.device], str]
 def choose_device(
     choice: Device, gpu: Gpu | None = None, fault_of: FaultOf = lambda _device: "nothing was tried on it"
 ) -> ChosenDevice:
-    """Choose the CUDA device if one works, else an Apple GPU if it passes the trial, else the CPU.
+    """Choose the device; "auto" means CUDA if it works, else an Apple GPU if it passes the trial, else the CPU.
 
     Raises BadOption for "cuda" if no CUDA device can be used."""
     if choice == "cpu":
@@ -163,12 +163,12 @@ def dtype_name(dtype: torch.dtype) -> str:
 
 
 def uploaded(array: NDArray[Any], device: torch.device) -> Tensor:
-    """Copy an array to the device without waiting. On the CPU the tensor shares the array's memory."""
+    """Copy an array to the device; only MPS waits for the copy. On the CPU the tensor shares the array's memory."""
     return _source(array, device).to(device, non_blocking=device.type != "mps")
 
 
 def upload_into(target: Tensor, array: NDArray[Any]) -> None:
-    """Copy an array to an existing tensor on the device without waiting."""
+    """Copy an array to an existing tensor on the device; only MPS waits for the copy."""
     target.copy_(_source(array, target.device), non_blocking=target.device.type != "mps")
 
 

@@ -14,7 +14,7 @@ import torch
 MOST = 1.1
 """The maximum time of our kernels, as a multiple of torch's."""
 SLACK = 2e-6
-"""Seconds by which our kernels may always be slower, because short times are measured less exactly."""
+"""Further seconds that our kernels may take beyond MOST, because short times are measured less exactly."""
 ROUNDS, SECONDS, MOST_RUNS = 3, 0.01, 50
 """The number of rounds of a measurement, about how long a round takes, and how often it runs the work at most."""
 HERTZ = 2e9
@@ -22,7 +22,7 @@ HERTZ = 2e9
 
 Run = Callable[[], object]
 Timer = Callable[[Run], float]
-"""Runs the work several times; returns its seconds."""
+"""Runs the work several times; returns the seconds of one run."""
 
 
 def gpu_seconds(run: Run) -> float:

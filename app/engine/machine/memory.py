@@ -90,10 +90,10 @@ TRIAL_BYTES = 32 << 20
 
 
 def expand_segments(device: "torch.device") -> bool:
-    """Let the segments of CUDA's allocator grow on Linux. Return whether segments can grow.
+    """Let the segments of CUDA's allocator grow on Linux. Return whether that succeeded.
 
     A fixed segment can be reused only for buffers of its size or smaller, so each larger KV cache would take
-    further memory. Segments cannot grow if the user has set up torch's allocator, or if the driver refuses that, as
+    further memory. Nothing is changed if the user has set up torch's allocator, or if the driver refuses that, as
     the drivers of some virtual GPUs do."""
     import torch
 
@@ -131,7 +131,7 @@ def peak_bytes() -> int:
 
 
 def address_space() -> int:
-    """Return the bytes of address space that the process has taken; 8 GB if the system does not report it."""
+    """Return the bytes of address space that the process has taken; 8 GiB if the system does not report it."""
     return (_kilobytes("VmSize") << 10) or 8 * 2**30
 
 

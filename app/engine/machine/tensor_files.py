@@ -11,7 +11,7 @@ from transformers.utils import SAFE_WEIGHTS_INDEX_NAME, SAFE_WEIGHTS_NAME
 
 
 class TensorFiles:
-    """The open files of a checkpoint. They are closed with `stack`. Methods raise the errors of safetensors."""
+    """The open files of a checkpoint, which are closed with `stack`. Methods raise KeyError for unknown names."""
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._files: dict[str, Any] = {}

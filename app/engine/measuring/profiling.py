@@ -1,11 +1,10 @@
 """Measures how long a loaded model's steps take at each bucket (a row count that blocks are padded to), and which
 buckets give bitwise identical results.
 
-Each round of timing runs one block of each bucket, from the largest to the smallest, without committing it; a
-bucket's time is the median of the rounds. Two buckets are also timed after a longer context, because each row
-attends to all tokens of the context. A slow model is timed at fewer buckets. On a busy machine the rounds end
-early, so that a chat need not wait long. `same_bits.py` compares the results of the buckets, beginning with the
-most useful buckets.
+Each round of timing runs one block of each bucket, from the largest to the smallest; a bucket's time is the median
+of the rounds. If possible, two buckets are also timed after a longer context, because each row attends to all
+tokens of the context. A slow model is timed at fewer buckets. On a busy machine the rounds end early, so that a
+chat need not wait long. `same_bits.py` compares the results of the buckets, beginning with the most useful buckets.
 """
 
 from collections.abc import Callable, Sequence
@@ -46,7 +45,7 @@ is lower on a CPU, because there blocks of many rows take many times as long."""
 PREFIX = 24
 """Number of tokens before a measured block, unless a longer context is timed."""
 CONTEXT = 1024
-"""Number of tokens before a block in the longer context that is timed."""
+"""Number of tokens before a block that is timed in a longer context."""
 LONG_BUCKETS: Buckets = (1, 32)
 ROUNDS = (2, 9)
 SECONDS = 0.3
@@ -87,7 +86,7 @@ def random_tokens(vocabulary: int, length: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class StepTimer:
-    """Times blocks after the text's first `prefix` tokens; after the time `end` no round begins."""
+    """Times blocks after the text's first `prefix` tokens; after the time `end` only a first round begins."""
 
     runner: MeasuredRunner
     text: Sequence[int]
@@ -114,7 +113,7 @@ class StepTimer:
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
-        """Measure the median seconds of a step of each bucket, up to the first bucket for which memory does not
+        """Measure the median seconds of a step of each bucket before the first bucket for which memory does not
         suffice."""
         self.runner.forget()
         for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
@@ -202,7 +201,7 @@ def time_in_turn(
 def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
     """Run each job `times` times; return how many jobs ran before memory ran out.
 
-    Raises the error if the first job fails."""
+    Raises every error of the first job, and all errors but full memory of the others."""
     for job in range(jobs):
         try:
             for _ in range(times):

@@ -109,7 +109,7 @@ def _multiplies(module: nn.Module) -> bool:
 
 
 def has_experts(model: PreTrainedModel) -> bool:
-    """Return whether layers group rows by expert, so that a row's result depends on the other rows. Packed experts
+    """Return whether layers seem to group rows by expert, so that other rows change a row's result. Packed experts
     do not count, because they compute each row independently."""
     stacked = any(parameter.dim() > 2 for parameter in model.parameters())
     named = (module for name, module in model.named_modules() if name.rpartition(".")[2] == "experts")

@@ -1,7 +1,7 @@
 """The runner of rank 0: it splits a step's block among the ranks and joins their results.
 
 Some blocks, such as plain steps and chains, cannot be divided, because one rank's share would have all rows. They
-are computed only here. The other ranks receive the new tokens with their next share, or as soon as FAR tokens are
+are computed only here. The other ranks receive the new tokens with their next share, or when FAR or more tokens are
 unsent.
 """
 
@@ -54,12 +54,12 @@ class ParallelRunner:
 
     @property
     def same_text_buckets(self) -> Buckets:
-        """The block sizes whose shares exactly fill the buckets that give bitwise identical results."""
+        """The block sizes whose shares, if equal, fill the buckets that give bitwise identical results."""
         return self._together(self._runner.same_text_buckets)
 
     @property
     def buckets(self) -> Buckets:
-        """The block sizes whose shares exactly fill a bucket on each rank."""
+        """The block sizes whose shares, if equal, fill a bucket on each rank."""
         return self._together(self._runner.buckets)
 
     @property

@@ -85,13 +85,13 @@ def number_of_layers(model: PreTrainedModel) -> int:
 
 
 def cached_layers(model: PreTrainedModel) -> int:
-    """Return how many layers have keys and values of their own; the last layers of some models reuse others'."""
+    """Return how many layers have a cache layer of their own; the last layers of some models reuse others'."""
     shared = getattr(model.config.get_text_config(decoder=True), "num_kv_shared_layers", 0)
     return number_of_layers(model) - (shared or 0)
 
 
 def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """Return the decoder's layers, whatever their list is called; [] if there is none."""
+    """Return the decoder's layers, whatever their list is called; [] if no list has that length."""
     count = number_of_layers(model)
     decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
     lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
@@ -99,7 +99,7 @@ def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
 
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
-    """Make passes store what these modules return, in cache layers after the model's own layers."""
+    """Make passes with a BlockCache store what these modules return, in layers after the model's own layers."""
     begin = cached_layers(model)
     layers = tuple(range(begin, begin + len(modules)))
     hooks = zip(modules, map(_writer, layers), strict=True)

@@ -14,7 +14,7 @@ that were recorded with the old buffer are invalid. Sliding-window layers keep e
 applies their window by position.
 
 Recurrent layers have a state instead of rows (`recurrent_state.py`). It cannot be truncated, so a cache with such
-layers can only be rewound to lengths whose states it has kept.
+layers can only be rewound to 0 and to lengths whose states it has kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -46,7 +46,7 @@ CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_
 """The argument by which models and their layers take a cache: `cache` since transformers 5.24."""
 
 CHUNK = 512
-"""Rows by which a full buffer grows."""
+"""The size of a buffer is a multiple of this many rows."""
 
 AHEAD = 2048
 """Rows that are reserved after a prompt, because growing copies a buffer and makes recorded steps invalid."""
@@ -71,7 +71,7 @@ class _Room:
 
 
 def layer_windows(config: PreTrainedConfig) -> list[int]:
-    """List each layer's sliding window, 0 for a full layer; [] if a layer keeps anything but keys and values."""
+    """List each layer's sliding window, 0 for a full layer; [] if a layer is of any other kind."""
     kinds = getattr(config, "layer_types", None)
     if kinds is None:
         layers = DynamicCache(config=config).layers
@@ -348,7 +348,7 @@ class BlockCache(Cache):
         self.reserve(max(rows, min(rows + AHEAD, most)))
 
     def give_back(self, rows: int) -> None:
-        """Shrink the buffers to `rows` rows, but never below the committed rows."""
+        """Shrink the buffers to `rows` rows or a little more, but never below the committed rows."""
         capacity = self._room.rows = _whole_chunks(max(rows, self.length))
         for layer in self._rows:
             layer.give_back(capacity)
@@ -367,7 +367,7 @@ class BlockCache(Cache):
                 layer.slots = None
 
     def rewind(self, length: int) -> None:
-        """Forget all rows from `length` on; raises ValueError if that length is not `reachable`."""
+        """Forget all rows from `length` on; raises ValueError for a length that is too large or not `reachable`."""
         if not 0 <= length <= self.length or self.reachable(length) < length:
             raise ValueError(f"cannot rewind a cache of {self.length} rows to {length}")
         if self._recurrent and length < self.length:

@@ -45,7 +45,7 @@ def eos_ids(
 ) -> frozenset[int]:
     """Collect every id that ends a reply, from the generation config, the config and the tokenizer.
 
-    If none of the chat template's `turn_ends` is among these ids, the first of them is added."""
+    If none of the chat template's `turn_ends` is among these ids, the first turn end is added."""
     generation = model.generation_config.eos_token_id if model.generation_config else None
     given = (generation, model.config.eos_token_id, getattr(tokenizer, "eos_token_id", None))
     several = ([ids] if isinstance(ids, int) else ids or () for ids in given)
@@ -83,7 +83,7 @@ class Rotary:
 
 
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
-    """Return the kind of the config's rotary table; if layers differ, the kind with the smallest switch."""
+    """Return the config's kind of rotary table; if several are not fixed, the kind with the smallest switch."""
     parameters = getattr(config, "rope_parameters", None) or {}
     one_set = "rope_type" in parameters  # otherwise there is a set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]

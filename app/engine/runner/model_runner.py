@@ -1,6 +1,6 @@
 """The interface of a model's runner: prefill a prompt, forward a block, commit the rows that were accepted.
 
-`BlockRunner` in `runner.py` takes any block. Models whose state cannot branch have a `SequentialRunner`
+`BlockRunner` in `runner.py` takes any block. Models that cannot check draft trees have a `SequentialRunner`
 (`sequential_runner.py`), which takes chains or single rows. `model_trial.py` decides at load which runner a
 model gets.
 """
@@ -21,8 +21,8 @@ class ModelRunner(Protocol):
 
     context: int
     is_asynchronous: bool  # whether a forward pass returns while the device still computes
-    reused: int  # tokens of the newest prefill that were still in the cache
-    max_branches: int  # guesses that a block may have at one position; 1 if it must be a chain
+    reused: int  # tokens of the newest prompt that were not read anew
+    max_branches: int  # children that a row of a block may have; 1 if blocks must be chains
     pending: int  # accepted rows that are fed once more together with the next block
 
     @property
@@ -49,7 +49,7 @@ class ModelRunner(Protocol):
         depends only on the tokens before it, so that the text is the same for every decoder."""
 
     def forward(self, block: Block) -> Tensor:
-        """Return logits [R, vocab] of the block's wanted rows, valid until the next forward. Commits nothing."""
+        """Return logits [R, vocab] of the block's wanted rows, valid until the next forward."""
 
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """Return logits [n, vocab]: row i follows the prefix and `tokens[i]` alone. Commits nothing."""

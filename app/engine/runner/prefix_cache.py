@@ -64,7 +64,7 @@ class PrefixCache:
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
         """Return the prefix from which the most of these ids can be restored, and mark it as used.
 
-        Returns None if no prefix has at least WORTH_KEEPING of these ids."""
+        Returns None if fewer than WORTH_KEEPING of these ids can be restored."""
         best = max(self._kept, key=lambda one: one.shared(ids), default=None)
         if best is None or best.shared(ids) < WORTH_KEEPING:
             return None

@@ -49,7 +49,7 @@ class BlockInPass:
     def begin(self, block: Block, device: torch.device) -> None:
         """Set the block: of at most MAX_ROWS rows, or a longer chunk of a prompt, which is committed as a whole.
 
-        Raises ValueError for more rows that are not a chain."""
+        Raises ValueError for a longer block that is not a chain."""
         is_chunk = len(block) > MAX_ROWS
         if is_chunk and not block.is_chain:
             raise ValueError(f"recurrent layers take a tree of at most {MAX_ROWS} rows, not {len(block)}")

@@ -117,7 +117,7 @@ def _copied(value: Any) -> Any:
 PROGRESS_ROWS = 16
 """Rows between two reports of progress while a prompt is read row by row."""
 LONGEST_CHAIN = MAX_DEPTH + 1
-"""Maximum rows of a pass: pending rows, the current token and its guesses."""
+"""Maximum rows of a step: pending rows, the current token and its guesses."""
 
 
 @dataclass(frozen=True, slots=True)

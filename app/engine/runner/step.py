@@ -23,7 +23,7 @@ from app.values.trace import NO_TRACE, StepTrace
 class FirstToken:
     """The token that was sampled after the prefill. In the statistics it counts as neither a token nor a step.
 
-    `reused` is how many of the prompt's tokens were still in the cache."""
+    `reused` is how many of the prompt's tokens were not read anew."""
 
     token: int
     reused: int

@@ -279,7 +279,7 @@ def _fault_of_kernels(
     device: torch.device, dtype: torch.dtype, vocabulary: int, timer: Timer = gpu_seconds
 ) -> str:
     """Compare tokens with torch's, and for logits of this type also times. float32 is tried, too, because penalties
-    make logits of this type."""
+    make float32 logits."""
     made = torch.randn((TRIED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
     for kind in dict.fromkeys((dtype, torch.float32)):
         logits = made.to(device, kind)

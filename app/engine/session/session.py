@@ -80,8 +80,8 @@ class Session:
         """Begin without a model. `taken` is the memory in bytes that the process took before the engine began.
         Without a sandbox, models are trusted.
 
-        Texts are embedded on `device` until a model is loaded, then on the device that was chosen for that
-        model."""
+        Texts are embedded on the CPU if `device` is "cpu", or later if "cpu" was chosen for the newest model; else
+        on the CUDA device, if one works."""
         # transformers' progress bars and warnings are for programmers; users see our events instead.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -185,7 +185,7 @@ class Session:
         keep(loaded, self._cache)
 
     def embed(self, job: EmbeddingJob) -> None:
-        """Embed the next few texts of a job; on the CPU if that was chosen for the loaded model."""
+        """Embed the next few texts of a job; on the CPU if that was chosen for the newest model."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 

@@ -101,8 +101,8 @@ class Engine:
     ) -> None:
         """Start the worker thread. Without a `cache_dir`, a model is measured whenever it is loaded.
 
-        By default the engine makes its own sandbox; closing the engine closes the sandbox. Texts are embedded on
-        `device` until a model is loaded, then on the device that was chosen for that model."""
+        By default the engine makes its own sandbox; closing the engine closes the sandbox. `device` is where texts
+        are embedded until a model is loaded (`Session`)."""
         self._locate, self._cache_dir, self._estimate = locate, cache_dir, estimate
         self._sandbox, self._plan, self._device = sandbox or Sandbox(), plan, device
         self._formats = lru_cache(KEPT_FORMATS)(lambda text: self._sandbox.chat_format(text, {}, ()))
