@@ -1,3 +1,3 @@
 """Finds models on this machine and on the hub, judges whether they fit, fetches and deletes them.
 
-All of this uses the models' files alone, without torch."""
+None of this loads a model."""

@@ -1,6 +1,6 @@
 """The models that the app recommends, from a file that ships with the app.
 
-They are grouped by whether they fit this machine, then by what they are good for, small models first.
+`grouped` sorts them by whether they fit this machine, then by what they are good for, small models first.
 """
 
 import tomllib

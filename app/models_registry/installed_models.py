@@ -239,7 +239,7 @@ def _delete_files(folder: Path, model: InstalledModel) -> None:
 
 
 def freed_by(model: InstalledModel, hub: Hub) -> int:
-    """Return the bytes that deleting this model would free."""
+    """Return the bytes that deleting this model would free at least."""
     if model.origin == "hub" and not model.revision:
         return disk_size(RepoCache(hub.root, model.name).folder)
     if model.origin not in ("hub", "hub-gguf"):

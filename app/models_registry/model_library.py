@@ -1,6 +1,6 @@
 """The library of models: the catalogue, the hub, downloads and installed models as one object.
 
-Its methods ask the hub, the disk or the GPU's driver at every call, so callers should keep the results that they
+Most methods ask the hub, the disk or the GPU's driver at every call, so callers should keep the results that they
 show.
 """
 
@@ -140,7 +140,7 @@ class ModelLibrary:
         return draft_models_for(model, self.installed())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
-        """Return the memory that a row of a step takes with this model; None if the model is not on this machine.
+        """Return the memory that a row of a step takes on a CPU; None if the model is not on this machine.
 
         Raises ModelError."""
         folder = find_here(name, self.hub)

@@ -45,7 +45,7 @@ from app.values.model import Download, DownloadState, FileProgress
 
 SECONDS_TO_END = 10.0
 LONGEST_NAME = 200
-"""Maximum characters of a file's name; file systems take 255 bytes."""
+"""Maximum characters of a file's name before ".json". Longer names are hashed."""
 NO_THREAD = (
     "The download could not be started: close other programs, then try again. Downloaded bytes are kept."
 )
@@ -214,7 +214,7 @@ class Downloads:
                 self._entries.setdefault(str(wanted), entry)
 
     def snapshot(self) -> tuple[Download, ...]:
-        """Return the state of all downloads, in the order in which they were started."""
+        """Return the state of all downloads in the order of the list, except those that are being cancelled."""
         now = self._clock()
         with self._lock:
             return tuple(entry.snapshot(now) for entry in self._entries.values() if entry.goal != "cancel")
@@ -291,7 +291,7 @@ class Downloads:
         self._start_waiting()
 
     def _stop(self, name: str) -> None:
-        """Kill a download's process and wait for its thread."""
+        """Kill a download's process, and wait up to SECONDS_TO_END for its thread."""
         with self._lock:
             entry = self._entries.get(name)
             child, thread = (entry.child, entry.thread) if entry else (None, None)
@@ -301,7 +301,7 @@ class Downloads:
             thread.join(SECONDS_TO_END)
 
     def _start_waiting(self) -> None:
-        """Start queued downloads, at most `at_once` at a time."""
+        """Start queued downloads, while fewer than `at_once` run."""
         with self._lock:
             running = sum(entry.thread is not None for entry in self._entries.values())
             waiting = [e for e in self._entries.values() if e.state == "queued" and e.thread is None]

@@ -1,4 +1,4 @@
-"""Fetches a model's files into the hub's cache with range requests, so that no downloaded byte is fetched twice.
+"""Fetches a model's files into the hub's cache with range requests, so that only damaged files are fetched again.
 
 Each file is a single stream into a partial file, written unbuffered. However the process ends, the partial file is
 the beginning of the real file, and its length is the position at which to resume.
@@ -41,7 +41,7 @@ from app.system.files import make_folder, sync_file, sync_folder
 from app.values.model import DISK_RESERVE, DiskUse, gigabytes
 
 AT_ONCE = 4
-"""Files of one model that are fetched at the same time."""
+"""Maximum number of a model's files that are fetched at the same time."""
 POLL_SECONDS = 0.1
 MAX_RESTARTS = 3
 SYNCED = 64 * 2**20
@@ -56,7 +56,7 @@ def disk_use(folder: Path) -> DiskUse:
 
 
 def require_space(plan: DownloadPlan, missing: int, folder: Path) -> None:
-    """Raise DiskFull if `missing` more bytes do not fit on the disk of a folder."""
+    """Raise DiskFull if `missing` more bytes and DISK_RESERVE do not fit on the disk of a folder."""
     left = disk_use(folder).free
     if missing and left < missing + DISK_RESERVE:
         raise DiskFull(

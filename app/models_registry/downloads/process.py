@@ -138,7 +138,7 @@ def ended_unexpectedly(repo: str) -> ModelError:
 
 
 def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:
-    """Download a model, wait until it is complete, and return its folder or GGUF file. Raises ModelError.
+    """Download a whole model, and return its folder or GGUF file. Raises ModelError, ProcessNotStarted.
 
     An exception raised by `progress` stops the download."""
     progress(f"Asking the hub for {wanted.repo}", 0, 0)

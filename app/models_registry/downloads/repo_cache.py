@@ -64,7 +64,7 @@ class RepoCache:
         return min(partial.stat().st_size, file.size) if partial.exists() else 0
 
     def install(self, plan: DownloadPlan) -> Path:
-        """Link all files of the plan into its snapshot, and return that folder. All files must be complete."""
+        """Link the plan's complete files into its snapshot, and write its ref. Returns the snapshot's folder."""
         snapshot = self.snapshot(plan.commit)
         make_folder(snapshot)
         for file in plan.files:

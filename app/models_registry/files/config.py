@@ -40,14 +40,14 @@ MAX_COUNT = 20_000
 MAX_LOOPS = 100
 RECURRENT_KINDS = ("linear_attention", "mamba", "mamba2", "conv", "recurrent")
 WITHOUT_STATE = ("mlp", "moe")
-"""RECURRENT_KINDS of layers keep a recurrent state, and layers WITHOUT_STATE keep nothing. All other kinds
-attend."""
+"""Layers of RECURRENT_KINDS keep a recurrent state, and layers of the kinds WITHOUT_STATE keep nothing. All other
+kinds attend, and "hybrid" layers do both."""
 OTHER_HEADS = (
     ("sliding", ("swa_num_key_value_heads", "swa_head_dim", "swa_head_dim")),
     ("full", ("num_global_key_value_heads", "global_head_dim", "global_head_dim")),
     ("", ("num_key_value_heads", "head_dim", "v_head_dim")),
 )
-"""Keys of the number of key heads, the size of a key and that of a value, in layers whose kind has this word."""
+"""Keys of the number of key heads and the sizes of a key and a value, in layers whose kind contains the word."""
 STATE_SIZES = (
     ("linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"),
     ("mamba_n_heads", "mamba_d_head", "mamba_d_state"),
@@ -72,8 +72,8 @@ class ModelConfig:
     """The sizes that decide how much memory a model takes.
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
-    how many numbers of hidden states are kept for each token, for a draft head that reads them. `note` names the
-    parts of the model that are not read, if any. `form` is how its weights are quantised, if they are. A token's
+    how many numbers of hidden states a draft head keeps for each token; else 0. `note` is a sentence about the
+    parts of the model that are not read, or "". `form` is how its weights are quantised, if they are. A token's
     keys and values have `keys_values` numbers in all layers together, and all recurrent states have `state`."""
 
     model_type: str
@@ -101,19 +101,19 @@ class ModelConfig:
 
     @property
     def cached(self) -> int:
-        """How many numbers the KV cache has for each token."""
+        """How many numbers are kept for each token: its keys, its values and a draft head's states."""
         return self.keys_values + self.states
 
 
 def read_config(folder: Path, name: str) -> ModelConfig:
-    """Read the config of the model in this folder or GGUF file. Raises ModelError if it is invalid."""
+    """Read the config of the model in this folder or GGUF file. Raises ModelError, OSError."""
     return parse_config(config_of(folder, name), name)
 
 
 def config_of(folder: Path, name: str) -> bytes:
     """Return the bytes of the folder's config.json, or of a config made from a GGUF file's header.
 
-    Raises ModelError."""
+    Raises ModelError, or OSError if config.json cannot be read."""
     if folder.is_file():
         return json.dumps(gguf_config(folder, name)).encode()
     with (folder / CONFIG).open("rb") as file:
@@ -141,7 +141,7 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
     """Parse a config.json; `name` is the model's name for error messages. Raises ModelError."""
     values = _text_config(config, name)
     sizes = _sizes(values, name)
-    if unread_parts(values):  # parts of a config leave out the defaults that transformers assumes
+    if unread_parts(values):  # a text part leaves out the defaults that transformers assumes
         usual = _sizes(default_values(str(values.get("model_type", ""))), name)
         sizes = {key: size or usual[key] for key, size in sizes.items()}
     heads, hidden = sizes["num_attention_heads"] or 1, sizes["hidden_size"]
@@ -189,7 +189,7 @@ def _states(values: Mapping[str, Any], hidden: int) -> int:
 
 def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[tuple[int, str]], int]:
     """List the layers that keep keys and values, each with its kind ("" if unknown), and count the layers that keep
-    a recurrent state. Some layers keep both; some attend to the keys and values of an earlier layer."""
+    a recurrent state. Some layers keep both. Layers that use the keys of an earlier layer are not listed."""
     if STATES in values:
         return [], 0  # an assistant attends to its target's keys and values
     kinds = values.get("layer_types") or values.get("layers_block_type")
@@ -222,7 +222,7 @@ def _repeated(
 
 
 def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
-    """Count the layers that keep keys and values, and those that keep a recurrent state, if no list names them."""
+    """Count the layers that keep keys and values, and those with a recurrent state, if no list has their kinds."""
     pattern, indices = values.get("hybrid_override_pattern"), values.get("attn_layer_indices")
     key_heads = values.get("num_key_value_heads")
     interval = values.get("full_attention_interval") or values.get("attn_layer_period")

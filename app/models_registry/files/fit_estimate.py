@@ -1,6 +1,6 @@
 """Estimates the memory that a model takes while it decodes, from its config and the headers of its weights alone.
 
-    weights    every number at its width, and on a CPU a second copy of a tied head, packed for the kernels
+    weights    every number at its width, and on some CPUs a second copy of a tied head, packed for the kernels
     cache      keys and values of the context, grown in chunks; the states of recurrent layers now and after earlier
                prompts
     rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits;
@@ -50,9 +50,9 @@ CHUNK, GPU_CHUNK = 512, 1024
 LOOKAHEAD_ROWS = 128
 """Rows of the widest step that is tried when a model is loaded."""
 RECORDED_ROWS = 345
-"""Rows of all steps that are recorded on a GPU. A recording keeps its memory, and a wider one may need its own."""
+"""Rows of all recorded steps together on a GPU, because each recording may keep memory of its own."""
 SCRATCH, SPAN = 1 << 26, 256
-"""Bytes of partial sums that our attention on a GPU allocates at most, and tokens that have a sum of their own."""
+"""Maximum bytes of partial sums that our attention on a GPU allocates, and the number of tokens of a sum."""
 WORKSPACE = 1 << 25
 """Bytes that cuBLAS takes for the stream of recorded steps."""
 TIED_SHARE = 1 / 3
@@ -131,7 +131,7 @@ class Estimator:
         return self.need(precision, context).total + sum(one._pages(precision, context) for one in each)
 
     def _pages(self, precision: Precision, context: int) -> int:
-        """Estimate the pages of this model's file that are in memory besides its need."""
+        """Estimate the bytes of this model's files that are in memory besides its need."""
         if self.device != "cpu":
             return 0
         if STORED_AS.get(precision) == self.weights.stored:
@@ -141,7 +141,7 @@ class Estimator:
         return max(need.runtime + self._kept(precision) + self.weights.size - need.total, 0)
 
     def longest_context(self, precision: Precision, free: int) -> int:
-        """Return the longest context, in tokens, that fits into `free` bytes; 0 if not even a short chat fits."""
+        """Return the longest context that fits into `free` bytes, in steps of CHUNK tokens; 0 if none fits."""
         low, high = 0, -(-self.shape.context // CHUNK)
         while low < high:
             middle = (low + high + 1) // 2

@@ -67,7 +67,7 @@ def check_gguf(path: Path, name: str) -> None:
 
 
 def check_kind(header: GgufHeader, name: str) -> None:
-    """Raise ModelBroken if this is not a text model that transformers can read."""
+    """Raise ModelBroken if this is not a text model with an architecture and a vocabulary that can be read."""
     known, kind = header.architecture, header.values.get("general.type")
     problem = ""
     if known in PROJECTORS or kind == "mmproj":
@@ -102,7 +102,7 @@ def gguf_config(path: Path, name: str) -> dict[str, Any]:
 
 
 def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, ...]]]:
-    """Yield the name, the stored type and the shape of each tensor in this file. Raises ModelBroken."""
+    """Yield the name, the stored type and the shape of each tensor of this file's model. Raises ModelBroken."""
     for tensor in _header(path, name).tensors:
         # Renamed, because attn_output.weight would be taken for the head.
         known = NAMES.get(tensor.name, tensor.name.replace("attn_output.", "o_proj."))
@@ -110,7 +110,7 @@ def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, .
 
 
 def gguf_files(folder: Path, depth: int = 0) -> list[Path]:
-    """Return the GGUF models in a folder and in `depth` levels below it; for a split model, its first file."""
+    """Return the GGUF models in a folder and `depth` levels below it; of a split model, its first existing file."""
     found = (path for level in range(depth + 1) for path in folder.glob("*/" * level + "*" + SUFFIX))
     return sorted(path for path in found if _is_model(path))
 

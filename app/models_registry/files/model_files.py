@@ -137,7 +137,7 @@ def longest(name: str) -> int:
 
 
 def is_complete(folder: Path) -> bool:
-    """Return whether every needed file exists. Reads only the index. Raises ModelBroken if the index is invalid."""
+    """Return whether the config, the tokenizer and all weights exist. Raises ModelBroken for an invalid index."""
     names = file_names(folder)
     if CONFIG not in names or not (has_tokenizer(names) or is_draft_head(folder)):
         return False
@@ -150,7 +150,7 @@ def file_names(folder: Path) -> list[str]:
 
 
 def weight_files(folder: Path) -> list[Path]:
-    """Return the safetensors files that transformers will read, including missing files. Raises ModelBroken."""
+    """Return the safetensors files that transformers will read, also missing files. Raises ModelBroken, OSError."""
     if (folder / WHOLE).exists():
         return [folder / WHOLE]
     index = (folder / INDEX).read_bytes()
@@ -158,7 +158,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def shard_names(index: bytes, where: str, advice: str) -> list[str]:
-    """Return the weight files that an index names. Raises ModelBroken for files outside of its folder."""
+    """Return the weight files that an index names. Raises ModelBroken unless these are 1 to MAX_SHARDS."""
     try:
         listed = parse_json(index)["weight_map"]  # maps each tensor to its file
     except (ValueError, TypeError, LookupError):

@@ -32,7 +32,7 @@ def is_in(model_type: str, *tables: str) -> bool:
 
 @cache
 def default_values(model_type: str) -> Mapping[str, Any]:
-    """Return the default values of a config.json of this kind of model; {} if they are not known."""
+    """Return the constant default values of a config.json of this kind of model; {} if they are not known."""
     module = _table(MODULES).get(model_type, model_type.replace("-", "_"))
     wanted = _table(KINDS).get(model_type)
     found = (

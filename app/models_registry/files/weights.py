@@ -79,7 +79,7 @@ class Weights:
 
     @property
     def quantisable(self) -> int:
-        """Number of parameters that can be quantised: no stacked experts, 0 if a recurrent layer forbids it."""
+        """Number of parameters of matrices that can be quantised: no experts; 0 if a recurrent layer forbids it."""
         if any(RECURRENT.search(one.name) for one in self.tensors):
             return 0
         return sum(

@@ -4,8 +4,8 @@ The hub gives two kinds of checksum. A large file has the SHA-256 of its bytes (
 itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. The checksum
 is also the name of the file in the hub's cache.
 
-Everything here comes from a server and is not trusted: a value of a wrong type is refused, and an invalid file name
-or checksum never becomes part of a path.
+Everything here comes from a server and is not trusted: values of wrong types are refused or ignored, and invalid
+file names and checksums never become part of a path.
 """
 
 import re
@@ -151,7 +151,7 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
     try:
         names = _ggufs(repository.files, wanted) if wanted.file else _all_needed(repository, wanted, read)
         files = (_required(repository.files[name], wanted.repo) for name in names)
-        # Small files come first, so that a model that cannot be loaded is refused before its weights are fetched.
+        # Small files come first, so that a refusal of the hub is seen before many bytes are fetched.
         in_order = sorted(files, key=lambda file: (file.size, file.name))
         return DownloadPlan(wanted.repo, wanted.ref, repository.commit, tuple(in_order))
     except ValueError as error:

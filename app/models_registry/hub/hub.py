@@ -71,7 +71,7 @@ class Hub:
         session()
 
     def cached(self, wanted: HubId) -> Path | None:
-        """Return the model's folder or GGUF file if it is complete in the cache, else None. Sends no request."""
+        """Return the complete folder or GGUF file in the cache, or None. Raises ModelError. Sends no request."""
         with as_model_errors(wanted.repo, wanted.revision, self.page(wanted.repo)):
             found = try_to_load_from_cache(wanted.repo, wanted.file or CONFIG, self.cache, wanted.ref)
         if not isinstance(found, str):
@@ -136,7 +136,7 @@ class Hub:
         return content
 
     def is_logged_in(self) -> bool:
-        """Return whether a token is saved. Sends no request."""
+        """Return whether there is a token, saved or in HF_TOKEN. Sends no request."""
         return get_token() is not None
 
     def log_in(self, token: str) -> str:

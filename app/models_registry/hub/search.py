@@ -1,7 +1,7 @@
 """Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights.
 
-All GGUF files of a repository have the same tensors, quantised to more or fewer bits. So one file's header shows
-what the model is, and how much memory this file takes.
+The GGUF files of a repository usually have the same tensors, quantised to more or fewer bits. So one file's header
+shows what the model is, and how much memory this file takes.
 """
 
 import fnmatch
@@ -155,7 +155,7 @@ def _read_beginning(url: str, file: Path, name: str) -> None:
             read_gguf_part(file)
             return
         except ValueError as error:
-            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # there is no more to read
+            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # the file or the limit ends here
                 raise ModelBroken(
                     f"{name} is damaged on Hugging Face: {error}. Choose another one."
                 ) from error
