@@ -110,7 +110,7 @@ def gguf_tensors(path: Path, name: str) -> Iterator[tuple[str, str, tuple[int, .
 
 
 def gguf_files(folder: Path, depth: int = 0) -> list[Path]:
-    """Return the GGUF models in a folder and `depth` levels below it; of a split model, its first existing file."""
+    """Return the GGUF models in a folder and `depth` levels below it, a split model by its first existing file."""
     found = (path for level in range(depth + 1) for path in folder.glob("*/" * level + "*" + SUFFIX))
     return sorted(path for path in found if _is_model(path))
 
