@@ -1,5 +1,5 @@
 """Fused, packed and quantised layers, which replace a model's own after trials.
 
-A fused layer needs far fewer kernels than torch launches. `fuse.py` chooses the kernels of this machine;
+A fused layer launches far fewer kernels than torch's layer. `fuse.py` chooses the kernels of this machine;
 `replacements.py` compares each fused module with the module that it would replace.
 """

@@ -1,7 +1,7 @@
 """Runs layers on the CPU with kernels in C: one call for each part, or one call for all decoder layers.
 
-No Python runs between the parts of a layer with integer weights, or between such layers. The results are bitwise
-identical to those of separate calls.
+One call for all layers needs integer weights and no experts. For a layer with experts, the call computes all but
+the MLP. The results are bitwise identical to those of separate calls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -153,8 +153,7 @@ class Workspace:
 
 
 class _Layers:
-    """Consecutive layers that one call computes. The addresses of the layers' keys and values are read again when
-    they may have changed."""
+    """Consecutive layers that one call computes."""
 
     def __init__(self, layers: "Sequence[NativeLayer]", library: CDLL, workspace: Workspace) -> None:
         self.is_mixture = any(layer.is_mixture for layer in layers)
@@ -203,7 +202,9 @@ class _Layers:
 
 
 class NativeLayer(nn.Module):
-    """Computes a fused layer with one call into C, or, if the call does not support a step, by its parts."""
+    """Computes a fused layer (with experts, all but its MLP) with one call into C.
+
+    Steps that the call does not support are computed part by part."""
 
     def __init__(self, layer: FusedLayer, library: CDLL, workspace: Workspace) -> None:
         """Describe the layer for the call. Raises TypeError or ValueError for unsupported parts."""
@@ -228,10 +229,10 @@ class NativeLayer(nn.Module):
 class NativeDecoder(nn.Module):
     """A decoder that computes all its layers with one call into C, between the embeddings and the last norm.
 
-    Steps that the call does not support run in the decoder itself, and so do all steps while a layer has hooks."""
+    Steps that the call does not support, and all steps while a layer has forward hooks, run in `decoder` itself."""
 
     def __init__(self, decoder: Any) -> None:
-        """Take a decoder with only NativeLayers. Raises TypeError for other layers."""
+        """Take a decoder of NativeLayers with one kind of weights and no experts; raises TypeError for others."""
         super().__init__()
         self.decoder, self.layers = decoder, decoder.layers
         self.embed_tokens, self.rotary_emb, self.norm = decoder.embed_tokens, decoder.rotary_emb, decoder.norm

@@ -1,8 +1,8 @@
 """Decides whether a model's layers can use our kernels on this machine, and makes the model that uses them.
 
-Our kernels are for GPUs from Ampere on, and for CPUs if there is a C compiler. Most of a layer's small kernels take
-longer to start than to run, so one kernel for several operations is faster. The given model keeps transformers'
-modules and shares its weights with the model that uses our kernels.
+Our kernels are for NVIDIA GPUs from Ampere on, and for CPUs in float32 if there is a C compiler. Most of a layer's
+small kernels take longer to start than to run, so one kernel for several operations is faster. The given model
+keeps transformers' modules and shares its weights with the model that uses our kernels.
 """
 
 import logging
@@ -50,7 +50,7 @@ Find = Callable[[Replaced], Replaced]
 @dataclass(frozen=True, slots=True)
 class FusedModel:
     """A model with fused layers, or the given model. `note` names the fused parts, or the reason why there are
-    none; "" if we have no kernels for the device."""
+    none; "" if we have no kernels for the device and type."""
 
     model: PreTrainedModel
     note: str = ""
@@ -58,7 +58,9 @@ class FusedModel:
 
 
 def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
-    """Return a model with fused layers, or the given model with a note if that is not possible."""
+    """Return a model with fused layers, or the given model if that is not possible.
+
+    Errors that end the load, or mean that the device is lost, are raised."""
     try:
         if machine.device.type == "cuda":
             return _fused_on_gpu(model, machine, attend)
@@ -91,7 +93,7 @@ def _fused_on_gpu(model: PreTrainedModel, machine: DeviceCapabilities, attend: A
 def slowness_of(
     fused: PreTrainedModel, model: PreTrainedModel, attend: Attend, timer: Timer = gpu_seconds
 ) -> str:
-    """Compare the time of two ways to run a model; return why the first is not used, or ""."""
+    """Return a clause if steps of `fused` are clearly slower than those of `model`, else ""."""
     for block in trial_blocks(model, TIMED_ROWS):
         ours, torchs = (timer(partial(block_logits, each, attend, block)) for each in (fused, model))
         if reason := slowness(ours, torchs):

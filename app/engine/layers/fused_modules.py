@@ -58,7 +58,7 @@ class LayerKernels(Protocol):
         norms: HeadNorms | None = None,
     ) -> Tensor:
         """Rotate queries [1, H, T, D] and keys; write keys and values [1, KV, T, D] to the cache; return the
-        queries.
+        queries. Queries and keys are normalised first if `norms` are given.
 
         `tables` are the positions' cos and sin [1, T, W]. Value i of a head rotates with value i + W / 2;
         values from index W on are not rotated."""
@@ -159,7 +159,7 @@ class FusedAttention(nn.Module):
 class FusedLayer(nn.Module):
     """A decoder layer with two residual sums; a kernel computes a sum together with the norm after it.
 
-    The norm after the second sum is in `following` if it is fused. It is the next layer's or the model's last."""
+    If the norm after the second sum (the next layer's, or the model's last) is fused, it is in `following`."""
 
     def __init__(self, layer: Any) -> None:
         """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""

@@ -3,8 +3,8 @@
 First the config must show every layer's kind and the windows of sliding layers. Then a small tree is run with our
 attention and cache, and each of its paths by transformers' own code; a recurrent model also continues after an
 accepted path. Trees are used only if the logits agree. So models with a positional bias, chunked layers, their own
-attention code or an unknown recurrence are recognised. They are tried again with transformers' attention and cache:
-a text is fed in one pass, row by row, and as a chain after wrong guesses.
+attention code or an unknown recurrence are refused. Refused models are tried again with transformers' attention and
+cache: a text is fed row by row, in chunks, and as a chain after wrong guesses, and compared with one pass.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -44,9 +44,8 @@ _NO_PLAIN_CACHE = "This model keeps more than keys and values (it is recurrent, 
 
 
 def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
-    """Return why this model cannot decode draft trees, and leave the model as it was.
-
-    If it can, return "", set its attention to ours, and let its recurrent layers read trees."""
+    """Return why this model cannot decode draft trees, and leave the model as it was. If it can, return "", set its
+    attention to ours, and let its recurrent layers read trees. Raises errors for which `is_no_verdict` is true."""
     config = model.config.get_text_config(decoder=True)
     cache = block_cache(config)
     windows = attention_windows(config) if cache.is_recurrent else layer_windows(config)
@@ -88,7 +87,7 @@ def reason_against_trees(model: PreTrainedModel, attend: Attend) -> str:
 
 
 def _continued_logits(model: PreTrainedModel, cache: BlockCache, attend: Attend) -> Tensor:
-    """Commit the tree's first path, feed a token after it, and return its logits [1, vocab]."""
+    """Commit the tree's first path, feed a token after it, and return this token's logits [1, vocab]."""
     *path, token = _tokens(model, *_CONTINUED)
     cache.commit(range(len(path)))
     return run_block(model, cache, chain_block([token], len(_PREFIX) + len(path), wanted=(0,)), attend)[0]
@@ -121,8 +120,8 @@ def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
 
 
 def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bool:
-    """Return whether a chain that is fed after wrong guesses, and the same text row by row, have the logits of one
-    pass."""
+    """Feed a chain with wrong guesses and undo it, then feed a text as a chain, and row by row; return whether both
+    have the logits of one pass. Sets the runner's longest chain."""
     if not runner.has_fixed_positions:
         return False
     read, (current, *guesses) = len(_PREFIX), _PATHS[0]

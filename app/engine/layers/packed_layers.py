@@ -1,4 +1,4 @@
-"""Linears, embeddings and experts whose weights stay packed, with our own kernels for CPUs and GPUs."""
+"""Linears, embeddings and (on CPUs) experts whose weights stay packed, with our own kernels for CPUs and GPUs."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -100,7 +100,7 @@ class PackedInt4Linear(PackedInt8Linear):
 
 
 def join_packed(parts: Sequence[PackedLinear]) -> PackedLinear | None:
-    """Join Linears into one whose weight they share as views; return None if they cannot be joined."""
+    """Join Linears, whose weights become views of the joined Linear's; return None if they cannot be joined."""
     first, *others = (part.packed for part in parts)
     if len({part.bias is None for part in parts}) > 1 or not (joined := first.joined(others)):
         return None
@@ -128,7 +128,7 @@ class PackedEmbedding(QuantisedEmbedding):
 
 
 class PackedExperts(nn.Module):
-    """Multiplies each row by the matrices of the row's chosen experts, and adds the results up.
+    """Computes the chosen experts of each row, and adds their weighted results up.
 
     A row's result does not depend on other rows: the kernels compute each row independently, and the results are
     added in the order of the experts' numbers. `matrices` are the stacks by their names in transformers' module."""
@@ -167,12 +167,12 @@ class PackedExperts(nn.Module):
         if self._gate is not None:
             return gated_halves(states, self._gate == "gelu_tanh")
         activate = self.activation._apply_gate if self.activation.has_gate else self.activation.act_fn
-        # How torch rounds a value depends on how many there are.
+        # Row by row, because torch's rounding of a value depends on the number of values.
         return torch.cat([activate(row) for row in torch.split(states, 1)])
 
 
 def _gate_of(experts: Any) -> Activation | None:
-    """Return the activation that multiplies the halves of a row, if it is one of our kernels'."""
+    """Return which of our kernels' activations the experts apply to the gate; None if they compute otherwise."""
     halves = torch.randn((2, 2, 32), generator=torch.Generator().manual_seed(0))
     for name, activation in ACTIVATIONS.items() if experts.has_gate else ():
         if torch.equal(experts._apply_gate(torch.cat((*halves,), -1)), activation(halves[0]) * halves[1]):
@@ -232,7 +232,7 @@ def packer(device: torch.device) -> Pack:
 
 @cache
 def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Try this device's kernels on small packed weights of all kinds; return why they cannot be used, or ""."""
+    """Try this device's kernels with all numbers of bits and a table; return why they cannot be used, or ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     return fault_found(partial(_wrong_products, device, dtype))

@@ -3,9 +3,8 @@
     weight = (number - zero) * factor * scale + offset_factor * offset
 
 A group of neighbours in a row shares a scale, and in some formats an offset. In other formats several groups share
-a scale and an offset, and multiply them by factors, which are small integers for each group or each half of a
-group. In some formats a number is the index of a value in a table. `packed_weight_triton.py` packs weights for a
-GPU.
+these, and each group or half of a group has factors, which are small integers. In some formats a number is the
+index of a value in a table, which replaces (number - zero). `packed_weight_triton.py` packs weights for a GPU.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -25,15 +24,15 @@ OUTS, GROUP = 16, 32
 PLANES = {2: (2, 0), 3: (2, 1), 4: (4, 0), 5: (4, 1), 6: (4, 2), 8: (8, 0)}
 """Bits of a number -> its low bits and its high bits, which are stored separately."""
 SLICE = 32
-"""The rows of each slice but the last are a multiple of this, so that slices have whole tiles on CPUs and GPUs."""
+"""Each slice but the last has a multiple of this many rows, so that it has whole tiles on CPUs and GPUs."""
 NONE = torch.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits), and scales [rows, groups].
+    """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits), and scales [rows, n].
 
-    Factors [rows, size / 32] or [rows, size / 16] are int8. Missing factors are 1, a missing offset is 0."""
+    A scale is for size / n neighbours, a factor (int8) for 32 or 16. Missing factors are 1, missing offsets 0."""
 
     bits: int
     values: Tensor
@@ -120,8 +119,8 @@ class CpuPackedWeight:
         return out
 
     def products(self, states: Tensor, matrices: int, chosen: Tensor, rows: Tensor) -> Tensor:
-        """Multiply by matrices of a stack: row i of the result [n, out] is the product of states[rows[i]] with the
-        matrix chosen[i], one of `matrices`. Equal numbers in `chosen` [n] must follow each other."""
+        """Multiply by a stack of `matrices` matrices: row i of the result [n, out] is the product of row rows[i]
+        of the states with matrix chosen[i]. Equal numbers in `chosen` [n] must follow each other."""
         states, count, outs = _floats(states), len(chosen), self.shape[0] // matrices
         out, room = torch.empty((count, outs)), self._room(count)
         _library().packed_experts(
@@ -181,7 +180,7 @@ def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, 
 def joined_parts(
     tiles: int, slices: Iterable[Numbers], packed: Callable[[Numbers], dict[str, Tensor]]
 ) -> tuple[Numbers, dict[str, Tensor]]:
-    """Pack slices into arrays whose first dimension is the tile; return the last slice and the arrays."""
+    """Pack slices into arrays by tile; return the last slice, and the arrays with its table, if any."""
     parts: dict[str, Tensor] = {}
     done, numbers = 0, None
     for numbers in slices:

@@ -32,7 +32,7 @@ def _pair(value: float, dtype: torch.dtype) -> str:
 
 
 def _to_float16(bits: int, zero: int) -> str:
-    """Convert by writing each number into the low mantissa bits of 1024.0, then subtracting 1024 and the zero
+    """Return PTX that writes each number into the low mantissa bits of 1024.0, and subtracts 1024 and the zero
     point."""
     mask = 0x000F000F if bits == 4 else 0x00FF00FF
     return " ".join(
@@ -43,7 +43,7 @@ def _to_float16(bits: int, zero: int) -> str:
 
 
 def _nibbles_to_bfloat16(zero: int) -> str:
-    """Convert by writing each number into the low mantissa bits of 128.0, then subtracting 128 and the zero
+    """Return PTX that writes each number into the low mantissa bits of 128.0, and subtracts 128 and the zero
     point."""
     one, less = _pair(1.0, torch.bfloat16), _pair(-128.0 - zero, torch.bfloat16)
     return f"mov.b32 b, {one}; mov.b32 c, {less};" + " ".join(
@@ -54,8 +54,8 @@ def _nibbles_to_bfloat16(zero: int) -> str:
 
 
 def _bytes_to_bfloat16(zero: int) -> str:
-    """Convert by writing each byte into the low mantissa bits of 2**23 in float32, then subtracting 2**23 and the
-    zero point, and rounding."""
+    """Return PTX that writes each byte into the low mantissa bits of 2**23 in float32, subtracts 2**23 and the zero
+    point, and rounds."""
     more = struct.pack(">f", 8388608.0 + zero).hex().upper()
     widened = " ".join(
         f"prmt.b32 a, x, 0x4B000000, 0x744{byte}; mov.b32 f{byte}, a; sub.rn.f32 f{byte}, f{byte}, 0f{more};"
@@ -65,7 +65,7 @@ def _bytes_to_bfloat16(zero: int) -> str:
 
 
 def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Look four numbers of 4 bits up in a table of 16 values: first their lower, then their higher bytes."""
+    """Return PTX that looks four numbers up in a table of 16 values: the values' lower bytes, then the higher."""
     values = torch.tensor(table, dtype=dtype).view(torch.uint8).view(16, 2).t().contiguous().view(torch.int32)
 
     def found(target: str, words: list[int]) -> str:

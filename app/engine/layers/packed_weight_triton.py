@@ -8,8 +8,8 @@ A program of our kernels computes WIDTH columns of the product from some groups 
 numbers in registers to the type of the states, in which they are exact; multiplies 16 numbers at a time on the
 matrix unit; and scales each sum in float32. So no weight is rounded, and the order in which a row's sum is added
 does not depend on the other rows. Several programs share the groups of a tile, so that the whole GPU reads even a
-small weight. With up to FEWEST_ROWS rows, the last program to finish adds up the programs' sums; with more rows, a
-second kernel does.
+small weight. With up to FEWEST_ROWS rows in half precision, the last program to finish adds up the programs' sums;
+otherwise a second kernel does.
 """
 
 from collections.abc import Iterable, Sequence
@@ -106,7 +106,7 @@ def _weights(
 
 @triton.jit
 def _read_scales(scale, factors, at, factor_at, NEXT: tl.constexpr, HAS_FACTORS: tl.constexpr):
-    """Read a group's scale and the factors of its two halves, which are NEXT bytes apart."""
+    """Read a group's scale or offset and, if HAS_FACTORS, the factors of its two halves, NEXT bytes apart."""
     read = tl.load(scale + at)
     if HAS_FACTORS:
         return read, tl.load(factors + factor_at), tl.load(factors + factor_at + NEXT)
@@ -116,7 +116,7 @@ def _read_scales(scale, factors, at, factor_at, NEXT: tl.constexpr, HAS_FACTORS:
 
 @triton.jit
 def _scales(read, HAS_FACTORS: tl.constexpr):
-    """Return the scales of a group's two halves in float32."""
+    """Return the scales or offsets of a group's two halves in float32."""
     scale = read[0].to(tl.float32)
     if HAS_FACTORS:
         return scale * read[1].to(tl.float32), scale * read[2].to(tl.float32)
@@ -188,9 +188,9 @@ def packed_product_kernel(
     """Compute a tile of `out` [rows, columns]: states [rows, size] times the weight transposed.
 
     The tile is computed transposed, [WIDTH, BLOCK], because then the matrix unit takes 8 rows of states at a time
-    and the weights as they are converted. SPLITS programs share the groups of a tile and write their sums to
-    `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK]; if ADDS, the last program adds them
-    up."""
+    and the weights as they are converted. If several programs (SPLITS) share the groups of a tile, they write
+    their sums to `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK], which the last program
+    adds up if ADDS."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     FACTORS: tl.constexpr = (1 + FINE) * OUTS
@@ -243,13 +243,13 @@ def packed_rows_kernel(
     HAS_OFFSET: tl.constexpr, HAS_OFFSET_FACTORS: tl.constexpr, HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr,
     OUTS: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Dequantise BLOCK groups of the weight's row with each of these ids [n] to `out` [n, size]."""
+    """Dequantise BLOCK groups of the weight's row with one of the ids [n] to `out` [n, size]."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     row = tl.load(ids + tl.program_id(0)).to(tl.int64)
     tile, lane, half = row // OUTS, row % OUTS, tl.arange(0, HALF)
     group = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
-    group = tl.minimum(group, groups - 1)  # the last group may be written twice
+    group = tl.minimum(group, groups - 1)  # the last group may be written several times
     source = numbers + (tile * groups + group[:, None]) * BYTES + lane * HALF + half[None, :]
     first, second = _unpacked(source, table, OUTS * HALF, ZERO, HAS_TABLE, BITS, tl.float32)
     at = (tile * (groups // per) + group // per) * OUTS + lane
@@ -271,7 +271,7 @@ def most_rows(device: torch.device) -> int:
     """Return the maximum number of rows of states that a program multiplies."""
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
         return 16  # Triton does not use Turing's matrix units, so more rows would not fit the registers
-    return 32  # on an H200 one program for 64 rows takes as long as two, and nearly all registers
+    return 32  # on an H200 one program for 64 rows takes as long as two for 32, and nearly all registers
 
 
 def splits_of(columns: int, groups: int) -> int:
@@ -283,7 +283,7 @@ def splits_of(columns: int, groups: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProductTile:
-    """The rows of a tile, how many groups a step of a program's loop takes, and how many steps ahead it reads."""
+    """The rows of a tile, the groups of a step of a program's loop, and the stages in which triton pipelines it."""
 
     block: int
     unroll: int
@@ -317,7 +317,7 @@ class GpuPackedWeight:
     rounding = 0.0
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply few rows in one launch, and more rows by dequantised tiles: [rows, in] to [rows, out]."""
+        """Multiply up to FEW_ROWS rows by our kernels, and more by dequantised tiles: [rows, in] to [rows, out]."""
         (rows, size), columns = states.shape, self.shape[0]
         if rows > FEW_ROWS:
             ids = torch.arange(columns, device=states.device)
@@ -343,8 +343,8 @@ class GpuPackedWeight:
         return out
 
     def _conversions(self, dtype: torch.dtype) -> dict[str, str]:
-        """Return PTX that converts numbers; "" for float32 and in triton's interpreter, where Triton converts
-        them."""
+        """Return PTX by name that converts numbers. For float32 and in Triton's interpreter, the texts are "", and
+        Triton converts the numbers."""
         if is_interpreted() or dtype == torch.float32:
             return {"LOW": "", "HIGH": "", "ONE": ""}
         return conversions(self.bits, self.zero, self.table, dtype)

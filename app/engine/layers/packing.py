@@ -1,7 +1,7 @@
 """Packs weights into the order in which the CPU's matrix kernels read them.
 
 A Linear keeps its weight row by row, as in the file. oneDNN's kernels need small blocks, so in each step torch
-copies every weight of the model into blocks before it multiplies, and for one row the copy takes as long as the
+copies every Linear's weight into blocks before it multiplies, and for one row the copy takes nearly as long as the
 product. Here the copy is made once, at load, and replaces the weight:
 
     Linear(576 -> 3072), bfloat16, one row     428 us, reading 3.5 MB at  8 GB/s
@@ -53,7 +53,7 @@ class BlockedLinear(nn.Module):
 
 @torch.inference_mode()
 def pack_weights(model: PreTrainedModel) -> int:
-    """Replace the model's large Linears by packed layers; return how many, 0 if packing does not help here."""
+    """Replace the model's large Linears by packed layers; return how many. Changes nothing without such kernels."""
     if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
     embedding = getattr(model.get_input_embeddings(), "weight", None)  # None if it is quantised

@@ -48,7 +48,7 @@ class JoinedProduct(nn.Module):
 
 @torch.no_grad()
 def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
-    """Join the products of modules if a trial gives the same results; return how many were joined.
+    """Join the products of modules if results stay the same up to rounding; return how many modules were changed.
 
     Stops when memory runs out."""
     shared = _shared_parameters(model)
@@ -70,7 +70,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
 
 
 def _shared_parameters(model: nn.Module) -> set[int]:
-    """Return the ids of parameters of several modules, because joining would keep such parameters twice."""
+    """Return the ids of parameters that modules share, because joining would keep such parameters twice."""
     owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
     return {found for found, count in Counter(map(id, owned)).items() if count > 1}
 
@@ -91,9 +91,9 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
 
 
 def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
-    """Join the products; return None if they cannot be joined, or if results differ for few or for many rows.
+    """Join the products; return None if they cannot be joined, or if results differ by more than rounding.
 
-    The parts' weights may become views of the joined weight in any case. States have the type and device of
+    Even then the parts' weights may become views of the joined weight. States have the type and device of
     `like`."""
     first: Any = products.parts[0]
     source = torch.Generator().manual_seed(0)
@@ -109,7 +109,7 @@ def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
 
 
 def joined_product(parts: Sequence[Any]) -> JoinedProduct | None:
-    """Join Linears into one whose weight they share as views; return None if they cannot be joined."""
+    """Join Linears, whose weights become views of the joined weight; return None if they cannot be joined."""
     sizes = [part.out_features for part in parts]
     if isinstance(parts[0], PackedLinear):
         packed = join_packed(parts)

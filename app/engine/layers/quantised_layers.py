@@ -3,7 +3,7 @@
     weight = (number - zero) * scale        scale and zero are shared by a group of neighbours in a row
 
 torch has kernels that read such weights directly, each for one device and type. Without such a kernel, the weight
-is dequantised in tiles of a few rows that stay in the processor's cache, so that only the integers are read from
+is dequantised in tiles of some rows that stay in the processor's cache, so that only the integers are read from
 memory. All kernels compute the same product of the same values, up to rounding.
 
 On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
@@ -26,7 +26,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 TILE = {"cpu": 2**19, "cuda": 2**23}
-"""How many weights are dequantised at a time."""
+"""About how many weights are dequantised at a time."""
 
 FEW_ROWS = 16
 """With more rows than this, tiles are faster than torch's int8 kernel for CPUs."""
@@ -34,7 +34,7 @@ FEW_ROWS = 16
 
 @dataclass(frozen=True, slots=True)
 class QuantisedWeight:
-    """A weight as integers [out, in] (int8), with scale and zero [out, groups] (float32)."""
+    """A weight as integers [out, in] (int8), with scale and zero [out, groups]."""
 
     values: Tensor
     scale: Tensor
@@ -93,7 +93,7 @@ class QuantisedLinear(nn.Module):
         return product.view(*shape, self.out_features)
 
     def tied(self, table: "QuantisedEmbedding") -> "QuantisedEmbedding":
-        """Return the embedding that is tied to this head: `table`, unless a subclass packs its weight."""
+        """Return the embedding that is tied to this head: `table`, unless a subclass packs the weight."""
         return table
 
 
@@ -103,7 +103,7 @@ def rows_of_tile(device: torch.device, size: int) -> int:
 
 
 class TiledInt8Linear(QuantisedLinear):
-    """Weights of 8 bits with one scale per row. The weight is dequantised tile by tile, on any device."""
+    """Weights of 8 bits with one scale per row. The weight is converted tile by tile to the states' type."""
 
     bits = 8
     values: Tensor

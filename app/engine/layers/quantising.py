@@ -7,8 +7,7 @@ main memory never has two copies of more than a layer:
     14B, bfloat16, int4      main memory 28 GB, device 10 GB (the quantised weights) and a slice
 
 The embedding gets 8 bits, and a head that is tied to it multiplies by the same integers. Norms, and experts that
-are stacked in one tensor, are not quantised. Activations keep their type, so in float32 every decoder still writes
-the same text.
+are stacked in one tensor, are not quantised. The layers take and return activations of the model's type.
 """
 
 import logging
@@ -50,7 +49,7 @@ from app.values.quantisation import Quantisation, automatic, bits_of, group_of
 log = logging.getLogger(__name__)
 
 SLICE = 2**20
-"""How many weights are quantised at a time. They fit the cache, because they are read several times."""
+"""About how many weights are quantised at a time: they fit the cache, because they are read several times."""
 
 Kernel = type[QuantisedLinear]
 
@@ -75,18 +74,17 @@ FindKernel = Callable[[int, torch.dtype, torch.device], FoundKernel]
 """(bits, type, device) -> the class of layers."""
 
 TRIED_ROWS = (3, 20, 33, 128)
-"""Row counts that a kernel is tried with. Together they use every tile size of the kernel."""
+"""Row counts that a kernel is tried with, few and many, because kernels compute these differently."""
 
 TRIED_SHAPE = (64, 256)
 TIMED_WEIGHTS = 2**26
 """Maximum number of weights of a product that is timed."""
 ALIGNED = 16
-"""Kernels are compiled in variants by the remainder of a length after division by this."""
+"""Kernels may be compiled in other variants for lengths that are not multiples of this."""
 
 
 def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -> tuple[Quantisation, str]:
-    """Return the quantisation to use, and a reason if "auto" means none here. The model may be on the meta
-    device."""
+    """Return the quantisation to use and, for "auto", a note or "". The model may be on the meta device."""
     if choice.quantisation != "auto":
         return choice.quantisation, ""
     may_be_fast = choice.dtype == "auto" and device.type == "cpu"
@@ -120,7 +118,7 @@ def check_can_quantise(
     device: torch.device = CPU,
     find: FindKernel | None = None,
 ) -> None:
-    """Raise BadOption, before any weight is read, if a GPU has no kernel for quantised weights.
+    """Raise BadOption if a GPU has no kernel for quantised weights of this type.
 
     Without a kernel the weights would be dequantised in every step, which is slower than not quantising them."""
     if quantisation == "none":
@@ -149,10 +147,10 @@ def quantise(
 ) -> int:
     """Replace the model's layers by quantised layers on the device; return how many weights were quantised.
 
-    `progress` is called with the number of finished layers and the number of all layers.
+    `progress` is called before each layer, with the numbers of finished layers and of all layers to quantise.
 
-    Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape or is slower than
-    torch's with dense weights."""
+    Raises BadOption if no layer can be quantised, or if a GPU's kernel fails with a layer's shape or is clearly
+    slower than torch's with dense weights."""
     if quantisation == "none":
         return 0
     before = model.num_parameters()
@@ -183,7 +181,7 @@ def quantise(
 def _linears(
     model: PreTrainedModel, quantisation: Quantisation
 ) -> Iterator[tuple[nn.Module, str, int, bool]]:
-    """Yield each Linear to quantise: its parent, name and bits, and whether the embedding has its weight."""
+    """Yield each Linear to quantise: its parent, name and bits, and whether its weight is the embedding's."""
     if not calls_its_linears(model):
         return
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
@@ -235,7 +233,7 @@ def _rounded(dense: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
 
 
 class _TriedKernels:
-    """Chooses the class of layers for each Linear of a model, after trying it with the Linear's row length.
+    """Chooses the class of layers for each Linear of a model, after a trial with the Linear's row length.
 
     A kernel is compiled anew for some lengths; the trial does this at load instead of in a step."""
 
@@ -261,7 +259,7 @@ class _TriedKernels:
         return self._tried[shape]
 
     def check_time(self, linears: Sequence[tuple[nn.Module, str, int, bool]], timer: Timer) -> None:
-        """Raise BadOption if a plain step's products are slower than torch's with dense weights."""
+        """Raise BadOption if a plain step's products are clearly slower than torch's with dense weights."""
         kernel = self._kernels[self._asked]
         if kernel is ANYWHERE[self._asked]:
             return
@@ -285,7 +283,7 @@ class _TriedKernels:
 def _seconds_of(
     kernel: Kernel, dtype: torch.dtype, device: torch.device, shape: tuple[int, int], timer: Timer
 ) -> tuple[float, float]:
-    """Time a product of one row with a weight of this shape, by the kernel and by torch. The times are cached."""
+    """Return the seconds of a product of one row with a weight of this shape, by the kernel and by torch."""
     outs, size = min(shape[0], max(1, TIMED_WEIGHTS // shape[1])), shape[1]
     dense = torch.zeros((outs, size), dtype=dtype, device=device)
     layer, states = kernel(quantised(dense, kernel.bits, device), None, dtype), dense[:1]
@@ -294,7 +292,7 @@ def _seconds_of(
 
 
 def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKernel:
-    """Find the fastest class of layers that works on this machine, by trying it on a small layer."""
+    """Try the fastest class of layers on a small layer; if it fails, return the class that dequantises tiles."""
     try:
         kernel = _fastest(bits, dtype, device)
         reason = fault_of(kernel, dtype, device) if kernel else f"there is none for {dtype_name(dtype)}"
@@ -305,7 +303,7 @@ def find_kernel(bits: int, dtype: torch.dtype, device: torch.device) -> FoundKer
 
 
 def _fastest(bits: int, dtype: torch.dtype, device: torch.device) -> Kernel | None:
-    """Look the kernel up by device, type and bits. Raises BadOption for 8 bits on a GPU without Triton."""
+    """Return the kernel for device, type and bits, if any. Raises BadOption for 8 bits on a GPU without Triton."""
     if (device.type, dtype, bits) == ("cpu", torch.float32, 8) and cpu_kernels():
         return NativeInt8Linear
     if device.type == "cuda" and find_spec("triton") is not None:

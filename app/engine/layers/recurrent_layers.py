@@ -8,10 +8,10 @@ the state before the block this is a sum, where G_i is the sum of g along the pa
     y_i = exp(G_i) q_i S + sum over j of exp(G_i - G_j) (q_i . k_j) u_j
 
 So a block is a product of matrices [T, T] under the mask "is an ancestor" instead of "comes before", and no row
-needs a state of its own. In a state space u_j is the row's own input. In a delta net it is the row's value less
-the value that the state predicts: u_i = b_i (v_i - k_i exp(g_i) S_parent). The u of all rows solve a triangular
-system, because parents come before their children. Only the accepted path is added to the state, when it is
-committed.
+needs a state of its own. In a state space u_i is the row's input times its step. In a delta net u_i is the row's
+value less the value that the state predicts, times a rate: u_i = b_i (v_i - k_i exp(g_i) S_parent). The u of all
+rows solve a triangular system, because parents come before their children. Only the accepted path is added to the
+state, when it is committed.
 
 transformers' layers call functions for the convolution and for the recurrence. `RecurrentMixer` runs a layer's
 own forward with these functions replaced by those of this module; everything else is computed by the layer.
@@ -70,7 +70,7 @@ def _delta_rule(
 ) -> tuple[Tensor, StateAfter]:
     """Compute a gated delta net's results [1, T, H, V] of queries and keys [1, T, H or fewer, K] and values.
 
-    g, the logarithm of the decay, and beta are [1, T, H]."""
+    Also returns a function for the state after a path. g, the logarithm of the decay, and beta are [1, T, H]."""
     layer = initial_state
     if layer.visible is None:
         found, state = of_chunk(
@@ -154,10 +154,9 @@ def _state_space_row(
     dt_limit: tuple[float, float] = _NO_LIMIT,
     **_others: Any,
 ) -> Tensor:
-    """Compute a state space's result [1, H, P] of a single row, whose arguments are expanded over P and N.
-
-    Some layers gate the result here by z [1, H, P]. dt is limited here, too, although transformers limits dt only
-    in a pass of several rows."""
+    """Compute a state space's result [1, H, P] of a single row, whose arguments are expanded over P and N; give
+    `state` its value after the row. Some layers gate the result here by z [1, H, P]. dt is limited here, too,
+    although transformers limits dt only in a pass of several rows."""
     found, after = _state_space(
         of_row,
         hidden_states[:, None],
@@ -215,7 +214,7 @@ _REPLACED: dict[str, Function] = {
     "mamba2_chunk_scan": _state_space,
     _ROW: _state_space_row,
 }
-"""Our functions by the names of transformers' functions, which ours get as the first argument."""
+"""{name of a function of transformers: our function, which gets transformers' as its first argument}"""
 
 _KNOWN = frozenset(("torch_chunk_gated_delta_rule", "mamba2_chunk_scan"))
 _MARKS = frozenset(("update_conv_state", "update_recurrent_state"))
@@ -230,7 +229,7 @@ class RecurrentMixer(nn.Module):
         self.mixer = mixer
 
     def forward(self, *args: Any, **named: Any) -> Any:
-        """Run the layer's own forward, with our functions if a `BlockCache` is among the arguments."""
+        """Run the layer's own forward, with our functions if a `BlockCache` is among the named arguments."""
         if any(isinstance(value, BlockCache) for value in named.values()):
             limit = getattr(self.mixer, "time_step_limit", None) or _NO_LIMIT
             return _tree_forward(unwrap(type(self.mixer).forward), tuple(limit))(self.mixer, *args, **named)
@@ -267,7 +266,7 @@ def read_chains(model: PreTrainedModel) -> None:
 
 
 def calls_its_linears(model: PreTrainedModel) -> bool:
-    """Return whether all layers call their Linears, so that the Linears may be replaced.
+    """Return whether all layers are known to call their Linears, so that the Linears may be replaced.
 
     Recurrent layers of kinds that this module does not know may read the weights of their Linears instead."""
     config = model.config.get_text_config(decoder=True)

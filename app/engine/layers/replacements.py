@@ -4,13 +4,12 @@ A module is a candidate if it has parts with certain names. Then it and its repl
 
     norm         random rows, large and tiny     equal values up to the rounding of a row's sum
     gated MLP    random rows                     equal inputs of down_proj up to rounding, and nothing after it
-    attention    its input in a real pass        equal queries, keys, values and scoring when it attends
-    layer        its input in a real pass        bitwise identical to the layer itself over the same new parts
+    attention    its input in a real pass        equal queries, keys, values, scoring and output
+    layer        its input in a real pass        bitwise identical to the layer itself with the same new parts
     whole layer  its input in a real pass        bitwise identical to the replaced layer
     decoder      its input in a real pass        bitwise identical to the decoder with whole layers
 
-A module whose replacement does not agree is kept. So a model of an unknown architecture may be slower, but its text
-is right.
+A module whose replacement does not agree is kept, so a model of an unknown architecture becomes slower, not wrong.
 """
 
 import logging
@@ -86,7 +85,7 @@ class ModuleCall:
 
 
 class AttentionProbe:
-    """An attention function that records its inputs and always returns the same values."""
+    """An attention function that records its inputs and returns the same values for all inputs of a shape."""
 
     def __init__(self) -> None:
         self.states: tuple[Tensor, ...] = ()
@@ -104,13 +103,13 @@ class AttentionProbe:
 
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Return replacements of all RMSNorms that have a weight."""
+    """Return replacements of the RMSNorms with a weight that pass their trials."""
     return _found(model.modules(), lambda module: _fused_norm(module, kernels))
 
 
 @torch.inference_mode()
 def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Return replacements of all MLPs that compute activation(gate) * up."""
+    """Return replacements of the MLPs that compute activation(gate) * up and then down_proj."""
     like = torch.empty(0, dtype=model.dtype, device=model.device)
     return _found(model.modules(), lambda module: _fused_mlp(module, like, kernels))
 
@@ -119,7 +118,7 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
-    """Return replacements of all self-attentions that rotate heads and then attend, with replaced norms."""
+    """Return replacements of self-attentions that rotate heads and then attend, with replaced norms."""
     calls = captured_calls(model, _having(model, "o_proj", "head_dim", "layer_idx"), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
     # The new norms are set after the trials above, because these require bitwise identical results.
@@ -148,7 +147,7 @@ def _take_head_norms(attention: Any, call: ModuleCall) -> None:
 
 @torch.inference_mode()
 def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
-    """Return replacements of all decoder layers that add attention to their states and then normalise the sum."""
+    """Return replacements of decoder layers that add attention to their states and then normalise the sum."""
     parts = _having(model, "input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
     calls = captured_calls(model, parts, attend)
 
@@ -166,7 +165,7 @@ def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> R
 def find_whole_layers(
     model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
 ) -> Replaced:
-    """Return replacements of all fused layers that can be one call of the device's kernels."""
+    """Return replacements by `make` of the fused layers for which the outputs are bitwise identical."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     calls = captured_calls(model, list(fused), attend)
 
@@ -180,7 +179,7 @@ def find_whole_layers(
 
 @torch.inference_mode()
 def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> None:
-    """Let each fused layer compute the norm of its output if this norm is fused, too."""
+    """Let each fused layer compute the norm that follows its output, if this norm is fused, too."""
     layers = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     if not layers:
         return
@@ -200,7 +199,7 @@ def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Non
 def find_whole_decoder(
     model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[nn.Module], nn.Module]
 ) -> Replaced:
-    """Return the replacement of the decoder if all its layers can be one call of the device's kernels."""
+    """Return the replacement of the decoder by `make` if the outputs are bitwise identical."""
     calls = captured_calls(model, [model.get_decoder()], attend)  # type: ignore[no-untyped-call]
 
     def whole(decoder: nn.Module) -> nn.Module | None:
@@ -213,7 +212,7 @@ def find_whole_decoder(
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """Return the replacements that `make` returns. Modules for which it returns None or fails are left out."""
+    """Return what `make` returns for each module; modules for which `make` returns None or fails are left out."""
     found: dict[nn.Module, nn.Module] = {}
     for module in modules:
         try:
@@ -235,7 +234,7 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     takes_rows_alone = len(signature(module.forward).parameters) == 1  # a gated norm takes the gate, too
     if not (eps and is_leaf and takes_rows_alone):
         return None
-    weight = getattr(module, "weight", None)  # a quantised layer's property dequantises its weight
+    weight = getattr(module, "weight", None)  # last, because a quantised layer's property dequantises
     if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
         return None
     if weight.element_size() not in ROUNDINGS:
@@ -327,7 +326,7 @@ def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """Return the share of values [..., size] that differ; infinity if too many differ, or one differs too much."""
+    """Return the share of values [..., size] whose error exceeds NOISE; infinity if the tensors are not alike."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()

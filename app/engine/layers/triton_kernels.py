@@ -2,8 +2,8 @@
 does.
 
 Between two matrix products torch launches a kernel for each operation, and each kernel writes its result to
-memory in the model's type, or in float32. Here one program does all operations for a row in float32, and rounds
-wherever torch would have written a result in the model's type:
+memory in the model's type, or in float32. Here one program does all operations for a row, or for a part of it, in
+float32, and rounds wherever torch would have written a result in the model's type:
 
     RMSNorm of Llama            to float32 . square . mean . + eps . rsqrt . times . round . times weight . round
     torch                       8 kernels
@@ -30,11 +30,11 @@ PIECE = 1024
 """Values of a gated product per program: a row of 11,008 values keeps 11 multiprocessors busy."""
 
 PAIRS = 256
-"""Number of pairs of values that a program rotates; if heads are small, it rotates several of them."""
+"""About how many pairs of values a program rotates, of one head or of several small heads."""
 
 _ALIGNED = 16
-"""A row's address must be a multiple of this many bytes, so that kernels use their widest reads. With narrower
-reads each thread would add other values of the row, and the sum would be rounded differently."""
+"""The first row's address must be a multiple of this many bytes, so that kernels use their widest reads. With
+narrower reads each thread would add other values of the row, and the sum would be rounded differently."""
 
 _NO_NORM = NormShape(0.0, False)
 
@@ -124,8 +124,8 @@ def _rotate_heads(
     HAS_NORM: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr,
     SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    """Rotate some heads of one row, after normalising them if HAS_NORM. `states` and `out` point to its first
-    head."""
+    """Rotate some heads of one row, after normalising them if HAS_NORM. `states` and `out` point to the
+    row's first head."""
     half: tl.constexpr = WIDTH // 2
     kind = out.dtype.element_ty
     head = (first + tl.arange(0, HEADS))[:, None].to(tl.int64)

@@ -2,12 +2,11 @@
 Gemma 4.
 
 A model or head that cannot draft is refused with a sentence that says why. When both are loaded, a small model and
-its target read the same text, to measure how often the target continues as the draft model expects. Only replies
-show how far a confident draft model can be trusted, because in this text n-grams have no earlier text to guess
-from.
+its target read the same text, to measure how often the target continues as the draft model expects. This is only a
+first value, because n-grams have no earlier text to guess from there; replies show more.
 
-The files of a head are not trusted: config.json is compared with the headers of the weights before any
-memory is taken, and only safetensors reads the weights.
+The files of a head are not trusted: sizes in config.json are compared with the weight files before tensors are
+read, and only safetensors reads tensors.
 """
 
 from collections.abc import Sequence
@@ -95,7 +94,7 @@ def with_draft_model(
 ) -> LoadedModel:
     """Load a draft model with the target's options, or a draft head; return the target with this source of drafts.
 
-    Raises ModelError, and BadOption if the draft model cannot draft for the target."""
+    Raises what `load` raises, and BadOption if the draft model cannot draft for the target."""
     if not target.can_draft:
         raise BadOption(f"{target.info.name} decodes plainly, so it cannot use a draft model: choose none.")
     try:
@@ -197,7 +196,7 @@ def _check_fit(draft: ModelFolder, runner: BlockRunner) -> None:
 def _read_assistant(
     draft: ModelFolder, runner: BlockRunner
 ) -> tuple[Assistant, str, BlockRunner, WrittenStates]:
-    """Read an assistant for this runner's model, whose passes then write the states that it reads."""
+    """Read an assistant for the runner's model; let the model's passes write the states that assistants read."""
     model = runner.model
     with as_model_errors(draft), as_config_errors(draft):
         config = read_config(draft.path)
@@ -230,7 +229,7 @@ def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str
 
 
 def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str, BlockRunner, WrittenStates]:
-    """Read an EAGLE-3 head for this runner's model, whose passes then write the states that it reads."""
+    """Read an EAGLE-3 head for the runner's model; let the model's passes write the states that the head reads."""
     config, model = read_eagle_config(draft.path, draft.name), runner.model
     if rotary_of(layer_config(config), runner.context).kind != "fixed":
         raise _Misfit("its rotary table depends on the length of the text")
@@ -244,7 +243,7 @@ def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str
 
 
 def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreTrainedModel) -> EagleHead:
-    """Read the head with its weights, onto the model's device and in its precision."""
+    """Read a head with its weights, onto the model's device and in the model's precision."""
     head = EagleHead(config, states)
     wanted = {name: weight for name, weight in head.named_parameters() if name != EMBEDDING}
     for name, weight in wanted.items():
@@ -257,7 +256,7 @@ def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreT
 
 
 def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:
-    """Return the head's own embedding; the model's if the head has no embedding or an equal one."""
+    """Return the head's embedding; the model's if the head has none or an equal one. Raises _Misfit."""
     models: nn.Module = model.get_input_embeddings()
     if EMBEDDING not in files:
         is_plain = type(models) is nn.Embedding or (

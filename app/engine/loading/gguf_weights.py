@@ -39,7 +39,7 @@ SMALL = 2**20
 model's dtype while they are read."""
 SUFFIX = re.compile(r"[._](weight|bias)$")
 NUMBERED = re.compile(r"(?:\.norms)?\.(\d+)(\.weight)$")
-"""Matches the end of a weight's name if one tensor of the file holds several weights, such as those of experts."""
+"""Matches the end of a weight's name if one tensor of the file may contain several weights, as for experts."""
 LAYER = re.compile(r"blk\.(\d+)\.")
 KEYS_AND_VALUES = re.compile(r"\.attn_[kv](_norm)?\.")
 FREQUENCIES = re.compile(r"rope_freqs|rope_factors|rot_embd")
@@ -99,8 +99,8 @@ class StoredWeight:
 def stored_weights(
     header: GgufHeader, model: PreTrainedModel, dtype: torch.dtype, kept: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
-    """Return a lazy weight for each weight of `model` that the file contains, and zeros for biases that it leaves
-    out.
+    """Return a lazy weight for each weight of `model` that the file contains, and zeros for biases that the file
+    lacks.
 
     The model may be on the meta device. `kept` has the names and shapes of weights that are to stay packed; they
     become KeptWeights if possible. Raises ValueError for a tensor of another size, or that no weight uses."""
@@ -184,7 +184,7 @@ def packed_slices(
     config: PreTrainedConfig,
     shape: tuple[int, int],
 ) -> Iterator[Numbers]:
-    """Yield slices of the rows of a matrix or of a stack of matrices, without the converter's changes.
+    """Yield slices of the rows of a matrix or of a stack of matrices, without the converter's changes of order.
 
     Several tensors are joined by their rows. Raises ValueError for another number of rows than `shape` has."""
     mapped = [_mapped(part) for part in parts]
@@ -266,7 +266,7 @@ def _rows(joined: GgufTensor, leaf: str, count: int) -> tuple[GgufTensor, ...]:
 
 
 def _table(header: GgufHeader) -> Callable[[str], Sequence[str]]:
-    """Return a function that looks a name up in gguf-py's table."""
+    """Return a function that looks a name up in gguf-py's table, or in all tables for an unknown architecture."""
     layers = header.value("block_count")
     arch = next((arch for arch, name in gguf.MODEL_ARCH_NAMES.items() if name == header.architecture), None)
     # ARCTIC is left out, because gguf-py writes its entries into a dict that all tables share

@@ -40,7 +40,7 @@ _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
 """Matches the names of weights of heads, for example mtp.fc.weight and model.layers.61.eh_proj.weight."""
 _ONE_LAYER = re.compile(r"^mtp\.layers\.0\.self_attn\.")
 _FURTHER_LAYER = re.compile(r"^mtp\.(layers\.[1-9]|embed_tokens\.)")
-"""Matches heads of several layers or with an embedding of their own, which Qwen3-Next and Qwen3.5 do not have."""
+"""Matches weights of further layers or of an own embedding, which heads of Qwen3-Next and Qwen3.5 do not have."""
 _CONTAINS = f"This checkpoint contains heads for {NAME}"
 _NOT_LOADED = f"{_CONTAINS} that transformers does not load."
 _NO_BLOCKS = f"{_CONTAINS}, which draft here only for models that take draft trees."
@@ -124,7 +124,7 @@ def read_heads(model: PreTrainedModel) -> MtpModel:
 def source_of(
     head: Head | Assistant, name: str, runner: BlockRunner, written: WrittenStates
 ) -> DraftModelSource:
-    """Try and time a head, and make a source of drafts for this runner from it.
+    """Try and time a head; return a source of drafts for this runner.
 
     The runner's model writes the states that the head reads, until an error occurs. Raises ArithmeticError if the
     head's logits differ, and any error of the trial."""
@@ -138,7 +138,7 @@ def source_of(
 
 
 def reader_of(head: Head | Assistant, runner: BlockRunner, target: HiddenStates) -> SequenceReader:
-    """Make a reader with this head, which follows the tokens that the target has committed."""
+    """Make a reader that computes the head's logits after tokens that the target has committed, and guesses."""
     if isinstance(head, Assistant):
         return AssistantReader(head, target, runner.context, runner.vocabulary)
     return HeadReader(head, target, runner.attention.attend, runner.context, runner.vocabulary)

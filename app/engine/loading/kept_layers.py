@@ -48,7 +48,7 @@ def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ..
     """Return the shapes of the weights that can stay packed, by their names: [out, in] of Linears and of the
     embedding, on a CPU also [experts, out, in] of stacked experts.
 
-    Returns {} if some layer does not call its Linears."""
+    Returns {} if some layer may not call its Linears."""
     if not calls_its_linears(model):
         return {}
     embedding = model.get_input_embeddings()
@@ -64,7 +64,8 @@ def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ..
 
 @torch.inference_mode()
 def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) -> None:
-    """Replace the layers whose weights stay packed. A tied head gets the embedding's packed weight."""
+    """Replace the layers whose weights stay packed. A tied head gets the embedding's weight. An embedding that does
+    more than look rows up is dequantised."""
     kept = {name: weight for name, weight in weights.items() if isinstance(weight, KeptWeight)}
     embedding: Any = model.get_input_embeddings()
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]

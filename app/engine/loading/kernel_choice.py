@@ -1,9 +1,9 @@
 """Chooses the kernels that run a model: fast attention, layers and steps that pass a trial, or torch's.
 
 First, a trial with torch's attention finds out whether the model can decode blocks at all (`model_trial.py`). Then
-another attention and fused layers are tried together: blocks of few and of many rows must give the same logits with
-and without them. If this trial fails or raises an error, the model runs with torch's kernels, and notes explain
-why. CUDA graphs have a trial of their own (`graph_trial.py`).
+another attention and fused layers are tried together: blocks of few and of many rows must give close logits with
+and without them. If this trial fails, the model runs with torch's kernels, and notes explain why; an attention that
+the user has chosen is refused. CUDA graphs have a trial of their own (`graph_trial.py`).
 """
 
 import logging
@@ -89,7 +89,7 @@ def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) ->
 def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelChoice:
     """Return a runner of chains, or of one row at a time, with transformers' attention and cache.
 
-    `reason` explains why the model cannot check trees. Raises ModelBroken if it cannot be run row by row."""
+    `reason` explains why the model cannot check trees. Raises ModelBroken if the model cannot run row by row."""
     runner = SequentialRunner(model, context)
     check_sequential(runner, model)
     if runner.longest_chain > 1:

@@ -155,10 +155,10 @@ def load(
     choose: ChooseKernels = choose_kernels,
     progress: Progress = no_progress,
 ) -> LoadedModel:
-    """Read a model from its folder or GGUF file, quantise it if chosen, and choose its kernels.
+    """Read a model from its folder or GGUF file, quantise it as `choice` says, and choose its kernels.
 
     The tokenizer and the chat template are tried in the sandbox first; without a sandbox they are trusted. `cache`
-    is a folder for unpacked GGUF files. If a draft model is chosen, the checkpoint's own heads are not read.
+    is a folder for the other files of GGUF models. The checkpoint's own heads are not read with a draft model.
 
     Raises ModelError for files that cannot be used, BadOption for a choice that is not possible here, and errors of
     memory and of the device."""

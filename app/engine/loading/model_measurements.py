@@ -2,8 +2,8 @@
 
 Both are cached for this model on this machine. Steps are timed at the first load. Each load measures successors for
 about 1.5 seconds, until those of all tokens are known; SmolLM2's vocabulary of 49,152 tokens takes one to four
-minutes on a CPU. While the model is idle, further successors are measured block by block, for at most a minute
-after each load. A new request waits for one block at most.
+minutes on a CPU. While the model is idle, further successors are measured block by block, for about a minute in
+all after each load. A new request waits for one block at most.
 """
 
 import logging
@@ -50,11 +50,11 @@ NO_SHAPES: dict[Buckets, CurveShape] = {}
 NO_SUCCESSORS = no_successors(0)
 
 SECONDS = 60.0
-"""Maximum seconds of idle measurement after each load."""
+"""Seconds of idle measurement after each load; the block that exceeds them is the last."""
 BLOCK_SECONDS = 0.1
-"""A block takes less than this many seconds. If even one row takes longer, nothing is measured while idle."""
+"""A block should take less than this many seconds. If even one row takes longer, nothing is measured while idle."""
 SECONDS_UNSAVED = 10.0
-"""Maximum number of seconds of idle measurement that are lost if the app ends."""
+"""After this many seconds of idle measurement, the results are saved."""
 
 
 def measured(
@@ -66,7 +66,7 @@ def measured(
 ) -> LoadedModel:
     """Return the model with its step profile and statistics, from the cache or measured and then cached.
 
-    A model that decodes plainly is returned unchanged. The profile is that of this process alone;
+    A model that only decodes plainly is returned unchanged. The profile is that of this process alone;
     statistics from replies are cached separately for each number of ranks."""
     runner = loaded.runner
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
@@ -148,7 +148,7 @@ def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> N
 
 
 def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
-    """Return the token that the tokenizer puts before every text or, if there is none, the token of a line break.
+    """Return the token that the tokenizer puts before every text, else the token of a line break, else 0.
 
     A BOS token that is not put before texts is not used: after it a chat model may expect a role, not a text."""
     line_break = tokenizer.encode("\n")
@@ -259,9 +259,9 @@ class IdleMeasurement:
 
 
 def _rows_of_a_block(loaded: LoadedModel) -> int:
-    """Return the most rows, up to ROWS, of a block that takes less than BLOCK_SECONDS.
+    """Return the largest measured row count, up to ROWS, whose steps take less than BLOCK_SECONDS.
 
-    Returns 0 for models that do not run blocks, are on several devices, or are too slow."""
+    Returns 0 for models that run no blocks, are on several devices, or are too slow."""
     if not isinstance(loaded.runner, BlockRunner) or loaded.info.devices:
         return 0
     times = loaded.profile.free

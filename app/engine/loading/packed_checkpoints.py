@@ -6,7 +6,7 @@
     weight = (number - zero) * scale        a group of neighbours in a row shares scale and zero
 
 transformers gets lazy weights, as for a GGUF file. Matrices that can stay packed are kept so if the device has
-kernels for them (`kept_layers.py`). Other weights are dequantised when transformers asks for them.
+kernels for them (`kept_layers.py`). Other quantised weights are dequantised when transformers asks for them.
 """
 
 import json
@@ -63,7 +63,7 @@ class QuantisedTensor:
     dtype: torch.dtype
 
     def __getitem__(self, _all: object) -> Tensor:
-        """Read and dequantise the weight. Raises ValueError if its parts do not fit each other."""
+        """Read and dequantise the weight. Raises ValueError if its parts do not fit each other or are damaged."""
         values, scale, zero = self._parts()
         (outs, size), (rows, groups) = values.shape, scale.shape
         columns = self._columns(groups)

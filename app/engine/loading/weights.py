@@ -110,7 +110,7 @@ def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, t
 
 @contextmanager
 def as_model_errors(folder: ModelFolder) -> Iterator[None]:
-    """Turn errors of any type into ModelBroken or ModelUnsafe, because libraries that read files raise many types.
+    """Turn errors of any type into ModelBroken or ModelUnsafe, because libraries raise many types for files.
 
     An AppError, and an error of memory or of the device, is raised unchanged."""
     try:
@@ -139,10 +139,10 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
 
 @contextmanager
 def as_config_errors(folder: ModelFolder) -> Iterator[None]:
-    """Turn errors of transformers, while it builds the model that a config.json describes, into ModelBroken.
+    """Turn errors that transformers raises while it builds the model of a config.json into ModelBroken.
 
-    The other errors are left to `as_model_errors`, and so are all errors of GGUF files, which have no
-    config.json."""
+    Errors of memory, of the device and about a model's own code are raised unchanged, and so are all errors of
+    GGUF files, which have no config.json."""
     try:
         yield
     except AppError:
