@@ -10,8 +10,8 @@ before its first chat is used, so nothing is imported from a file that is damage
     Open WebUI
         [{"title", "created_at", "chat": {"history": {"messages": {id: {"parentId", ...}}, "currentId"}}}]
 
-The other apps keep a chat as a tree, too. Their nodes without text (system messages, tools, pictures) are left out,
-and the nodes below them move up.
+The other apps keep a chat as a tree, too. Nodes of the system and of tools, and nodes without text (pictures), are
+left out, and the nodes below them move up.
 """
 
 import json
@@ -46,7 +46,7 @@ class ChatFile:
     is_foreign: bool = False
 
     def chats(self) -> Iterator[ChatRecord | None]:
-        """Yields each chat, which is parsed only when it is reached; None for an entry that is not a chat."""
+        """Yields each chat, which is parsed only when it is reached; None for an entry that cannot be read."""
         read = _foreign_chat if self.is_foreign else chat_from_json
         return (read(DECODER.raw_decode(self.text, start)[0]) for start in self.starts)
 
@@ -221,7 +221,7 @@ def _record(
 
 
 def _parents_first(nodes: Mapping[str, _Node]) -> Iterator[str]:
-    """Yields the keys of all nodes below a root, each after its parent, siblings in the order of the file."""
+    """Yields the keys of roots and of all nodes below them, parents first, siblings in the order of the file."""
     children: dict[str, list[str]] = {}
     for key, node in nodes.items():
         children.setdefault(node.parent if node.parent in nodes else "", []).append(key)

@@ -103,7 +103,7 @@ def summary_of(row: sqlite3.Row) -> ChatSummary:
 
 
 def rename(connection: sqlite3.Connection, chat: int, title: str) -> None:
-    """Gives a chat a title that no suggestion replaces; "" makes its first question the title again."""
+    """Gives a chat a title that no suggestion replaces; "" stands for a title made from its first question."""
     require_chat(connection, chat)
     if named := one_line(title):
         set_title(connection, chat, named, is_named=True)
@@ -299,7 +299,7 @@ def collections_from_json(text: str) -> tuple[int, ...]:
 
 
 def presets(connection: sqlite3.Connection) -> tuple[ChatPreset, ...]:
-    """Lists all presets of chat settings by name."""
+    """Lists all presets, sorted by name."""
     rows = connection.execute("SELECT name, system, sampling FROM preset")
     found = (
         ChatPreset(row["name"], ChatSettings(row["system"], value_from_json(Sampling, row["sampling"])))
@@ -327,7 +327,7 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 def mend_chats(connection: sqlite3.Connection) -> None:
     """Repairs chats that were saved from a damaged database, where some rows and the full-text index are missing.
 
-    Gives each message a chat and a parent in its tree, and each chat a title and a shown path. Builds the index."""
+    Adds missing chats, parents, titles and shown paths, marks cut messages, and builds the index."""
     connection.execute(ADOPT_MESSAGES)
     connection.execute(NEAREST_PARENTS)
     connection.execute("UPDATE message SET state = 'interrupted', note = ? WHERE state = ''", (CUT,))

@@ -1,8 +1,9 @@
 """The stores of chats: saved chats in a file, and private chats in memory. Safe to use from any thread.
 
-Each call is one short transaction, or several if it does much. Methods with which the user changes a chat's
-messages take a `ChatVersion`, raise StaleChat if that version is outdated, and return the next version. Methods
-that need a stored chat or message raise ChatNotFound without it. All methods raise StoreError when the file fails.
+Each call is one short transaction, or several if it does much. Most methods with which the user changes a chat's
+messages take a `ChatVersion`, raise StaleChat if that version is outdated, and return the next version. Most of the
+methods that need a stored chat or message raise ChatNotFound without it. All methods raise StoreError when the file
+fails.
 """
 
 import time
@@ -131,7 +132,7 @@ class Chats(Store):
     # Export and import
 
     def export_json(self, chats: Iterable[int] | None = None) -> str:
-        """Returns these chats with all their data as JSON; None means all chats and presets."""
+        """Returns these chats as JSON without presets; None means all chats and presets."""
         if chats is None:
             return "".join(self.export_parts())
         records = (exporting.record_of(self.database, chat) for chat in chats)
@@ -151,8 +152,7 @@ class Chats(Store):
         return exporting.markdown(self.thread(chat, EVERYTHING))
 
     def import_json(self, text: str, report: importing.Report = lambda _done, _all: None) -> ImportResult:
-        """Adds an exported file's presets, and its chats that are not stored yet, under new ids. Raises
-        ImportBroken."""
+        """Adds an exported file's presets, and its chats that are not stored yet. Raises ImportBroken."""
 
         def note_progress(done: int, total: int) -> None:
             self._progress = done, total

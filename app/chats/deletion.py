@@ -35,7 +35,7 @@ def delete(connection: sqlite3.Connection, now: float, chat: int) -> None:
 
 
 def restore(connection: sqlite3.Connection, chat: int) -> None:
-    """Restores a hidden chat. Raises ChatNotFound when it is erased."""
+    """Restores a hidden chat. Raises ChatNotFound for a chat that is not hidden."""
     restored = connection.execute("UPDATE chat SET deleted = NULL WHERE id = ? AND deleted > 0", (chat,))
     if not restored.rowcount:
         raise ChatNotFound
@@ -69,7 +69,7 @@ def put_back(connection: sqlite3.Connection, chat: int) -> int:
     """Moves the messages back that were taken out of this chat last. Returns the last message of the path shown
     then.
 
-    Raises ChatNotFound when they are erased."""
+    Raises ChatNotFound if there are none, or if they are being erased."""
     held = connection.execute(
         "SELECT id, shown FROM chat WHERE deleted = -4 AND version = ? ORDER BY id DESC LIMIT 1", (chat,)
     ).fetchone()
@@ -101,7 +101,7 @@ def erase_some(connection: sqlite3.Connection) -> bool:
 
 
 def _erase_some_removed(connection: sqlite3.Connection) -> bool:
-    """Deletes some of the messages that were taken out of their chats. Returns whether there is more to do."""
+    """Deletes some of the messages that were taken out of their chats. Returns whether there were any."""
     # The oldest first, because messages that were taken out later may be their ancestors: see `_delete_newest`.
     holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
     if holder and not _delete_newest(connection, holder["id"]):

@@ -1,12 +1,12 @@
-"""Writes and reads exported chats: as JSON with all data, and as Markdown for reading.
+"""Writes exported chats as JSON or Markdown, and reads JSON, which lacks the chats' collections and tools.
 
     {"format": "foresight-chats", "version": 1, "presets": [...], "chats": [
         {"title": "...", "folder": "", "shown": 2, ..., "messages": [
             {"id": 1, "parent": 0, "role": "user", "text": "...", ...},
             {"id": 2, "parent": 1, "role": "assistant", "marks": [[5, "model", 0], ...], "provenance": {...}}]}]}
 
-The ids are the file's own; importing assigns new ids. Marks are [end, origin, step]. The format calls a preset's
-settings "manner".
+The ids are those of the database; importing assigns new ids. Marks are [end, origin, step]. The format calls a
+preset's settings "manner".
 """
 
 import json

@@ -47,7 +47,7 @@ from app.values.display_text import numbered
 from app.values.text_normalisation import storable
 
 PIECE = 100_000
-"""Characters that are written in one transaction."""
+"""Approximate number of characters that are written in one transaction."""
 STEP = 1_000
 """Characters that are added to the length of each step's text, because a step without text takes time, too."""
 READ_AT_ONCE = 50
@@ -147,7 +147,7 @@ def _write(database: Database, piece: Sequence[Step]) -> None:
 class _NewChat(ABC):
     """Writes a chat that stays hidden until its last message is stored.
 
-    Its steps raise ChatNotFound if the chat is erased meanwhile, which happens when the app starts or ends."""
+    Its steps raise ChatNotFound if the chat is erased meanwhile, as when the app starts or ends."""
 
     def __init__(self, messages: Sequence[MessageRecord], now: float) -> None:
         self.chat = 0

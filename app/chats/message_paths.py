@@ -1,7 +1,7 @@
 """Reads and changes the shown path of a chat's message tree, and selects the messages that the model reads.
 
-A change takes the ChatVersion that the page has seen. If that version is outdated, nothing is changed and StaleChat
-is raised, so that a page never changes messages that it does not show.
+Most changes take the ChatVersion that the page has seen. If that version is outdated, nothing is changed and
+StaleChat is raised, so that a page does not change messages that it does not show.
 """
 
 import sqlite3
@@ -266,7 +266,7 @@ def remove(connection: sqlite3.Connection, version: ChatVersion, message: int) -
 def put_back(connection: sqlite3.Connection, chat: int) -> None:
     """Restores the messages that were deleted from this chat last, and shows the path that was shown then.
 
-    Raises ChatNotFound when they are erased."""
+    Raises ChatNotFound if there are none, or if they are being erased."""
     version = ChatVersion(chat, require_chat(connection, chat)["version"])
     _claim(connection, version, None)
     _show(connection, version, deletion.put_back(connection, chat))
@@ -295,7 +295,7 @@ def _add(
 
 
 def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | None) -> int:
-    """Increments the chat's version, stores `now` as its last use, and returns the shown leaf.
+    """Increments the chat's version, stores `now` (unless None) as its last use, and returns the shown leaf.
 
     Raises ChatNotFound, StaleChat."""
     row = require_chat(connection, version.chat)

@@ -1,6 +1,6 @@
 """Full-text search of chats: the FTS5 query, the chats found by title or message, and their excerpts.
 
-Every match is read from the index; messages are read only for excerpts. Searching for a word that is in each of
+Every match is read from the index; texts are read only for excerpts. Searching for a word that is in each of
 200,000 messages takes about 0.15 seconds; searching for a rare word takes a millisecond.
 
 Scripts without spaces, such as Chinese, are indexed with spaces around each character and searched as phrases:
@@ -47,7 +47,7 @@ _LOWER = str.maketrans(ascii_uppercase, ascii_lowercase)
 def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tuple[ChatSearchResult, ...]:
     """Finds all chats with all of these words in their title or in one message, the last used chats first.
 
-    The last word matches as a prefix. The first `excerpts` results quote the newest matching message."""
+    The first `excerpts` results quote the newest message with all words, or else the title."""
     query = fts_query(words)
     if not query:
         return ()
@@ -71,7 +71,7 @@ def _text(connection: sqlite3.Connection, found: sqlite3.Row) -> str:
 def fts_query(words: str) -> str:
     """Makes the FTS5 query for all of these words; "" if there are none.
 
-    The last word matches as a prefix, unless it ends with punctuation: c finds "cook", c++ does not."""
+    If the query ends with a letter or a digit, its last word matches as a prefix: c finds "cook", c++ does not."""
     phrases = ['"' + spaced(word).replace('"', '""').strip() + '"' for word in _words(words)]
     return " ".join(phrases) + ("*" if phrases and words[:MOST_QUERY][-1].isalnum() else "")
 

@@ -20,7 +20,7 @@ NAME = r"(?P<name>[\w./-]++)"
 STRING = r'"(?:[^"\\]|\\.)*+"'
 NEVER = "(?!)"
 PYTHON_TAG = "<|python_tag|>"
-"""The tag before a call that is a bare JSON object, if the reply begins with text."""
+"""The tag before a call that is a bare JSON object; a call with which the reply begins needs no tag."""
 _PIECES = re.compile(rf"(\s+|{ANY}|{KEY})")
 _MEANINGS = {ANY: r"[\w.:-]*?", KEY: "(?P=key)"}
 _LAST_TAG = re.compile(r"(?:<[^<>]+>|\[[^\[\]]+\])$")
@@ -126,7 +126,7 @@ def _object_head(form: CallFormat) -> str:
 def _after_name(form: CallFormat) -> str:
     """Return a pattern of the text between a name and the arguments.
 
-    Before arguments in JSON, the last tag may follow up to 80 arbitrary characters, because models vary them."""
+    Before arguments in JSON, up to 80 characters of a line may precede the last tag, because models vary them."""
     if form.kind != "json":
         follows = (
             ""
@@ -139,7 +139,7 @@ def _after_name(form: CallFormat) -> str:
 
 
 def _parameter(form: CallFormat) -> str:
-    """Return a pattern of an argument in tags, or of the key of a pair."""
+    """Return a pattern of an argument in tags, or of the key of a pair; NEVER for other formats."""
     if form.kind == "pairs":
         return rf"\s*(?P<key>[\w.-]+|{STRING})\s*{re.escape(form.after_key.strip())}\s*"
     if form.kind != "tags":
@@ -147,7 +147,7 @@ def _parameter(form: CallFormat) -> str:
     key = rf'{_loose(form.before_key)}(?P<key>[^<>"\n]+?){_loose(form.after_key.rstrip())}'
     blank = form.after_key[len(form.after_key.rstrip()) :]
     ending = form.after_value.lstrip()
-    # Only this line break before the ending is not part of the value.
+    # The white space with which `after_value` begins is not part of the value; any more white space is.
     line = form.after_value.removesuffix(ending)
     value = r"(?:<!\[CDATA\[(?P<data>.*?)\]\]>|(?!<!\[CDATA\[)(?P<value>.*?))"
     return rf"{key}(?:{blank})?{value}(?:{line})?{_exact(ending)}"
@@ -156,8 +156,8 @@ def _parameter(form: CallFormat) -> str:
 def typed(text: str, schema: Any) -> Any:
     """Parse an argument's value as JSON or in Python's notation.
 
-    Returns the text itself without a schema, or if the schema allows strings and the text is no other allowed
-    value."""
+    Returns the text itself without a schema, if the schema allows strings and JSON gives none of its other types,
+    or if the text cannot be parsed."""
     kinds = _kinds(schema)
     if kinds == {"string"} or not isinstance(schema, dict):
         return text
@@ -188,7 +188,7 @@ def _kinds(schema: Any) -> set[str]:
 
 
 def _alternatives(schema: Any) -> list[dict[str, Any]]:
-    """Return a schema and its `anyOf` and `oneOf` alternatives; [] if the schema is not an object."""
+    """Return a schema and its `anyOf` and `oneOf` alternatives; [] if the schema is not a JSON object."""
     if not isinstance(schema, dict):
         return []
     inner = [one for name in ("anyOf", "oneOf") if isinstance(schema.get(name), list) for one in schema[name]]
@@ -202,7 +202,7 @@ def member_schema(schema: Any, key: str) -> Any:
 
 
 def loose_json(text: str, quote: str) -> str:
-    """Translate a value to JSON: other quotes, keys without quotes, and Python's True, False and None."""
+    """Translate a value to JSON: other quotes, words without quotes, and Python's True, False and None."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
     pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
 

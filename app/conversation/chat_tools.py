@@ -108,8 +108,8 @@ class ChatTools:
     ) -> dict[str, Tool]:
         """Return the chosen tools by the names under which the model calls them.
 
-        With `starts`, servers that do not run are started, which may take minutes and raises ToolFailed. Otherwise
-        servers that have not listed their tools are left out."""
+        With `starts`, servers that do not run are started, which may take minutes and may raise ToolFailed.
+        Otherwise servers that have not listed their tools are left out."""
         found = dict[str, Tool]()
         for server in self.names():
             if server not in chosen:

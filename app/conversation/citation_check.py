@@ -4,9 +4,9 @@
     "The rent is 740 euros [2]."  unsupported: no word of it is in source 2
     "The rent is 750 euros [1]."  unsupported: 750 is not in source 1
 
-Numbers are compared without regard to leading zeros and to the kind of their separators, in digits or in words, and
-times of 12 or of 24 hours; months by name or by number. A name is a capitalised word that does not begin the
-sentence. Names in German texts are not compared, because each German noun has a capital.
+A number may be in digits or in words, with any leading zeros and separators, a time in 12 or 24 hours, and a month
+by name or by number. A name is a capitalised word that does not begin the sentence. Names in German texts are not
+compared, because each German noun has a capital.
 
 A word counts less the more sources contain it, because the sources of one question share its subject. The words of
 a very short claim ("Yes [1].") are not judged. docs/notes/2026-11-retrieval.md has the thresholds and how well
@@ -37,14 +37,14 @@ counted; otherwise the whole sentence is the claim."""
 FEWEST_JUDGED = 2
 """The words of a claim are judged only if there are at least this many: "Yes [1]." has nothing to look up."""
 SUPPORTED = 0.25
-"""A source supports a claim if it has at least this share of the claim's words."""
+"""A source with at least this share of a claim's words, by weight, supports the claim unless a fact is missing."""
 SIMILAR = 0.2
-"""A source with fewer of the claim's words still supports the claim if the cosine of both texts is at least this,
-and no other source is nearer."""
+"""A source with fewer of the claim's words is treated like one with enough words if the cosine of both texts is at
+least this, and no other source is nearer."""
 _THOUSANDS = re.compile(r"(?<=\d)[.,\u2019'\u00a0\u202f](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[a-z\d,;)\u00c0-\u024f] )[A-Z\u00c0-\u00de][\w-]+")
 _LABEL = re.compile(r"^\s*(?:[-*+]\s+)?(?:\d+[.)]\s+)?(?:\*\*[^*]{1,60}\*\*:?)?")
-"""The beginning of a line in a list: a bullet, a number and a bold label."""
+"""The beginning of a line in a list: a bullet, a number, a bold label, or several of them."""
 _REFERENCE = re.compile(r"\b(?:source|document|passage|text)s? \d+\b", re.IGNORECASE)
 """The name of a source by its number, as in "according to source 1"."""
 _GERMAN = re.compile(r"\b(?:der|die|das|dem|den|und|ist|ein|eine|nicht|von|f\u00fcr|mit)\b", re.IGNORECASE)
@@ -122,7 +122,7 @@ def claim_at(reply: str, place: int) -> str:
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
-    """Yields the sentences. Markers after a full stop are moved to the end of the sentence before them."""
+    """Yields the sentences. Markers at the beginning of a sentence move to the one before, if that has none."""
     before = ""
     for sentence in sentences:
         leading = LEADING.match(sentence)

@@ -144,7 +144,7 @@ class Conversations:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a reply of any chat is being written."""
+        """Whether a reply of any chat is being written, or is not stored yet."""
         return bool(self._recorders)
 
     def is_writing(self, chat: int) -> bool:

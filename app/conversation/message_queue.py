@@ -1,5 +1,5 @@
 """Messages that were typed while a reply was being written. They are sent one after the other, each when the reply
-before it has ended."""
+before it is complete."""
 
 import threading
 from collections.abc import Callable
@@ -40,7 +40,7 @@ class MessageQueue:
         return chat in self._settings
 
     def reason(self, chat: int) -> str:
-        """Returns why the chat's messages wait until the user sends them, as a sentence; "" after a restart."""
+        """Returns why the chat's queue last had to wait for the user; "" if it did not since the app's start."""
         return self._reasons.get(chat, "")
 
     def takes(self, chat: int) -> bool:
@@ -48,9 +48,8 @@ class MessageQueue:
         return self._is_writing(chat) or (self.is_sending(chat) and bool(self.of(chat)))
 
     def add(self, chat: int, text: str, settings: ReplySettings) -> None:
-        """Adds a message to the chat's queue, to be sent with these settings when the reply has ended.
-
-        A queue that waits for the user keeps waiting."""
+        """Adds a message to the chat's queue, and sends the whole queue with these settings, one message after each
+        reply. A queue that waits for the user keeps waiting."""
         if self.is_sending(chat) or not self.of(chat):
             self._settings[chat] = settings
         self._stores.of(chat).add_queued(chat, text)

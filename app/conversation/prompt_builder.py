@@ -227,7 +227,7 @@ def _counter(reader: CachedTokenReader, options: Options, tools: ToolUse) -> Cou
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages, more: str = "") -> Messages:
-    """Returns the messages with a system prompt of the chat's own and `more` before them; without both, alone."""
+    """Returns the messages after a system prompt: the chat's own prompt and `more`, or none if both are empty."""
     system = "\n\n".join(filter(None, (chat_settings.system.strip(), more)))
     return (Message("system", system), *messages) if system else messages
 
@@ -275,7 +275,7 @@ def _first_kept(starts: Sequence[int], fits: Callable[[int], bool]) -> int | Non
     """Returns the earliest of `starts` from which all messages fit; None if not even the last turn fits.
 
     The newest 1, 2, 4, 8, … turns are tried until they are too many, then a binary search between the last two
-    numbers follows, so that few prompts are counted, and none that is much longer than the context."""
+    numbers follows, so that few prompts are counted."""
     turns = 1
     while turns <= len(starts) and fits(starts[-turns]):
         turns *= 2

@@ -51,7 +51,7 @@ MOST_SOURCES = 6
 FEW_SOURCES = 3
 """Each source may take the sources' room divided by this number; a longer passage is narrowed."""
 MOST_WHOLE = 16_000
-"""Maximum number of tokens of collections that are given whole; longer ones are searched even if they would fit."""
+"""Maximum number of tokens of all passages; longer collections are searched even if they would fit whole."""
 CHARACTERS_PER_TOKEN = 6
 """An upper bound of a token's mean length in real texts. A text with more characters than this for each token that
 may be used is certainly too long, so it is not tokenised."""
@@ -184,7 +184,7 @@ def _fitting(found: Sequence[PassageHit], query: str, budget: _SourceBudget) -> 
 
 
 def _narrowed(passage: Passage, query: str, budget: _SourceBudget) -> tuple[Passage, int]:
-    """Returns the passage and its tokens. A passage longer than its share is cut to the part about the query."""
+    """Cuts a passage that exceeds its share to the part about the query. `tokens_of` counts the returned tokens."""
     most, kept = len(passage.text), passage
     while (tokens := budget.tokens_of([kept.text])) > budget.share and most > LEAST_CHARACTERS:
         most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * budget.share // tokens))
@@ -244,7 +244,8 @@ def guarded(messages: Sequence[Message]) -> tuple[Message, ...]:
 def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, bool]]:
     """Yields the excerpt of a found passage that a page shows, as (text, whether it is a word of the question).
 
-    It starts with the sentence nearest to the question, and has at most `most` characters and no Markdown marks."""
+    It starts with the sentence nearest to the question, and has no Markdown marks and, besides "…", at most
+    `most` characters."""
     passage = plain_passage(passage)
     begin = best_start(passage, question)
     shown = passage.text[begin : begin + most].rstrip()

@@ -16,7 +16,7 @@ from app.values.server import remote_info
 
 OnLoaded = Callable[[bool], None]
 NO_READER = CachedTokenReader()
-"""The reader for a server's model: its tokenizer is not known here, so nothing is counted."""
+"""The reader for a server's model: its tokenizer is not known here, so no tokens are counted."""
 
 
 class EngineWithServers:
@@ -29,7 +29,7 @@ class EngineWithServers:
         self._servers = servers
         self._lock = threading.Lock()
         self._wanted: ModelChoice | None = None
-        """The model that was chosen last. If it is local and cannot be loaded, this becomes `_remote` again."""
+        """The model that was chosen last. If a local model fails to load, this is `_remote` again, unless None."""
         self._remote: ModelChoice | None = None
         """The server's model that was chosen last; None once a local model is loaded."""
         self._note = ""
@@ -69,7 +69,7 @@ class EngineWithServers:
         self._local.unload()
 
     def status(self) -> EngineStatus:
-        """Return the local engine's status, or the status "ready" if a server's model is chosen."""
+        """Return the local engine's status, or the status "ready" if the model chosen last is a server's."""
         with self._lock:
             if self._remote is None or self._remote is not self._wanted:
                 return self._local.status()

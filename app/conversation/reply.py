@@ -11,7 +11,7 @@ Stopping sets a flag that the decoder checks before each step. A reader that lea
 The log keeps all events. Only the newest TRACED_STEPS steps keep their traces, because a trace is much larger than
 a step's text. So the page's view of single steps (the X-ray) shows no earlier steps.
 
-Every reader collects the events in a ReplySoFar of its own, which has the text, the tokens and the statistics.
+A reader may collect the events in a ReplySoFar of its own, which has the text, the tokens and the statistics.
 """
 
 import threading

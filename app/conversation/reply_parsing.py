@@ -63,7 +63,7 @@ class WrittenCall:
 
     @property
     def arguments_object(self) -> Any:
-        """The parsed arguments; {} if they were cut off."""
+        """The parsed arguments; {} if they are not valid JSON, as when they were cut off."""
         try:
             return parse_json(self.arguments)
         except ValueError:
@@ -183,7 +183,7 @@ class ToolCallParser:
     def flush(self, is_cut: bool = False) -> list[Delta]:
         """Return the remaining deltas at the end of the reply.
 
-        A call without a complete name is text, or is dropped if the reply `is_cut`."""
+        A call without a complete name is text; if its tag was found and the reply `is_cut`, it is dropped."""
         if is_cut and self._opened and self._read == self._head:
             self._held, self._read = "", self._text
         self._is_flushing = True
@@ -272,7 +272,7 @@ class ToolCallParser:
         return self._ended() if found is None or self._is_flushing else None
 
     def _pairs(self) -> list[Delta] | None:
-        """Read an argument that ends with a separator, and return it as JSON."""
+        """Read an argument of a format with pairs, and return it as JSON."""
         found = self._patterns.parameter.match(self._held, partial=True)
         if found is None:
             return self._ended()

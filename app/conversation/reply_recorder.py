@@ -1,8 +1,8 @@
-"""Saves a reply to the database twice a second while it is generated, and once more when it ends.
+"""Saves a reply to the database at most twice a second while it is written, and once more when it ends.
 
-It reads the reply's event log as a page does, so disk writes never delay decoding. An app that is killed loses at
-most the last second of a reply. A write that fails is retried half a second later; only a failure of the last
-write is reported to the user.
+The recorder reads the reply's event log as a page does, so decoding does not wait for disk writes. An app that is
+killed usually loses at most the last second of a reply. A failed write is repeated half a second later; the last
+write is not repeated, and its failure is reported to the user.
 """
 
 import logging
@@ -23,7 +23,7 @@ from app.values.messages import Event, Options
 log = logging.getLogger(__name__)
 
 SECONDS = 0.5
-"""Seconds between two writes. A killed app may lose a second, so half a second remains for a busy disk."""
+"""Least seconds between two writes. A killed app may lose a second, so half a second remains for a busy disk."""
 Write = Callable[[MessageContent], None]
 Done = Callable[[str], None]
 """Called once when recording has ended, with the reason why the whole reply could not be stored; "" if it was."""
@@ -97,10 +97,10 @@ class ReplyDraft:
         self._reply.take(events)
 
     def content(self) -> MessageContent:
-        """Returns the reply so far, with its state and, once it has finished, its provenance."""
+        """Returns the reply so far, with its state and, once it has finished, its own provenance."""
         reply, finished, has_failed = self._reply, self._reply.finished, self._reply.phase == "failed"
         state: WritingState = "writing"
-        provenance = self._before.provenance  # kept until the new reply has finished
+        provenance = self._before.provenance  # kept unless the new reply finishes
         if has_failed:
             state = "stopped" if self._before.text else "failed"  # the text written before stays usable
         if finished:
@@ -129,7 +129,7 @@ def comparison_in_words(*replies: MessageContent) -> str:
     """Return a note that compares the texts and the times of two replies, one of which was written without
     lookahead.
 
-    The time of reading the prompt does not count, because it is the same for both."""
+    The time of reading the prompt does not count, because lookahead does not change this time."""
     made = [reply.provenance for reply in replies if reply.provenance]
     fast, slow = (
         seconds_in_words(each.statistics.seconds)

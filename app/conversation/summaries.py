@@ -41,8 +41,8 @@ class SummaryWriter:
         """Returns a summary of whole turns, and reports the progress to `reply`.
 
         Turns that exceed the context are summarised in steps: first the oldest turns, then their summary with the
-        next turns. A message that is too long by itself is divided. Raises ReplyFailed if the model fails or the
-        user stops, and AppError if the context is too short."""
+        next turns. The longest message of a turn that is too long is divided. Raises ReplyFailed if the model
+        writes no summary or the user stops, and AppError if the context is too short."""
         tokens = summary_tokens(self._engine.reader().context)
         options = replace(
             settings.options, sampling=Sampling(), thinking=Thinking("off"), max_new_tokens=tokens

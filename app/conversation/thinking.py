@@ -51,7 +51,7 @@ class ThoughtFold:
         return self._read if self.blocks else 0
 
     def push(self, text: str) -> tuple[str, str]:
-        """Return what this text adds to the thought and to the answer. The beginning of a tag is held back."""
+        """Return what this text adds to the thought and to the answer. Holds back the beginning of a tag."""
         if self._is_answering:
             return "", text
         self._held += text
@@ -87,8 +87,7 @@ class ThoughtFold:
         return self.is_thinking
 
     def _joined(self, text: str) -> str:
-        """Return a part of the thought, without line breaks at its beginning, and an empty line between
-        thoughts."""
+        """Return a part of the thought, after an empty line if it begins a further thought."""
         if self._is_fresh:
             text = text.lstrip("\n")
         if not text:

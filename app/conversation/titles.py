@@ -1,8 +1,8 @@
 """Titles that the model writes once a chat's first answer is complete and the model is idle.
 
-The request continues the chat, so the chat's tokens are in the KV cache already, and stay there for the next
-question. If a reply is requested meanwhile, writing the title stops. An unusable title (empty, cut off, or too
-long) is dropped, and the chat keeps the title made from its question.
+The request continues the chat, so the chat's tokens are usually in the KV cache, and stay there for the next
+question. If a reply is requested meanwhile, writing the title stops. An unusable title, such as an empty or a long
+title, is dropped, and the chat keeps the title made from its question.
 """
 
 import logging
@@ -80,7 +80,7 @@ class ChatTitles:
 
 
 def clean_title(text: str) -> str:
-    """Return the title that a model wrote, as one line without quotes and asterisks; "" if it is not usable.
+    """Return the title that a model wrote, as one line without quotes around it; "" if it is not usable.
 
     A long title is shortened to the part before its colon: "The lake: all that there is to see in summer"."""
     answer = split_thought(text).answer

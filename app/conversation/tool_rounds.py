@@ -81,7 +81,7 @@ class _RoundLog:
         return self._before.text[: self._begin] + self.text
 
     def calls(self, tools: dict[str, Tool]) -> list[CalledTool]:
-        """Return the calls of this round once it has ended."""
+        """Return the calls of this round, which must have ended."""
         found = list[CalledTool]()
         for call in self._parsed.calls:
             tool = tools.get(call.name, Tool("", call.name))
@@ -175,8 +175,8 @@ class ToolRounds:
                 reply.append(Failed(problem))
 
     def _started(self, context: TurnContext, prepared: PreparedReply, reply: Reply) -> dict[str, Tool]:
-        """Load the model, whose template the prompt depends on, and start the chat's servers. Returns their
-        tools."""
+        """Load the model if none is loaded, because the prompt depends on its template, and start the chat's
+        servers. Returns the chat's tools."""
         if not self._engine.status().model and not prepared.settings.model.server:
             loaded = threading.Event()
             self._engine.load(prepared.settings.model, lambda _is_loaded: loaded.set())
@@ -263,7 +263,7 @@ class ToolRounds:
         return answer in ("once", "chat")
 
     def _fitted(self, writing: _Writing, result: str) -> tuple[str, int]:
-        """Cut a result so that a reply still fits after it. Returns it with its number of tokens."""
+        """Cut a result to leave room for a reply. Returns the text and its tokens, 0 if the context is unknown."""
         reader, settings = self._engine.reader(), writing.prepared.settings
         if not reader.context:
             return result, 0

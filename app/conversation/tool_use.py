@@ -40,7 +40,7 @@ OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True
 NOTHING = {"type": "object", "properties": {}}
 NOT_MADE = "The call was not made."
 MOST_CALLS = 8
-"""Maximum number of calls that a grammar allows in a reply."""
+"""Maximum number of calls that a grammar allows if no calls are forced."""
 
 
 class FunctionFields(BaseModel):
@@ -121,8 +121,8 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the reply: forced calls, or the answer's `form`, or calls in place of an answer in
-        JSON."""
+        """The grammar of the reply: forced calls, or else the answer's `form`; a form that is a JSON Schema allows
+        calls of the offered tools instead."""
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
         if self.forced:

@@ -68,7 +68,7 @@ class Turn(ABC):
     def save(self, stores: ChatStores) -> tuple[ChatVersion, int]:
         """Stores the turn with a reply in state "writing". Returns the new version and the reply's id.
 
-        Raises StaleChat."""
+        Raises StaleChat, ChatNotFound."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Continuation(Turn):
 
 
 def context_of(stores: ChatStores, chat: int, answer: int) -> TurnContext:
-    """Returns the parts of this answer's prompt. Raises ChatNotFound, and BadOption if no question is before it."""
+    """Returns the parts of this answer's prompt. Raises ChatNotFound, and BadOption without a question."""
     store = stores.of(chat)
     texts = store.path_texts(chat, store.parent(answer))
     if not texts or texts[-1].role != "user":

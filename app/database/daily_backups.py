@@ -4,8 +4,8 @@
     backups/foresight-20260714-103000-schema-7.sqlite    before a migration: the last one is kept
 
 Daily backups are made in the background while the app runs. A damaged database is not backed up, so the last good
-backup stays. Erased data must not stay in backups: the database counts erasures, and within an hour a new backup
-replaces the backups with smaller counts.
+backup stays. Erased data must not stay in backups: the database counts erasures, and at the next hourly check a new
+backup replaces the backups with smaller counts.
 """
 
 import logging
@@ -63,7 +63,7 @@ class DailyBackups:
     def keep(self) -> None:
         """Makes a backup if one is due, and then deletes the backups that it replaces.
 
-        Raises StoreError, BackupStopped."""
+        Raises StoreError, OSError, BackupStopped."""
         _remove(self._data_dir.glob(f"{BACKUPS}/*.new*"))  # left by an app that was killed
         for _ in range(2):  # data may be erased while the first backup is made
             if self._is_due():
@@ -108,7 +108,7 @@ class DailyBackups:
         _remove([*erased, *old])
 
     def _before_damage(self, backups: list[Path]) -> Path | None:
-        """Returns the newest backup before the last damage, because the user may still want to restore it."""
+        """Returns the newest backup before the last damage, if any, which the user may still want to restore."""
         damaged = max((file.name for file in self._data_dir.glob(f"{FILE_NAME}.broken-*")), default="")
         stamp = damaged.partition("-")[2]
         return next((one for one in backups if one.name.partition("-")[2] < stamp), None)

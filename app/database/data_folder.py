@@ -1,7 +1,7 @@
 """Finds the data folder, checks that it is the app's own, and locks it for one process.
 
 A folder is the app's own if it has the app's database or a marker file, which is the first file that the app writes
-into a new or an empty folder. No other folder is touched.
+into a new or an empty folder. No other folder with files in it is touched.
 """
 
 import logging
@@ -36,7 +36,7 @@ FILES = re.compile(
 )
 """The names of the files that the app makes in the data folder."""
 LITTER = (".DS_Store", ".localized", "desktop.ini", "Thumbs.db", "lost+found")
-"""Files that operating systems put into folders by themselves."""
+"""Files and folders that operating systems put into folders by themselves."""
 SHOWN = 3
 """Maximum number of names of foreign files in a message."""
 
@@ -89,7 +89,7 @@ def _mark(folder: Path) -> None:
 
 
 def _require_own(folder: Path) -> None:
-    """Raises DataFolderRefused for a folder that the app must not use, because it contains other files."""
+    """Raises DataFolderRefused for a folder that cannot be read, or must not be used (see `_refusal`)."""
     try:
         if not folder.exists() or _is_marked(folder):
             return
@@ -126,8 +126,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path may be another program's content: not litter, our lock or marker, or our empty
-    folder."""
+    """Returns whether a path may be another program's content: neither litter, our lock or marker, nor an empty
+    folder of ours. Links always count."""
     if path.is_symlink():
         return True
     if path.is_dir():

@@ -1,9 +1,8 @@
 """The SQLite database of chats and documents.
 
-All threads share one connection, which a lock protects, because queries take only a few milliseconds, a database in
-memory has only one connection anyway, and threads then never wait for SQLite's file lock. Long reads (checking,
-copying) open separate connections. Other processes may read and write at the same time, because the file is in WAL
-mode.
+All threads share one connection, which a lock protects, because queries take only a few milliseconds, and a
+database in memory has only one connection anyway. Long reads (checking, copying) open separate connections. The
+file is in WAL mode, so other processes may read at any time, and write in turn.
 
 A commit is on the disk when it returns (synchronous = FULL), so that a power cut loses nothing that was saved.
 """
@@ -25,7 +24,7 @@ from app.errors import StoreBroken, StoreNotUsable
 
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
-"""Seconds that a transaction waits for another process that writes."""
+"""Maximum seconds that a transaction waits for another process that writes."""
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -55,9 +54,9 @@ class Database:
 
     @property
     def changes(self) -> int:
-        """A counter that grows with every changed row, except in `writing_unnoticed`, and with every commit of
-        another process."""
-        # The lock is not taken, because pages poll this counter and must not wait for transactions.
+        """A counter that grows when this process changes rows, except in `writing_unnoticed`, and when another
+        connection has committed."""
+        # `_lock` is not taken, because pages poll this counter and must not wait for transactions.
         with self._counting, store_errors(str(self.path)):
             elsewhere = self._connection.execute("PRAGMA data_version").fetchone()[0]
             return int(self._connection.total_changes - self._unnoticed + elsewhere)
@@ -133,7 +132,7 @@ class Database:
             self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def checkpoint(self) -> None:
-        """Writes the WAL into the file and truncates it, unless another process reads it now."""
+        """Writes the WAL into the file and truncates the WAL, unless another connection uses it now."""
         with self._lock, store_errors(str(self.path)):
             self._connection.execute("PRAGMA busy_timeout = 0")
             try:
@@ -142,7 +141,7 @@ class Database:
                 self._connection.execute(f"PRAGMA busy_timeout = {self._busy_seconds * 1000:.0f}")
 
     def close(self) -> None:
-        """Closes the database, which writes the WAL into the file. It is safe to call this twice."""
+        """Closes the database. The last connection writes the WAL into the file. It is safe to call this twice."""
         with self._lock:
             self._connection.close()
 

@@ -7,8 +7,8 @@ its table:
 
     None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
 
-If a page is damaged, even the first page, only the rows on this page are lost. A few small tables are read through
-their trees, and may lose more rows. The damaged file is never written.
+If a page is damaged, even the first page, only rows of which a part is on this page are lost or cut. A few small
+tables are read through their trees, and may lose more rows. The damaged file is never written.
 """
 
 import os

@@ -120,7 +120,7 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
 
 
 def discard_copies(data_dir: Path) -> None:
-    """Deletes all copies of the database that the app has made in the data folder, including damaged copies."""
+    """Deletes all copies of the database that the app has made in the data folder. Raises OSError."""
     staged = [data_dir / STAGED] if has_chat_tables(data_dir / STAGED) else []
     for path in [*filter(_is_copy, (*data_dir.iterdir(), *data_dir.glob(f"{BACKUPS}/*"))), *staged]:
         if path.is_dir():
@@ -135,8 +135,8 @@ def _is_copy(path: Path) -> bool:
 
 
 def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:
-    """Copies a backup, and migrates the copy to the newest schema. Raises StoreNotUsable for an incomplete
-    backup."""
+    """Copies a backup, and migrates the copy to the newest schema. Raises StoreError or sqlite3.Error for an
+    unusable backup."""
     copy.row_factory = sqlite3.Row
     with closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=ro", uri=True)) as backup:
         backup.backup(copy)

@@ -181,7 +181,7 @@ def macos_entry(launch: Launch, home: Path, version: str) -> MenuEntry:
 
 
 def make_launch(is_native: bool, platform: str = sys.platform) -> Launch:
-    """Return the command of this app: its run.py with this Python, or the installed package."""
+    """Return the icons and the command of this app: its run.py with this Python, or the installed package."""
     script = Path(app.__file__).parent.parent / "run.py"
     # Without -P, `python -c` would import modules from the current folder before those of Python's own library.
     start = (str(script),) if script.exists() else ("-P", "-c", "from app.main import main; main()")
@@ -208,7 +208,7 @@ def make_entry(launch: Launch, platform: str, home: Path, environ: Mapping[str, 
 
 
 def install(entry: MenuEntry) -> Iterator[str]:
-    """Write the entry's files and run its commands. Yields a sentence for each step. Raises MenuNotWritten."""
+    """Write the entry's files and run its commands. Yields sentences about the steps. Raises MenuNotWritten."""
     known = (*(file.path for file in entry.files), *entry.made)
     if others := [path for path in known if _exists(path) and not _is_ours(entry, path)]:
         raise MenuNotWritten(f"{others[0]} belongs to another program: move or rename it, then try again.")
@@ -253,7 +253,7 @@ def _exists(path: Path) -> bool:
 
 
 def _is_ours(entry: MenuEntry, path: Path) -> bool:
-    """Return whether a file of the entry is this app's: `main` has the mark, or else the content is the entry's."""
+    """Return whether a file is this app's: `main` has the mark, or without `main` the content is the entry's."""
     try:
         if entry.main is not None and _exists(entry.main):
             return entry.mark in entry.main.read_bytes()

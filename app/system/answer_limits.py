@@ -1,4 +1,4 @@
-"""Limits the answers of servers, for every HTTP client of the app.
+"""Limits the answers of the model hub, of model servers and of tool servers.
 
 The bytes are counted in the HTTP library's streams, so that no caller can forget the limit. Answers are requested
 uncompressed, and a compressed answer is refused, because one kilobyte of it can expand to a gigabyte. Callers limit

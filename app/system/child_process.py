@@ -38,7 +38,7 @@ Say = Callable[[bytes], None]
 
 
 class OutOfProcessorTime(BaseException):
-    """This process has used up its processor time. It is not an Exception, so that no library catches it."""
+    """This process has used up its processor time. It is not an Exception, so that few libraries catch it."""
 
 
 class ChildProcess:
@@ -254,7 +254,7 @@ def seconds_left() -> float:
 def importing_environment() -> dict[str, str]:
     """Return this process's environment without secrets and without the current folder in its lists of folders.
 
-    PYTHONPATH contains this package."""
+    PYTHONPATH begins with the folder of this package."""
     environment = settled(without_secrets(os.environ))
     folders = (str(OWN_FOLDER.parent), environment.get("PYTHONPATH", ""))
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}

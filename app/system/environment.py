@@ -2,7 +2,7 @@
 
 Proxies are used for other machines only; this machine is contacted directly. The page needs no network, so wrong
 settings of proxies and certificates must not keep the app from starting. Requests to the hub and to servers use
-these settings, or fail with an error that names the wrong variable.
+these settings, or fail with an error that names the variables that may be wrong.
 """
 
 import os
@@ -28,7 +28,7 @@ _SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IG
 def prepare(environ: MutableMapping[str, str]) -> list[str]:
     """Remove unusable variables from `environ` before libraries are imported. Returns a sentence for each.
 
-    If there is a proxy, adds this machine's names to NO_PROXY. Sets HF_HUB_OFFLINE in place of an unusable
+    Adds this machine's names to NO_PROXY if that or a proxy is set. Sets HF_HUB_OFFLINE in place of an unusable
     HF_ENDPOINT."""
     # If the shell names no proxy, libraries look up the system's own proxies, and a no_proxy would prevent that.
     if any(value and name.upper() in (*PROXIES, "NO_PROXY") for name, value in environ.items()):

@@ -4,7 +4,7 @@
     nvidia-smi      how much memory is free; it lists all GPUs in their order on the bus
     torch's files   for which CUDA this torch was built, so which GPUs it can use
 
-Rows of nvidia-smi belong to CUDA's GPUs by uuid or bus id, never by number.
+Rows of nvidia-smi are matched with CUDA's GPUs by uuid or bus id, because the numbers may differ.
 """
 
 import json
@@ -91,7 +91,7 @@ def parse_fault(output: str) -> str:
 
 
 def driver_version(seconds: float = SECONDS) -> str:
-    """Return the version of the NVIDIA driver, such as "580.95.05"; if nvidia-smi fails, that of CUDA."""
+    """Return the NVIDIA driver's version, such as "580.95.05"; if nvidia-smi fails, its CUDA: "CUDA 13.0"."""
     listed = re.findall(r"^[0-9]+(?:\.[0-9]+)+$", _nvidia_smi(seconds, "driver_version"), re.MULTILINE)
     return listed[0] if listed else "CUDA {}.{}".format(*cuda_driver().version)
 
@@ -145,7 +145,7 @@ def usable_gpus(
     """Return the GPUs that torch, built for this CUDA, can use, with torch's numbers.
 
     Returns [] if torch cannot use its first GPU, because models run on that GPU. If the driver did not answer,
-    returns the GPUs that nvidia-smi lists, numbered in their order."""
+    returns the GPUs whose memory nvidia-smi lists, numbered in their order."""
     if not driver.is_known:
         known = [row for row in listed if row.total]
         return [(number, _unasked(row)) for number, row in enumerate(known)] if cuda > (0, 0) else []
@@ -158,8 +158,8 @@ def usable_gpus(
 def memory_of(number: int, gpu: CudaGpu, listed: Sequence[ListedGpu], own: Memory) -> Memory:
     """Return the memory of a GPU, with the free memory that nvidia-smi reports.
 
-    If nvidia-smi reports no free memory, as for a part of a GPU, the usual share is assumed. `own` is the machine's
-    main memory, which is returned for an integrated GPU."""
+    If nvidia-smi reports none, as for a part of a GPU, the usual share is assumed. For an integrated GPU
+    returns `own`, the machine's main memory, with the GPU's device name."""
     device = f"cuda:{number}"
     if gpu.is_integrated and own.total:
         return replace(own, device=device)

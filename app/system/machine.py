@@ -41,7 +41,7 @@ def parse_cpuinfo(text: str) -> str:
 
 @lru_cache(maxsize=4)
 def multiplies_int8_fast(which: Which = find_program, system: tuple[str, str] | None = None) -> bool:
-    """Return whether this machine's processor was measured to be fastest with weights in int8.
+    """Return whether processors of this machine's kind were measured to be fastest with weights in int8.
 
     That is an x86 CPU under Linux with a compiler for our kernels: docs/benchmarks.md, "int8, per row". The answer
     is cached, because a list of models asks for each model."""

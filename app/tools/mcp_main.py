@@ -258,7 +258,7 @@ def _copy_log(readable: int, log: Log) -> None:
 
 
 async def _offered(client: Client, log: Log) -> Job:
-    """List the usable tools, the resources and the prompts. Logs why other tools are left out."""
+    """List up to MOST_LISTED each of tools, resources and prompts. Logs why unusable tools are left out."""
     session, has = client.session, client.server_capabilities
     tools: list[Job] = []
     left = LONGEST_SCHEMAS
@@ -396,7 +396,7 @@ def _resource_text(resource: Any) -> str:
 
 
 def _cut(text: str, most: int = LONGEST_RESULT) -> str:
-    """Return a text of at most `most` characters; a longer text is cut, with a note at its end."""
+    """Return a text. After `most` characters it is cut, and ends with a note."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n\n[The text was cut here: it has {len(text):,} characters.]"

@@ -196,7 +196,7 @@ class _Connection:
         return self._answered(self._answering, is_stopping)
 
     def _answered(self, seconds: float, is_stopping: Stopping) -> Any:
-        """Wait for an answer, and kill the server if none comes in time. Raises ToolFailed."""
+        """Wait for an answer, and kill the server if none comes in time or the user stops. Raises ToolFailed."""
         until = monotonic() + seconds
         while monotonic() < until and not self._is_ended:
             if is_stopping():
@@ -247,7 +247,7 @@ def _line(message: Answer) -> bytes:
 
 
 def arguments_object(arguments: str) -> Answer:
-    """Parse the arguments of a call. Raises ArgumentsRefused if they are not a JSON object."""
+    """Parse the arguments of a call. Raises ArgumentsRefused if they are not a JSON object, or too long."""
     if len(arguments) > LONGEST_ARGUMENTS:
         raise ArgumentsRefused(
             f"The arguments have more than {LONGEST_ARGUMENTS:,} characters: make them shorter."

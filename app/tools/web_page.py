@@ -1,4 +1,4 @@
-"""Reads a web page in a separate process, which connects only to public addresses, within a time limit."""
+"""Reads a web page in a separate process, which connects only to public addresses and to proxies."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ SECONDS = 20.0
 
 
 def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SECONDS) -> WebPage:
-    """Return a page of HTML or text. Raises ToolFailed for any other answer, and if the user stops the reading."""
+    """Return a page of HTML or text. Raises ToolFailed if that fails, or if the user stops the reading."""
     host = web_host(address)
     if not host:
         raise ToolFailed(

@@ -1,7 +1,7 @@
-"""Fetches one web page, as a program. It cannot connect to private addresses, whatever names and redirects do.
+"""Fetches one web page, as a program. It does not connect to private addresses, whatever names and redirects do.
 
 An audit hook checks the address of each connection, so a name cannot resolve to another address after the check.
-Connections to a proxy that the environment names are allowed, because the proxy is the user's choice.
+A proxy that the environment names may have a private address, because the proxy is the user's choice.
 """
 
 import ipaddress

@@ -57,7 +57,7 @@ class ChatSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatPreset:
-    """Named chat settings for new chats."""
+    """A system prompt and sampling settings with a name."""
 
     name: str
     settings: ChatSettings

@@ -93,7 +93,7 @@ class Passage:
 
 @dataclass(frozen=True, slots=True)
 class PassageHit:
-    """A found passage with its scores and its ranks (from 1; 0 if this search did not find it).
+    """A found passage with its scores and its ranks in both searches (from 1; 0 if a search did not find it).
 
     `bm25` is higher for better passages, `share` is the share of the question's words that are in the passage,
     `similarity` is the cosine with the question, `score` is the fused score."""

@@ -29,7 +29,7 @@ STATES = "backbone_hidden_size"
 LayerType = Literal["llama", "qwen3"]
 """The kinds of layers that a head may have."""
 LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}
-"""The sizes of a layer and the largest accepted values."""
+"""The sizes in the config of a head's layers, and the largest accepted values."""
 OPTIONAL = {"num_key_value_heads", "head_dim"}
 OTHERS = (
     "hidden_act", "rms_norm_eps", "attention_bias", "mlp_bias", "rope_theta", "rope_scaling", "rope_parameters",
@@ -189,7 +189,7 @@ def _parsed(values: dict[str, Any]) -> EagleConfig:
 
 
 def _verifier(values: dict[str, Any]) -> str:
-    """Return the target's name for messages; "" if it is missing or may be the path of a folder."""
+    """Return the target's name for messages; "" if it is missing, long, or not like a hub id or a relative path."""
     about = values.get("speculators_config")
     verifier = about.get("verifier") if isinstance(about, dict) else None
     name = verifier.get("name_or_path") if isinstance(verifier, dict) else None

@@ -2,8 +2,8 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-A list of strings, such as the vocabulary, is replaced by its number of entries, and so is a long list of numbers. A
-model in several files has one header.
+In a header, a list of strings, such as the vocabulary, is replaced by its number of entries, and so is a long list
+of numbers. A model in several files gets one header, with the values of its first file.
 """
 
 import re
@@ -186,7 +186,7 @@ def read_gguf_values(path: Path) -> Mapping[str, Any]:
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _size: int, _changed: int) -> GgufHeader:
-    """Read a header; it is cached until the file changes, because a large vocabulary takes tenths of a second."""
+    """Read a header. It is cached while the file stays the same; a large vocabulary takes tenths of a second."""
     with path.open("rb") as file:
         try:
             return _Reader(file, path).header()

@@ -1,6 +1,7 @@
 """JSON answers of a chat: their JSON Schema, and its translation for the grammar library.
 
-    {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": S}    ->    {"properties": {"a": S, "b": S}}
+    {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": S}
+    {"properties": {"a": S, "b": S}, "additionalProperties": false}          the same for the library
 
 Nothing here compiles a schema, because compiling a stranger's schema can crash the process. The engine checks in a
 separate process whether replies can be made to match a schema (`check_grammar`).
@@ -23,8 +24,7 @@ KNOWN_FORMATS = frozenset(
 """The formats of strings that the grammar library can enforce. JSON Schema defines other formats as
 annotations only."""
 LOOKAROUND = re.compile(r"\(\?<?[=!]")
-"""The beginning of a regular expression's look-around, which no grammar enforces. pydantic's schemas of Decimals
-have look-arounds."""
+"""The beginning of a regular expression's look-around, as in pydantic's Decimals, which no grammar enforces."""
 VALUES = frozenset(("const", "enum", "default", "examples"))
 """Keywords whose values are data, not schemas."""
 BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions"))
@@ -43,7 +43,7 @@ class JsonAnswers:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar that an answer has to match, if any. Raises BadOption if `schema` is not a JSON object."""
+        """The grammar that an answer has to match, if any. Raises BadOption for a `schema_problem`."""
         if not self.is_on:
             return None
         if problem := schema_problem(self.schema):
@@ -52,7 +52,7 @@ class JsonAnswers:
 
 
 def schema_problem(text: str) -> str:
-    """Return a sentence that explains why this text is not a JSON object; "" for an object or an empty text."""
+    """Return why this text is not a JSON object, or is too long; "" for a JSON object or an empty text."""
     if not text.strip():
         return ""
     if (length := len(text)) > LONGEST_SCHEMA:

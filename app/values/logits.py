@@ -1,4 +1,4 @@
-"""Options of the API that concern logits: penalties, biases, a grammar, log probabilities.
+"""Options that change or report logits: penalties, biases, a grammar, log probabilities.
 
 They are separate from `Sampling`, which is stored with chats and in the settings.
 """

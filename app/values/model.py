@@ -126,7 +126,7 @@ class Memory:
 
     @property
     def words(self) -> str:
-        """The memory in words: "8.00 GB free", or "16.0 GB in this machine"."""
+        """The memory in words: "8.00 GB free", or "16 GB in this machine"."""
         where = "this machine" if self.device == "cpu" else self.device
         return f"{gigabytes(self.total)} in {where}" if self.is_usual else f"{gigabytes(self.free)} free"
 

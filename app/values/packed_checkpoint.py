@@ -24,7 +24,7 @@ scales."""
 
 
 PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}
-"""The bits that a packed number takes, with its share of a scale for 128 numbers, in MXFP4 for 32."""
+"""The bits of a packed number on a CPU, scales included. A group of 128 numbers, in MXFP4 of 32, has a scale."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +60,7 @@ IN_BYTES = (
 
 
 def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
-    """Return how the weights of a config.json's model are quantised; None if that cannot be read."""
+    """Return how the weights of a config.json's model are quantised; None if they are not, or cannot be read."""
     stated = config.get("quantization_config")
     if not isinstance(stated, Mapping):
         return None

@@ -44,7 +44,7 @@ def weight_of(text: str) -> int:
 
 
 def shown_name(name: str) -> str:
-    """Return a file's name for display and storage, with U+FFFD for line ends, controls and direction marks."""
+    """Return a file's name for display and storage, with U+FFFD in place of each UNSHOWN character."""
     return UNSHOWN.sub("\N{REPLACEMENT CHARACTER}", name)
 
 

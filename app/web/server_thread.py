@@ -142,7 +142,7 @@ class TimeoutProtocol(H11Protocol):
         return self.scope, self._received, self.transport.get_write_buffer_size()
 
     def _make_room(self) -> None:
-        """Close the connection that has waited longest if more than MOST_WAITING connections wait."""
+        """Close the oldest waiting connection if more than MOST_WAITING connections wait."""
         waiting = [one for one in self.connections if isinstance(one, TimeoutProtocol) and one.is_waiting]
         if len(waiting) > MOST_WAITING:
             min(waiting, key=lambda one: one._since).transport.abort()

@@ -6,9 +6,9 @@ A race has a thread of its own, and each run is a reply of its own. `state` is a
 the replies' logs themselves.
 
 In half precision with same text on, the steps of all decoders are padded to row counts that give bitwise identical
-results. Padding makes plain decoding slower, so speed-ups are measured against plain decoding without padding. But
-without padding the numbers may be rounded differently, so texts are compared with padded plain decoding. A race of
-`auto` and `lookahead 5/4/5` therefore has four runs in each round:
+results. Padding makes plain decoding slower, so it also runs without padding, and speeds are compared with the
+faster of both. But without padding the numbers may be rounded differently, so texts are compared with padded plain
+decoding. A race of `auto` and `lookahead 5/4/5` therefore has four runs in each round:
 
     plain, same text off    reference   usually the fastest plain decoding; speeds are compared with it
     plain, same text on     reference   texts are compared with it
@@ -79,7 +79,8 @@ class LaneReply:
 
 @dataclass(frozen=True, slots=True)
 class RaceState:
-    """A snapshot of a race. The newest of `replies` may still be running; `note` says why a race ended early."""
+    """A snapshot of a race. The newest of `replies` may still be running. `note` says why the race ended early, or
+    why its result was not saved."""
 
     phase: RacePhase = "idle"
     plan: RacePlan | None = None
@@ -128,7 +129,7 @@ class Race:
             self._thread.start()
 
     def stop(self) -> None:
-        """Stops the race after its current step, if there is one."""
+        """Asks the race to stop after its current step. A race in phase "judging" still completes its result."""
         with self._lock:
             self._is_stopping.set()
             self._current.stop()
@@ -180,7 +181,7 @@ class Race:
             raise ReplyFailed(STOPPED)
 
     def _run_lane(self, request: Request, reply: Reply) -> ModelInfo:
-        """Runs one lane to its end, and returns the model that it ran on. Raises ReplyFailed."""
+        """Runs a request to its end, and returns the model that it ran on. Raises ReplyFailed."""
         with self._lock:
             self._require_going()
             self._current = reply
@@ -205,8 +206,8 @@ class Race:
         return LaneResult(median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
-        """Returns the model's two likeliest tokens at the difference and their margin; None if the engine cannot
-        compute them in time."""
+        """Returns the model's two likeliest tokens at the difference, and their margin; None if the engine fails or
+        needs more than MARGIN_SECONDS."""
         written = run.token_ids[: difference.index]
         try:
             return self._engine.margin(race_request(plan, run.decoding), written).result(MARGIN_SECONDS)
@@ -255,7 +256,7 @@ def ready_prompts() -> tuple[RacePrompt, ...]:
 
 
 def next_prompt(prompts: tuple[RacePrompt, ...], kind: TextKind, text: str) -> str:
-    """Returns the prompt that follows this text among those of its kind, cyclically; "" if the kind has none."""
+    """Returns the prompt of this kind after the prompt `text`, or else the first; "" if the kind has none."""
     texts = [prompt.text for prompt in prompts if prompt.kind == kind]
     if not texts:
         return ""
