@@ -2,8 +2,8 @@
 
     python -m labs.ablation --model stories260K --raw --prompts assets/bench/stories.jsonl --max-new-tokens 200
 
-Every reply begins with an empty pool; each combination estimates anew how often guesses are accepted. The window
-always keeps a third of the budget. Prints a Markdown table of tokens per step, and ends with an error if a text
+Every reply begins with a new pool; each combination estimates anew how often guesses are accepted. The window
+keeps about a third of the budget. Prints a Markdown table of tokens per step, and ends with an error if a text
 differs from plain decoding's.
 """
 

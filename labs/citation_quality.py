@@ -33,7 +33,7 @@ COSINES = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, NEVER)
 @dataclass(frozen=True, slots=True)
 class Judged:
     """An answer's citation: whether it is right, and the values that the check uses; `cosine` is 0 if another
-    source is nearer."""
+    source is nearer, or if the words suffice."""
 
     is_right: bool
     support: float

@@ -23,7 +23,7 @@ THEIRS = "import sys, huggingface_hub as h; h.snapshot_download(sys.argv[1], cac
 
 
 def serve(size: int, shards: int, pipe: Connection) -> None:
-    """Serve a hub with one model of random weights, until the pipe closes."""
+    """Serve a hub with one model of random weights, until the pipe receives a message."""
     from tests.models_registry.hub_server import FakeHub, git_sha1, running, sha256
 
     names = [f"model-{number:05}-of-{shards:05}.safetensors" for number in range(1, shards + 1)]

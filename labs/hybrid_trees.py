@@ -79,7 +79,7 @@ def main() -> None:
 
 
 def report(models: dict[str, PreTrainedModel], prompts: Tensor) -> Iterator[str]:
-    """Yield the lines to print: tokens per step of both models, with trees and with chains, and times of steps."""
+    """Yield lines: tokens per step of the hybrid, as trees and chains, and the transformer; then times."""
     register()
     chains = SequentialRunner(deepcopy(models["hybrid"]), CONTEXT)
     chains.longest_chain = LONGEST_CHAIN

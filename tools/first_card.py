@@ -163,7 +163,7 @@ def run(trial: Trial, output: Path) -> Outcome:
 
 
 def _ending_of(child: "subprocess.Popen[bytes]", limit: float) -> str:
-    """Wait for a trial and return how it ended. Shortly before its time limit it is interrupted, as by Ctrl+C."""
+    """Return how a trial ended. Before its time limit it is interrupted, as by Ctrl+C, except on Windows."""
     grace = min(GRACE, limit / 2)
     try:
         code = child.wait(limit - grace)

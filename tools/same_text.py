@@ -3,9 +3,9 @@
     python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
 
 Each side has its own session. The second session reads the step times that the first has measured, as the app does
-at its next start. Every second prompt continues after the previous reply; with `--reuse`, each side then reuses its
-cache. Replies are written to the full length. Prints a JSON line of numbers after every 20 prompts, and with
-`--show` a line for each reply that differs.
+at its next start. Every second prompt continues plain's last reply, or half of a story; with `--reuse`, each side
+then reuses its cache. Replies are written to the full length. Prints a JSON line of options and numbers after every
+20 prompts and at the end, and with `--show` a line for each reply that differs.
 """
 
 import argparse
@@ -111,8 +111,8 @@ def locate(name: str, _progress: Progress) -> ModelFolder:
 
 
 def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bool) -> Iterator[Tally]:
-    """Give both sides the same prompts; every second prompt continues the reply before it. Yields the results so
-    far."""
+    """Give both sides the same prompts; every second prompt continues `off`'s reply before it. Yields the results
+    so far."""
     tally = Tally()
     before: Prompt = ""
     reply = ""
@@ -129,7 +129,7 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
 
 
 def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
-    """Return the next turn of a chat, or the continuation of a text."""
+    """Return the next turn of a chat, or a text with half of its reply and the prompt."""
     if isinstance(before, tuple) and isinstance(prompt, tuple):
         return (*before, Message("assistant", reply), *prompt)
     return f"{before}{reply[: len(reply) // 2]} {prompt}"

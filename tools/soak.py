@@ -41,7 +41,7 @@ TOKENS = 48
 TOKENS_A_WORD = 4
 """Maximum number of tokens that "word " takes in the tokenizers of these models."""
 WORDS = (20, 150, 600)
-"""Lengths of prompts, so that the cache grows."""
+"""Numbers of words in the prompts, which differ so that the cache grows."""
 STOPS = (0, 5, 12)
 """Numbers of pieces after which a reply is stopped; 0 does not stop it."""
 DTYPES: tuple[DType, ...] = ("bfloat16", "float32")

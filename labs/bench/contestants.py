@@ -106,7 +106,7 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
 
 def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, Any]:
     """Return generate's arguments for a draft model, with both tokenizers if they differ (universal assisted
-    generation). Raises BadOption if the model cannot be read, or has a vocabulary of another size."""
+    generation). Raises BadOption if it cannot be read, or has the same vocabulary and more or fewer logits."""
     try:
         draft_model, own = (
             _read_model(loaded, path),

@@ -158,7 +158,7 @@ class _Trunk:
         return row
 
     def add_lookup(self, row: Row, lookup: Lookup, branch: int, length: int, most: int) -> bool:
-        """Add a question and the first `most` tokens of its answer to the row. Returns False if they do not fit."""
+        """Add a question and `most` tokens of its answer to the row. Returns False if the answer does not fit."""
         text = f" {lookup.question}{END}\n{TURN}assistant\n"
         question, answer = self._encode(text), self._encode(lookup.answer + END)
         begin = len(row.ids)
@@ -202,7 +202,7 @@ def _answer_weights(answer: str, length: int) -> list[float]:
 
 
 def chat_row(conversations: Iterator[Sequence[Message]], encode: Encode, length: int) -> Row:
-    """Return a row of conversations that do not see each other. The last conversation is truncated."""
+    """Return a row of conversations that do not see each other. The last conversation is truncated if necessary."""
     row = Row()
     for branch in count(1):
         if len(row.ids) >= length:

@@ -111,7 +111,7 @@ class Tasks:
 
 
 def read_chats(path: Path) -> list[Sequence[Message]]:
-    """Read the conversations of a file that `prepare` wrote, without the last ones, held out, and quoting tasks."""
+    """Read the conversations of a file that `prepare` wrote, without held-out conversations and quoting tasks."""
     with path.open(encoding="utf-8") as file:
         lines = [json.loads(line) for line in file][:-HELD_OUT_CONVERSATIONS]
     return [

@@ -133,7 +133,7 @@ class CopyingTasks:
         return self.make.fact_form()
 
     def _sentences(self, most_characters: float, kind: float, forms: Sequence[str]) -> Sentences:
-        """Draw consecutive sentences of one sort.
+        """Draw sentences of one sort, consecutive sentences if they are real.
 
         A `kind` below 0.6 decides the sort, so that all passages of the sources have the same sort."""
         rng, taken = self.rng, list[str]()

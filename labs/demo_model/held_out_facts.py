@@ -1,6 +1,6 @@
 """Makes facts and questions in forms that the training of the demo model does not use.
 
-Each question names a made-up word that occurs in only one sentence; its other words are mostly not the sentence's.
+Each question names a made-up word that occurs in only one sentence; many of its other words are not the sentence's.
 """
 
 import random

@@ -96,7 +96,7 @@ class Plan:
 
 
 def tiny_plan() -> Plan:
-    """Return a plan with which all sections but the replies take seconds on a CPU."""
+    """Return a plan without models for replies, with which all sections take seconds on a CPU."""
     return Plan(
         device="cpu",
         shapes={"tiny": TINY},

@@ -125,8 +125,8 @@ def prompt_times(plan: Plan) -> Iterator[Row]:
 def step_kernels(plan: Plan) -> Iterator[Row]:
     """Yield the kernels of a step at few and at many rows: calls and milliseconds, the longest first.
 
-    The model has the first shape that fits into memory. The report's first lines name the attention and the layers,
-    and whether CUDA graphs are used."""
+    The model has the first shape that fits into memory. The first rows name the attention and the layers, and
+    whether CUDA graphs are used."""
     for name in plan.shapes:
         error = yield from _until_out_of_memory(_kernels_of(plan, name))
         if not error:
