@@ -1,7 +1,7 @@
 """The `native` backend: attention over a block by our own C kernel for CPUs.
 
 It makes neither a mask nor a matrix of scores over the context, and a row's result depends, to the last bit, only
-on the text before the row. Layers with a window, a soft cap or sinks, and blocks of many rows, use torch's kernel.
+on the text before the row. Layers with a window, a soft cap or sinks, and blocks of many rows, use `sdpa`.
 """
 
 from ctypes import CDLL

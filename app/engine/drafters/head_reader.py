@@ -37,7 +37,7 @@ class Head(Protocol):
 
     @property
     def device(self) -> torch.device:
-        """The device of its weights."""
+        """The device of the head's weights."""
 
     def joined(self, states: Tensor) -> Tensor:
         """Join the target's states [1, n, all widths] into the inputs of n rows [1, n, width]."""

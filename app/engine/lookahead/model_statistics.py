@@ -51,7 +51,7 @@ def measure_first_successors(
     steps replace.
 
     Tokens that were measured in `known` are skipped. After `seconds` no further block begins: the successors of the
-    remaining tokens stay zero, and are measured while the model is idle (`model_measurements.py`). At the end the
+    remaining tokens stay zero; some are measured while the model is idle (`model_measurements.py`). At the end the
     runner's prefix is dropped."""
     successors, vocabulary = known.copy(), len(known)
     began = clock()

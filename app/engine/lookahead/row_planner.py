@@ -46,8 +46,8 @@ MEMORY = 0.97
 SPARE = 16
 """Rows that are drafted beyond twice the number that paid recently, to see whether more would pay."""
 FLOOR = 0.25
-"""Guesses are looked up if their reach is at least this part of the lowest cost of a row in tokens. The tuner
-chooses among a few row counts, the curve's buckets, and several guesses may share the cost of the next bucket."""
+"""Guesses are looked up if their reach is at least this part of the lowest cost of a row in tokens. The part is
+small, because several guesses may share the cost of the next bucket."""
 CHECK, CLEAR = 48, 1.3
 """After CHECK drafted steps a plain step is timed, unless drafting is at least CLEAR times as fast."""
 CHECK_SOON = 12
@@ -113,11 +113,11 @@ class DraftPlanner:
         return len(reaches)
 
     def observe(self, step: DraftedStep) -> Split:
-        """Learn from a drafted step; return its rows and its cost. May narrow the window."""
+        """Learn from a drafted step; return its rows and its cost (0 without times). May narrow the window."""
         raise NotImplementedError
 
     def observe_plain(self, seconds: float, rows: int = 1) -> Split:
-        """Learn from a plain step; return its rows and its cost. `rows` is one, plus the number of pending rows."""
+        """Learn from a plain step; return its row and cost (0 without times). `rows` counts pending rows, too."""
         del seconds, rows
         return Split()
 

@@ -75,10 +75,10 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
 
 
 def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
-    """Return whether attention and all products are our own CPU kernels, which compute each row independently.
+    """Return whether our own CPU kernels, which compute each row independently, attend and multiply.
 
-    Returns False, for example, for an int4 model, in whose layers torch multiplies, and for a model with sliding
-    windows, which uses torch's attention."""
+    Routers count, too, if torch runs them row by row. Returns False, for example, for an int4 model, in whose
+    layers torch multiplies."""
     ours = (NativeInt8Linear, PackedLinear, PackedExperts, QuantisedEmbedding, nn.Embedding)
     alone = {part for module in model.modules() if isinstance(module, RowByRow) for part in module.modules()}
     others = (each for each in model.modules() if not isinstance(each, ours) and each not in alone)

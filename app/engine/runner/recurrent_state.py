@@ -29,7 +29,6 @@ class RecurrentState(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """The state's size in bytes."""
         return sum(tensor.nbytes for tensor in (*self.inputs, self.state) if tensor is not None)
 
 

@@ -23,11 +23,11 @@ from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampl
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
-"""Prompt tokens per forward pass. After each pass the user sees progress and can stop. On a GPU, a pass over 1024
-tokens computes for much longer than reading the weights and launching the kernels takes."""
+"""Maximum prompt tokens of a forward pass. After each pass the user sees progress and can stop. A GPU's pass over
+1024 tokens computes for much longer than reading the weights and launching the kernels takes."""
 
 ENOUGH = 512
-"""If the buffers have room for this many rows after a prompt, such as a chat's next turn, they do not grow."""
+"""If the buffers have room for this many rows after a prompt, they do not grow."""
 MUCH, ROOMY = 4, 4096
 """Before a prompt the cache is shrunk if it has over MUCH times the rows that the prompt needs, and over
 ROOMY rows."""

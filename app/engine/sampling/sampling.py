@@ -1,4 +1,4 @@
-"""Sampling with keyed noise: the token at position p is a fixed function of (logits, seed, p).
+"""Sampling with keyed noise: the token at position p is a fixed function of (logits, settings, seed, p).
 
 The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order). Then the
 argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).

@@ -58,7 +58,7 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 """Bytes of address space that importing torch and its dependencies takes (981 MB on Linux without CUDA, more with
 CUDA). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
 KEPT_FORMATS = 16
-"""Number of chat templates whose formats are cached."""
+"""Maximum number of chat templates whose formats are cached."""
 UNLOADED = "No model is loaded: the next message loads it again."
 CANCELLED = "Loading was cancelled."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
@@ -273,7 +273,7 @@ class Engine:
         return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """Return the error of an engine that cannot start, for example because torch is missing; log and show it.
+        """Return the error of an engine that cannot start, for example because torch is missing, and show it.
 
         The first error is kept, because a half-imported library raises a different error at the next attempt."""
         if self._startup_failure is None:
