@@ -4,7 +4,7 @@
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   a token that came next in some text
 
 The gap of the likeliest token is its lead over the second token; the gap of any other token is its distance from
-the likeliest. Gaps are stored instead of ranks, because they predict better whether a guess is right. Their unit is
+the likeliest. Gaps are stored instead of ranks, because gaps predict better whether a guess is right. Their unit is
 1/32 logit. Gap classes are coarser: 0 to 7 for distances, 8 to 15 for leads.
 """
 
@@ -30,7 +30,7 @@ SUCCESSORS_LAYOUT = f"{SUCCESSORS} of 20 and 10 bits, behind a line break where 
 """Names the format of packed successors; stored successors with another format name cannot be used."""
 
 GAPS = (0.25, 0.75, 1.5, 2.5, 4.0, 6.0, 9.0)
-"""Borders, in logits, between the gap classes of a token's distance from the likeliest token."""
+"""Borders between the gap classes of distances, and between those of leads, in logits."""
 GAP_STEP, MOST_GAP = 1 / 32, 2**10 - 1
 """The unit of packed gaps, in logits, and the largest packed gap, in units."""
 LEADS = len(GAPS) + 1

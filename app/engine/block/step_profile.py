@@ -26,7 +26,7 @@ Buckets = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class StepTimes:
-    """Measured seconds of a step at each bucket; both tuples are empty if nothing was measured.
+    """Measured seconds of a step at each bucket; all tuples are empty if nothing was measured.
 
     `per_token` is the number of seconds that each token of context adds to a step at each bucket; () if unknown."""
 

@@ -32,7 +32,7 @@ ARGUMENTS = {
     "attention_layer": (_P, _P, _N, _P, _P, _N, _N, _P, _P, _P, _P, _I),
     "decoder_layers": (_P, _P, _N, _N, _P, _P, _N, _N, _P, _P, _P, _I),
 }
-"""The C functions of both libraries, and the types of their arguments: pointers, sizes, small integers, floats."""
+"""C functions of both libraries, and the types of their arguments: pointers, sizes, small integers, floats."""
 
 Arguments = Mapping[str, tuple[Any, ...]]
 

@@ -14,13 +14,13 @@ from app.errors import AppError
 from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
-"""Maximum number of texts and characters of a piece, so that a reply waits at most half a second on a slow CPU."""
+"""Maximum number of texts, and of characters of several texts, in a piece, for which a reply may have to wait."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]
 """A text, or its token ids."""
 OnTokens = Callable[[int], None]
-"""Called with the number of tokens read, on the worker's thread, before the answer is set."""
+"""Called with the number of tokens of each piece, on the worker's thread, before the piece is read."""
 
 
 def ignore_tokens(_count: int) -> None:

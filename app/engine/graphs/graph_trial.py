@@ -59,8 +59,8 @@ def tried_graphs(
 ) -> EagerSteps:
     """Return graphs if these pass a trial against eager steps, else eager steps with a note on the reason.
 
-    Graphs must give the same logits and tokens and must not be slower; without a `timer` nothing is timed. Graphs
-    also `choose` tokens, unless the trial succeeds only without."""
+    Graphs must give close logits and the same tokens, and not be clearly slower; without a `timer` nothing is
+    timed. Graphs also `choose` tokens, unless the trial succeeds only without."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""

@@ -172,7 +172,7 @@ class GraphSteps(EagerSteps):
 
     @torch.inference_mode()
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
-        """Return logits [R, vocab] of the wanted rows; the next block overwrites them."""
+        """Return logits [R, vocab] of the wanted rows; the next block may overwrite them."""
         self._drawn = None
         if not self._has_graph_for(cache, block):
             return super().forward(cache, block, batch_invariant)
@@ -189,7 +189,7 @@ class GraphSteps(EagerSteps):
         return self._best[:rows] if is_drawn else None
 
     def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
-        """Count the block and reserve room for it; return whether a graph of its row count can be used now."""
+        """Return whether a graph of the block's row count can be used now, with room reserved. Counts the block."""
         rows = len(block)
         if not self.buckets or rows > self.buckets[-1] or len(block.wanted) != rows:
             return False
@@ -200,7 +200,7 @@ class GraphSteps(EagerSteps):
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block. While steps are recorded, a graph moves rows, too."""
+        """Keep these rows of the newest block. With recorded steps, a graph also moves rows if it can."""
         is_recorded = self._captured and self._is_current(cache)
         if are_in_place(rows) or len(rows) > MOVES or not is_recorded or not self._can_record_moves:
             super().commit(cache, rows)

@@ -5,8 +5,8 @@
     <tool_call>NAME\\n<arg_key>KEY</arg_key>\\n<arg_value>VALUE</arg_value>…          a tag for each argument
     <|tool_call>call:NAME{KEY:<|"|>VALUE<|"|>}<tool_call|>                          pairs of a key and a value
 
-One call and two calls are rendered. The text that both names have before them belongs to each call. The rest of the
-text before the first name and after the last arguments belongs to all calls together.
+One call and two calls are rendered. The text that both names have before them, or both arguments after them,
+belongs to each call. The rest of the text before the first name and after the last arguments belongs to all calls.
 """
 
 import json
@@ -51,7 +51,7 @@ NAMED = (
     ("functools[", replace(_ARRAY, begin="functools[")),
     ("<tool_call>", HERMES),
 )
-"""The formats of calls for templates that show no earlier call, after words that a prompt with tools contains."""
+"""(words in a prompt with tools, format of calls): formats for templates that show no earlier call."""
 
 
 def find_reply(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
@@ -61,7 +61,7 @@ def find_reply(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
 
 
 def find_calls(render: Render, thought_closing: str) -> CallFormat:
-    """Return the format of calls; its kind is "" if the template shows none."""
+    """Return the format of calls; its kind is "" if the template supports none."""
     prompt = render([ASKED], {"tools": TOOLS})
     shows_tools = all(name in prompt for name in NAMES)
     values = {**NO_PROMPT, "tools": TOOLS} if prompt else NO_PROMPT
@@ -191,7 +191,7 @@ def _divided(form: CallFormat, first: str, second: str, after: str) -> CallForma
     """Return the format with the texts around calls: those of each call, and those of all calls together.
 
     The texts come before the first name, before the second name, and after the last arguments."""
-    # some templates write the name twice
+    # some templates write the name or a call's number twice
     varying = re.compile("|".join((*NAMES, r"(?<!\w)\d+(?!\w)")))
     first, second = (varying.sub(ANY, text) for text in (first, second))
     form = replace(form, after_name=varying.sub(ANY, form.after_name))

@@ -139,7 +139,7 @@ def _model_type(header: GgufHeader, usual: str) -> str:
 
 
 def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    """Return the values that are only renamed. The largest value is taken if it differs by layer."""
+    """Return the values that are only renamed. If a value differs by layer, the largest is taken."""
     values: dict[str, Any] = {}
     for key, names in KEYS.items():
         found = header.value(key)
@@ -191,7 +191,7 @@ def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any
 
 
 def _recurrent(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sizes of recurrent layers that follow from the width of their state."""
+    """Return the sizes of recurrent layers that follow from their inner size; {} without such layers."""
     inner, heads = header.value("ssm.inner_size"), header.value("ssm.time_step_rank")
     if not inner:
         return {}
@@ -214,7 +214,7 @@ def _layer_count(header: GgufHeader) -> int:
 
 
 def _layers(header: GgufHeader, known: GgufArchitecture) -> dict[str, Any]:
-    """Return `num_hidden_layers`, and `layer_types` if the layers are of several kinds."""
+    """Return `num_hidden_layers`, and `layer_types` if the file gives a pattern of kinds."""
     count = _layer_count(header)
     kind, pattern = "sliding_attention", header.value("attention.sliding_window_pattern")
     if pattern is None:
@@ -293,8 +293,8 @@ def _gemma4(header: GgufHeader) -> dict[str, Any]:
 
 
 def _jamba(header: GgufHeader) -> dict[str, Any]:
-    """Return which layers have attention and which have experts: the first such layer, and the distance to the
-    next."""
+    """Return which layers have attention and which have experts (the first such layer, and the distance to the
+    next), and two more values."""
     attention = [place for place, heads in enumerate(header.value("attention.head_count_kv")) if heads]
     count = range(header.value("block_count"))
     experts = [place for place in count if header.shape(f"blk.{place}.ffn_gate_inp.weight")]

@@ -43,14 +43,14 @@ ENDS = """
     <|eom_id|> <EOT> _<EOT> [EOT] [EOS] <|end_of_text|> <end_of_utterance> <eos> <turn|> <|tool_response> [e~[
     <\uff5cend▁of▁sentence\uff5c>
 """
-"""Tokens that end a turn in any vocabulary that has them."""
+"""Tokens that end a turn in vocabularies that have them, except NOT_ENDS."""
 NOT_ENDS = (
     ("<|end|>", ("<|return|>", "<|call|>")),
     ("<|end|>", ("<|calls|>", "<|flush|>")),
     ("</s>", ("<|tool_response>",)),
     ("</s>", ("<|plamo:eos|>",)),
 )
-"""Each token of ENDS does not end a turn if the vocabulary has all of the tokens listed with it."""
+"""Tokens of ENDS that do not end a turn if the vocabulary has all of the tokens listed with them."""
 
 
 class Vocabulary:
@@ -90,7 +90,7 @@ class Vocabulary:
 
     @property
     def templates(self) -> str | dict[str, str]:
-        """The chat template; all templates by name if there are several; "" if there is none."""
+        """The chat template; all templates by name if there are several; "" without a default template."""
         main, named = "tokenizer.chat_template", "tokenizer.chat_template."
         others = {
             key.removeprefix(named): str(one) for key, one in self._values.items() if key.startswith(named)
@@ -112,7 +112,7 @@ class Vocabulary:
 
 
 def write_tokenizer(vocabulary: Vocabulary, target: Path) -> None:
-    """Write the tokenizer of a vocabulary into a folder. Raises ValueError if it cannot be built."""
+    """Write the tokenizer of a vocabulary into a folder. Raises what `build_tokenizer` raises."""
     names = ("bos", "bos"), ("eos", "eos"), ("unk", "unknown"), ("pad", "padding")
     controls = dict(vocabulary.of_kinds(CONTROL, UNKNOWN))
     numbers = {f"{role}_token": vocabulary.special(name) for role, name in names}
@@ -133,7 +133,7 @@ def end_tokens(vocabulary: Vocabulary) -> list[int]:
 
 
 def build_tokenizer(vocabulary: Vocabulary) -> Tokenizer:
-    """Build the tokenizer of a vocabulary. Raises ValueError for an unknown kind, or if merges are missing."""
+    """Build the tokenizer of a vocabulary. Raises ValueError or KeyError for unknown kinds, or without merges."""
     match vocabulary.model:
         case "gpt2" | "gemma4":
             tokenizer = _of_words(vocabulary, vocabulary.word_rule())

@@ -1,14 +1,14 @@
 """Turns requests into token ids: the prompt, the beginning of a reply to continue, and the texts to draft from.
 
-A chat that ends with a message of the assistant asks to continue it. It is tokenised as it was when that
-message was written: the template asks for a reply, and the begun reply follows, tokenised by itself.
+A chat whose last message is the assistant's, without calls, asks to continue this message. The prompt is made as
+it was for the message: the template asks for a reply, and the begun reply follows, tokenised by itself.
 
     user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
 
 The template never gets the begun reply, because many templates remove thoughts from it, or the space at its end
 (transformers' `continue_final_message` keeps only what they leave), and the model would continue another text. So a
-reply that was stopped at the end of a token continues as if it had never stopped; if it was stopped within a token,
-the written piece of that token is tokenised anew.
+reply usually continues as if it had never stopped. If the reply was stopped within a token, the written piece of
+that token is tokenised anew.
 
 Control tokens that messages spell are read as ordinary text (`control_tokens.py`); in a raw prompt they are
 control tokens, because the user writes all of it.
@@ -229,7 +229,7 @@ class RequestTokenizer:
             ) from error
 
     def _variables(self, controls: ControlTokens, values: TemplateValues) -> dict[str, Any]:
-        """Return the variables for the template. The request's own replace those of the level of thinking."""
+        """Return the variables for the template. A request's variables replace those of the level of thinking."""
         mode = self._format.mode(values.thinking.level)
         variables = dict(parse_json(mode.values))
         if values.thinking.budget and mode.level != "off":
@@ -288,7 +288,7 @@ def _alternating(messages: Sequence[Message]) -> list[Message]:
 
 
 def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Return the special tokens that do not change how the text around them is tokenised."""
+    """Return the special tokens with no setting that changes how the text around them is tokenised."""
     added = tokenizer.added_tokens_decoder.values()
     return [
         token.content

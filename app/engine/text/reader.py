@@ -116,7 +116,7 @@ ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
 BYTES_OF_NFC = 3
 """Composing (NFC) keeps at least 1/3 of a text's bytes: three Hangul letters (9 bytes) become one (3 bytes)."""
 SHORT = 2**14
-"""A text with at most this many characters is tokenised so fast that no estimate is needed."""
+"""A text with fewer characters is tokenised so fast that no estimate is needed."""
 SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split", "UnicodeScripts"})
 """Pre-tokenizers that keep every character, unless their behaviour is "Removed"."""
 
@@ -124,7 +124,7 @@ SPLITTERS = frozenset({"ByteLevel", "Digits", "Metaspace", "Punctuation", "Split
 class FewestTokens:
     """Computes a lower bound of a text's number of tokens. The vocabulary is read for the first long text.
 
-    The bound is 0 for tokenizers that remove characters, or that make one token of any unknown text."""
+    The bound is 0 for tokenizers that may remove characters, or make one token of several unknown characters."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
         self._tokenizer = tokenizer

@@ -94,7 +94,7 @@ class ReplyText:
     ) -> None:
         """Continue a reply of this format that begins with the ids `before`, if any.
 
-        With `opens_thought` the prompt has opened its thought."""
+        With `opens_thought` the prompt has opened the reply's thought."""
         self._detokenizer = Detokenizer(decode, before)
         self._thoughts = ThoughtText(form, opens_thought)
         if before:

@@ -2,8 +2,8 @@
 
 Tokenizers and grammars are tried there before the app reads them itself, because a parser in C or Rust that
 overflows its stack ends its process. An untrusted chat template is a program, and runs only there. Each job has
-limits of time and memory. A job that exceeds them is refused with a reason, and the next job gets a new
-process. Grammars have a process of their own, so that other jobs do not wait for a slow grammar.
+limits of time and memory. A job that exceeds them is refused with a reason; if its process has ended, the next job
+gets a new process. Grammars have a process of their own, so that other jobs do not wait for a slow grammar.
 """
 
 import json
@@ -66,7 +66,7 @@ class Sandbox:
         threading.Thread(target=self._models.get_ready, name="sandbox", daemon=True).start()
 
     def check_tokenizer(self, folder: ModelFolder) -> None:
-        """Raise ModelBroken for a tokenizer that fails on sample texts, or takes too much time or memory."""
+        """Raise ModelBroken for a tokenizer that fails when it is tried, or takes too much time or memory."""
         files = [folder.path / name for name in TOKENIZER_FILES]
         digest = sha256(b"\0".join(file.read_bytes() for file in files if file.is_file())).hexdigest()
         if digest in self._passed:
@@ -199,11 +199,11 @@ class SandboxProcess:
         self._is_closed = True
         if process := self._process:
             process.kill()
-        with self._lock:  # a call that waits for an answer releases it when its process is killed
+        with self._lock:  # a call that waits for an answer releases the lock when its process is killed
             self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:
-        """Start the process if needed and import the libraries of this kind of job; return {} if that fails."""
+        """Start the process if needed and import the libraries of this kind of job; return {} without an answer."""
         if self._is_closed:
             return {}
         if self._process is None:
@@ -271,7 +271,7 @@ def chat_format_here(template: str, tokens: Mapping[str, Any], controls: Sequenc
 
 
 def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, Any]]:
-    """Return messages as templates expect them, without keys that would be empty."""
+    """Return messages as templates expect them. Calls and thoughts are left out if there are none."""
     turns = [
         {"role": message.role, "content": message.content}
         | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})

@@ -80,7 +80,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     written, begin = begin, begin.removeprefix(opening).strip()
     header = between.strip().removesuffix(begin)
     turn_end = common_end(user_end, after)
-    # the word between the two control tokens would be shown otherwise
+    # with the word between two control tokens, which would be shown otherwise
     words = re.match(rf"{TAG}\w+{TAG}", turn_end)
     end = after.removesuffix(turn_end) if begin else ""
     if begin and not end.strip():
@@ -106,7 +106,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
 
 
 def _around_thoughts(render: Render) -> Iterator[tuple[str, str, str]]:
-    """Yield, for each way to give the template a thought, its markers, and the text between it and the answer."""
+    """Yield the markers, and the text from thought to answer, for each way in which a template shows thoughts."""
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).partition(ANSWER)[0]
     for field in FIELDS:
         thinking = {"role": "assistant", "content": ANSWER, field: THOUGHT}

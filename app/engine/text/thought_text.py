@@ -94,7 +94,7 @@ class ThoughtText:
 
 
 def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:
-    """Turn <think> tags back into the model's own markers, in the text of a reply that is to be continued.
+    """Return the text of a reply to continue, with the model's own markers instead of <think> tags.
 
     `hidden` replaces control tokens that the text spells, so that they are not read as control tokens."""
     if not form.thought_opening or not written.startswith(OPENING):
