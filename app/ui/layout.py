@@ -1,4 +1,4 @@
-"""Builds the page: the bar at the top and all views. Connects them with their events and serves them as a web app.
+"""Builds the page, which has the bar at the top and all views, connects its events, and makes its web app.
 
 top      brand  model                        Chat  Models  Documents  Race  Settings
 #notice  a warning or a note from the start of the app; usually empty
@@ -68,8 +68,8 @@ TABS = {"live": "Live", "settings": "This chat", "xray": "X-ray"}
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """The components and values that the rest of the app needs. `session` gives the page's script its session;
-    `fill` is an event by which the script asks for new values in boxes."""
+    """The components and values that `connect_page` and `views_of` need. `session` gives the page's script its
+    session; a click event of `fill` is the script's request for new values in boxes."""
 
     chat_state: PageValue[ChatState]
     session: gr.HTML
@@ -96,7 +96,7 @@ def build_page(
     services: Services, app_context: AppContext, endpoint: Endpoint, notice: Notice, inventory: InventoryCache,
     events: PageEvents,
 ) -> Page:  # fmt: skip
-    """Build everything inside the current Blocks, with the settings chosen last."""
+    """Build all views inside the current Blocks, with the current settings."""
     settings, new_chat = services.settings, services.new_chat_settings
     chat_state = PageValue(lambda: ChatState(settings=new_chat(), new_settings=new_chat))
     session = _hidden("session", "foresight.connect(element)")
@@ -168,8 +168,8 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
     chat, chat_settings = ChatActions(services), ChatSettingsActions(services)
 
     def opened(request: gr.Request) -> tuple[Any, ...]:
-        """Open a session for the page. Returns the session, and the settings that changed since the page was built.
-        Boxes that show the right values are not changed, because the user may be typing in them."""
+        """Open a session for the page. Returns the session, and the settings that changed since the app built the
+        page. Boxes that show the right values are not changed, because the user may be typing in them."""
         page_session = events.pages.open(request.session_hash or "")
         state = page_session.get(page.chat_state)
         page_session.typed, page_session.left = partial(chat.type, state), partial(chat.turn_to, state)
@@ -180,8 +180,8 @@ def _connect_boxes(blocks: gr.Blocks, page: Page, services: Services, events: Pa
         return page_session.session, *(gr.skip() if is_right else chosen for chosen, is_right in are_right)
 
     def filled(state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
-        """Return the new values of the boxes: "model" fills in the temperature of the new model, anything else the
-        settings of the chat."""
+        """Return the new values of the boxes: for "model" the current temperature, for anything else the chat's
+        settings."""
         if pressed(event).do == "model":
             return services.settings.options.sampling.temperature, *(gr.skip(),) * (len(settings) + 1)
         return gr.skip(), *chat_settings.shown(state)
@@ -266,7 +266,7 @@ def build_app(services: Services, app_context: AppContext, endpoint: Endpoint) -
 
     @app.post("/foresight/raise")
     def bring_to_front() -> fastapi.Response:
-        """Bring the app's own window to the front, or return an address for the second start to open."""
+        """Bring the app's own window to the front; without one, return an address for the second start to open."""
         endpoint.raise_requested.set()
         if endpoint.is_native:
             return fastapi.Response(status_code=204)

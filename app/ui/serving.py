@@ -20,14 +20,14 @@ from app.web.server_thread import ServerThread, WebSocketProtocol
 OF_GRADIO = ("GRADIO_", "SPACE_", "SPACES_", "OAUTH_")
 API_PATHS = ("/v1/", "/api/")
 LARGEST_MESSAGE = 2**26
-"""Maximum size in bytes of a message of a page's WebSocket; MOST in assets/ui/page.js depends on it."""
+"""Maximum size in bytes of a message from a page's WebSocket; MOST in assets/ui/page.js depends on it."""
 PING_SECONDS = 5.0
-"""A page is considered lost if its browser does not answer a ping within this time."""
+"""Seconds between two pings to a page, and seconds within which its browser must answer, or the page is lost."""
 
 
 def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
-    """Set the variables that Gradio reads at import: no telemetry, uploads in `data_dir`, and none of the shell's
-    GRADIO_*, because a GRADIO_SHARE that was set for another program must not give access to this app."""
+    """Set the variables that Gradio reads at import: no telemetry, and uploads in `data_dir`. Removes the shell's
+    own (OF_GRADIO), because a GRADIO_SHARE that was set for another program must not give access to this app."""
     for name in [name for name in environ if name.startswith(OF_GRADIO)]:
         del environ[name]
     environ["GRADIO_ANALYTICS_ENABLED"] = "False"
@@ -64,7 +64,7 @@ def serve(
     is_native: bool = False,
     has_key: bool = True,
 ) -> Running:
-    """Serve the page and the API on 127.0.0.1, at `port` or the next free port. Each has a key of its own.
+    """Serve the page and the API on 127.0.0.1, at `port` or the next free port. The API has its own key.
 
     Raises NoFreePort."""
     listener = listen(port)
@@ -104,7 +104,7 @@ def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
 
 @contextmanager
 def collecting_later() -> Iterator[None]:
-    """Turn the garbage collector off while many lasting objects are made, which saves a sixth of the start time.
+    """Turn the garbage collector off while many lasting objects are made, so that the app starts sooner.
 
     Later collections ignore all objects that exist at the end of the block."""
     was_on = gc.isenabled()

@@ -1,6 +1,6 @@
 """The documents of a chat: the collections that it searches, and the files and long texts that are attached to it.
 
-Attachments go into a collection that only this chat lists and searches."""
+Attachments go into a collection of the chat, which other chats do not offer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -47,7 +47,7 @@ def collection_picker_html(
     note: str = "",
 ) -> str:
     """Return the button above the message box with what the chat searches and may use, and the list to choose from.
-    Empty collections are not offered; each of the documents in `attached` has a button that removes it."""
+    Empty collections are offered only if they are chosen; each document in `attached` has a button to remove it."""
     names = {one.id: _name(one, attached) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
     used = [name for name, _, is_used, _ in tools if is_used]
@@ -94,12 +94,12 @@ class ChatDocuments(Actions):
         return self._succeeded(lambda: paste(self._own_collection(state, name), text, title))
 
     def remove(self, state: ChatState, document: int) -> None:
-        """Remove an attached document. Once none is left, the chat does not search the collection of its files."""
+        """Remove an attached document. If it was the last, the chat stops searching the collection of its files."""
         documents, chat, opened = self._services.documents, state.version.chat, state.opened
         own = documents.document(document).collection
 
         def undone() -> None:
-            """Search its collection again, in the chat that it was removed from."""
+            """Search the document's collection again, in the chat from which the document was removed."""
             if chat or state.opened == opened:
                 self._choose(state, chat or state.version.chat, lambda now: tuple(dict.fromkeys((*now, own))))
 

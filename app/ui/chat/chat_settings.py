@@ -37,7 +37,7 @@ def settings_of(services: Services, state: ChatState) -> ChatSettings:
 def change_settings(
     services: Services, state: ChatState, chat: int, change: Callable[[ChatSettings], ChatSettings]
 ) -> None:
-    """Change and save the settings of a chat; chat 0 is the one that the page shows and that has not begun."""
+    """Change the settings of a chat and save them; those of chat 0, which has not begun, only the page keeps."""
     store = services.conversations.stores.of(chat)
     if not chat:
         state.settings = change(state.settings)
@@ -88,7 +88,7 @@ class ChatSettingsActions(Actions):
         return settings.system, json_answers.is_on, json_answers.schema, faults_html({"json-schema": problem})
 
     def _change(self, state: ChatState, change: Callable[[ChatSettings], ChatSettings]) -> None:
-        """Change the settings of the chat whose settings are in the boxes; the page may have just left it."""
+        """Change the settings of the chat whose settings are in the boxes; the page may have just left the chat."""
         is_shown, sent = state.boxed == state.opened, state.sent_settings
         chat = state.version.chat if is_shown else state.left
 

@@ -17,8 +17,8 @@ LONGEST = 20_000
 LONGEST_LINE = 1_000
 """Code with a longer line keeps one colour, because lexers may look ahead to the end of the line at each word."""
 TIME_LIMIT = 0.25
-"""Seconds of processor time after which the rest of a block keeps one colour. Code takes a tenth of that, but a
-page of prose that is labelled as C# would take minutes."""
+"""Seconds of processor time after which the rest of a block keeps one colour. Code usually takes a tenth of that,
+but a page of prose that is labelled as C# would take minutes."""
 _GAP = re.compile(r"\s{200}")
 """Code with this much white space keeps one colour, because lexers for C rescan it from each position in it."""
 

@@ -14,11 +14,11 @@ from app.values.chat import ChatSettings, Thread
 from app.values.messages import EngineStatus, Message, Options
 
 COUNT_SECONDS = 0.4
-"""Minimum seconds between two counts of the context while the user types."""
+"""Minimum seconds between two counts of the context."""
 CHARACTERS_PER_TOKEN = 16
 """The assumed maximum of a text's mean number of characters per token."""
 LEAST_SHARE = 0.8
-"""A message that is cut to fit ends at a space or line end, if the last fifth of the text that fits has one."""
+"""A message that is cut to fit ends at its last space or line end, if that is beyond this share of what fits."""
 
 
 class ContextMeter:
@@ -27,7 +27,7 @@ class ContextMeter:
     def __init__(self, services: Services, seconds: float) -> None:
         self.fit: ContextFit | None = None
         self.first_read = 0
-        """Id of the first message that the model reads if not all messages fit, else 0."""
+        """Id of the first message that the model reads if not all messages fit; 0 if all or none fit."""
         self._services = services
         self._seconds = seconds
         self._key: tuple[object, ...] = ()

@@ -1,8 +1,8 @@
 """LaTeX as MathML: finds formulas in Markdown, and lets only safe parts of them reach the page.
 
-Formulas are $x$, \\(x\\) within a line, $$x$$, \\[x\\] and \\begin{align}…\\end{align} on their own. A
-price is not a formula: "$5 and $6" has a space before the second $, "$5-$10" a digit after it, and "CA$6" a letter
-before the first $.
+Formulas are $x$, \\(x\\), $$x$$ and \\[x\\], and \\begin{align}…\\end{align} on lines of their own. A price
+is not a formula: "$5 and $6" has a space before the second $, "$5-$10" a digit after it, and "CA$6" a letter before
+the first $.
 
 latex2mathml's output as text undoes the escaping inside \\text{…}. So only its tree is used, and this module writes
 the HTML: only listed tags and attributes, and every text escaped.
@@ -173,8 +173,8 @@ def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> 
 
 
 def _lines_until(state: StateBlock, start: int, end: int, is_last: Callable[[str], bool]) -> str:
-    """Return the lines from `start` to the first for which `is_last` is true; "" if there is none before a blank
-    line. The opening delimiter is not taken for the closing delimiter."""
+    """Return the lines from `start` to the first for which `is_last` is true; "" if none of MOST_LINES is before a
+    blank line or the block's end. The opening delimiter is not taken for the closing delimiter."""
     lines: list[str] = []
     for number in range(start, min(end, start + MOST_LINES)):
         lines.append(_line(state, number))

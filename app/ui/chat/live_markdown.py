@@ -7,9 +7,9 @@ until a blank line ends it, so blocks are settled only up to a blank line.
     "# A\\n\\nb\\n\\nc"    A is settled; b and c are rendered again with every update
     "```py\\nlong…"     an open block of code only grows: new code is coloured, the rest is kept
 
-Formulas that are not closed yet are shown as if they were closed. A very long last block, such as a list of a
-hundred items, is updated less often, because rendering may take only a share of the time. When the text is
-complete, the HTML equals the result of `markdown.render`.
+Formulas in $$, \\[ or \\( that are not closed yet are shown as if they were closed. A very long last block, such as
+a list of a hundred items, is updated less often, because rendering may take only a share of the time. When the text
+is complete, the HTML equals the result of `markdown.render`.
 """
 
 import re
@@ -59,7 +59,7 @@ class LiveMarkdown:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The settled blocks, then the block that is still open, then the rest of a very long text."""
+        """The settled blocks, then a block with all that may still change, then the rest of a very long text."""
         return (*self._settled, self._tail, *self._plain.blocks)
 
     @property
@@ -143,7 +143,7 @@ class LiveMarkdown:
 
 
 class OpenCode:
-    """A block of code that is not closed yet. Each of its pieces is coloured independently until it is closed."""
+    """A block of code that is not closed yet. Each of its pieces is coloured without regard to the others."""
 
     def __init__(self, fence: Token) -> None:
         self._fences = opened_by(fence)
@@ -183,7 +183,7 @@ def _line(block: Token) -> int:
 
 
 def _open_code(fence: Token, text: str) -> OpenCode | None:
-    """Return the block of code at the text's end; None if it is closed or is indented."""
+    """Return the open block of code at the text's end; None if it is closed, indented, or has only its fence."""
     opening, has_end, code = text.split("\n", _line(fence))[-1].partition("\n")
     if not has_end or not opening.startswith(fence.markup):
         return None

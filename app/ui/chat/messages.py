@@ -19,7 +19,7 @@ from app.values.messages import Role
 from app.values.tools import shown_text
 
 MESSAGE_LIMIT = 50
-"""How many messages a page shows at first, and how many more each time the user loads earlier messages."""
+"""How many messages a page shows at first, and how many more whenever the user loads earlier messages."""
 EVERYTHING = 2**31
 """The limit of a page that shows a whole chat, to find or print it."""
 LABELS: dict[Role, str] = {"user": "Your message", "assistant": "Answer", "system": "System prompt"}
@@ -57,7 +57,7 @@ class Button:
 
 
 def thread_html(thread: Thread, options: ThreadOptions = ThreadOptions()) -> str:
-    """Return the loaded messages, oldest first, and a button that loads earlier ones."""
+    """Return the loaded messages, oldest first, and a button that loads earlier messages, if there are any."""
     if not thread.messages:
         return ""
     return render(
@@ -101,7 +101,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
 
 
 def _ending(written: MessageContent) -> str:
-    """Return how the reply ended; "" if it ended as usual."""
+    """Return how the reply ended, or its note; "" if it ended as usual and has no note."""
     match written.state:
         case "failed":
             return written.note or "This reply failed."

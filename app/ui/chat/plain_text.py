@@ -1,7 +1,7 @@
 """Text that is shown as it was written: what a user typed, and the end of texts that are too long for Markdown.
 
-Rendering Markdown takes a second or two for every 100,000 characters, and only a failed answer or a pasted file is
-that long. The end of the rendered part does not depend on later text, so it stays the same while a text grows:
+Rendering Markdown takes a second or two for every 100,000 characters, and few texts except pasted files are that
+long. The end of the rendered part does not depend on later text, so it stays the same while a text grows:
 
     [# A … the last blank line before the limit] [This text is very long: …] [plain] [plain] [pla
 """
@@ -50,7 +50,7 @@ class LivePlain:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The note that the text is very long, and the text in blocks; empty without text."""
+        """The note that the text is very long, and the text in blocks; () without text."""
         return (TOO_LONG, *self._settled, self._tail) if self._settled or self._tail else ()
 
     def update(self, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Renders how a reply was written: a table with everything that is needed to repeat it, and coloured tokens.
+"""Renders how a reply was written: a table of the model, the options and the statistics, and coloured tokens.
 
 A token's colour shows who proposed it. Marks are (end, origin, step). Example: the marks (1, model, 0), (4,
 output, 1) and (9, output, 1) on "I do know it":
@@ -90,7 +90,7 @@ def thinking_in_words(thinking: Thinking) -> str:
 
 
 def _decoder(decoder: DecoderName, asked: Decoding) -> str:
-    """Name the decoder with its sizes; also name the requested decoder if it was another one."""
+    """Name the decoder with its sizes, or with the requested decoder if that was another."""
     if decoder != asked.decoder:
         return f"{decoder} (requested: {asked.decoder})"
     if decoder == "lookahead":

@@ -129,7 +129,7 @@ class LiveReplyText:
 
     @property
     def blocks(self) -> tuple[str, ...]:
-        """The HTML in blocks. An update changes only the last blocks and appends new ones."""
+        """The HTML in blocks. An update usually changes only the last blocks and appends new ones."""
         return (*self._before, *self._thought_block, *self._answer.blocks)
 
     @property
@@ -175,8 +175,8 @@ def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
 
 
 def marker_html(message: int, number: int, title: str, doubt: str = "", marker: int | None = None) -> str:
-    """Return the citation [1] as a button, with a question mark if it is doubtful. `marker` is the citation's index
-    in the answer, by which the document panel finds the cited sentence."""
+    """Return a citation as a button, with a question mark if `doubt` says why it may be wrong. `marker` is the
+    citation's index in the answer, by which the document panel finds the claim before the citation."""
     spoken = escape(f"Source {number}: {title}. {doubt}" if doubt else f"Source {number}: {title}")
     look, mark = ("cite unsupported", "?") if doubt else ("cite", "")
     value = number if marker is None else f"{number}.{marker}"

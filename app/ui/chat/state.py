@@ -54,11 +54,11 @@ class ChatState:
 
     `version` is the version of the chat that the page shows, so that actions of an outdated page are noticed. A
     chat that has not begun is chat 0; `settings` and `is_private` are what it will begin with. `opened` counts how
-    often the page changed its chat. `sent` is the last message that was sent, until something else is typed;
-    `filled` is the value of `opened` when the message box was filled; `box_changes` are its last changes by the
-    app. `boxed` is that value for the boxes of a chat's settings; until these are filled again, they have those of
-    the chat `left`. `expanded` says which folders the user expanded or collapsed. `new_settings` makes the
-    settings of a new chat."""
+    often the page changed its chat. `draft` is the text in the message box, `sent` the last sent message until the
+    user types something else, and `box_changes` are the app's last changes of the box. `filled` and `boxed` are the
+    values of `opened` when the message box and the settings' boxes were filled last; while `boxed` differs from
+    `opened`, these boxes have the settings of the chat `left`. `expanded` says which folders the user expanded or
+    collapsed. `new_settings` makes the settings of a new chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0

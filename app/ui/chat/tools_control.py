@@ -68,7 +68,7 @@ def tool_choices(services: Services, chosen: Sequence[str]) -> list[ToolChoice]:
 
 def tools_note(services: Services, chosen: Sequence[str]) -> str:
     """Say how many tokens the chosen tools take in each prompt, and whether the chat template lacks support for
-    tools; "" without tools."""
+    tools; "" without tools or a loaded model."""
     tools, model = services.conversations.tools, services.engine.status().model
     offered = tools.offered(chosen)
     if not offered or model is None:

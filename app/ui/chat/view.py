@@ -41,7 +41,7 @@ NO_QUESTION = ""
 OVERFLOWS: dict[str, Overflow] = {"oldest": "oldest", "summarise": "summarise", "shorter": "shorter"}
 """The choices of the question that is asked if a chat is too long, by the names of their buttons."""
 ANSWERS = (*OVERFLOWS, "cut", "attach", "warmer", "same")
-"""The buttons of all questions that are asked before a message is sent."""
+"""The buttons of all questions that are asked before a reply is begun."""
 Change = Callable[[ChatStores, ChatVersion, int, str], ChatVersion]
 CHANGES: dict[str, Change] = {
     "version": lambda stores, version, message, _: stores.of(version.chat).show(version, message),
@@ -52,9 +52,9 @@ CHANGES: dict[str, Change] = {
 WARMER = 0.7
 """The temperature that is offered for another answer if temperature 0 would repeat the text."""
 ACTIONS = ("regenerate", "compare", "answer-anyway", "continue", "edit", "queue-send", *CHANGES)
-"""The buttons that change the chat."""
+"""The buttons that change the chat, perhaps after a question."""
 QUEUED = ("queue-edit", "queue-earlier", "queue-remove")
-"""The buttons of a message that waits to be sent."""
+"""The buttons that change a message that waits to be sent, or the messages' order."""
 
 
 class ChatActions(Actions):
@@ -72,7 +72,7 @@ class ChatActions(Actions):
             state.open_chat(ChatVersion(self._services.chat))
 
     def open_chat(self, state: ChatState, event: gr.EventData) -> None:
-        """Show the chat in the page's address; a new chat if the address has 0 or a chat that does not exist."""
+        """Show the chat in the page's address; a new chat if the address has none, or one that cannot be opened."""
         name = pressed(event).name
         chat = int(name) if name.isdecimal() else 0
         if not chat or not self._succeeded(lambda: self._open(state, chat)):
@@ -203,7 +203,7 @@ class ChatActions(Actions):
             self._succeeded(lambda: self.tools.answer(state, call, PERMISSIONS[do]))
 
     def stop(self, state: ChatState) -> None:
-        """Stop the reply that is being written in this chat; the text written so far stays."""
+        """Stop the reply that is being written in this chat; its text so far is kept."""
         self._services.conversations.stop(state.version.chat)
 
     def new_chat(self, state: ChatState) -> None:

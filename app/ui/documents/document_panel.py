@@ -1,6 +1,6 @@
 """The document panel, beside every view: shows a document's text with a passage highlighted.
 
-Only the part of a long text around the passage is sent to the page.
+Only the part of a long text around the passage is sent to the page, and more on request.
 """
 
 import json
@@ -86,7 +86,7 @@ def show_more(state: DocumentPanelState, where: str) -> DocumentPanelState:
 
 
 def score_words(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank: int = 0) -> str:
-    """Describe the scores of a passage in a search, with their ranks if there are any. 0 means no match."""
+    """Describe the scores of a passage in a search, with their ranks if known. Score and rank 0 mean no match."""
     keyword = f"BM25 {bm25:.2f}{_rank(bm25_rank)}" if bm25 or bm25_rank else "no keyword match"
     has_similarity = similarity or similarity_rank
     semantic = f"similarity {similarity:.2f}{_rank(similarity_rank)}" if has_similarity else ""
@@ -122,7 +122,7 @@ class DocumentPanelActions:
         return UNCHANGED
 
     def _show(self, state: DocumentPanelState, is_prompt: bool = False) -> Panel:
-        """Show the document's text, or with `is_prompt` the prompt of the answer. If either is gone, show why."""
+        """Show the document's text, or with `is_prompt` the prompt of the answer. If it is gone, show why."""
         try:
             if not is_prompt:
                 return state, self._text_html(state)
@@ -145,7 +145,7 @@ class DocumentPanelActions:
 
     def _open_source(self, chat: int, message: int, number: int, marker: int) -> Panel:
         """Open the source that an answer cites by this number, or show why the source is gone. Highlights the
-        sentence with most words of the claim that citation number `marker` of the answer supports."""
+        sentence that matches best the claim before the answer's citation with index `marker`."""
         title = "Source"
         try:
             text, sources = self._answer(chat, message)
@@ -171,7 +171,7 @@ class DocumentPanelActions:
         return content.text, content.sources
 
     def _at_sentence(self, ref: DocumentRef, claim: str) -> DocumentRef:
-        """Narrow the highlighted passage to the sentence that has most of the claim's words."""
+        """Narrow the highlighted passage to the sentence that matches the claim best."""
         text = self._documents.between(ref.document, ref.start, ref.end)
         start, end = best_sentence(text, claim) if claim else (0, 0)
         return replace(ref, start=ref.start + start, end=ref.start + end) if end else ref

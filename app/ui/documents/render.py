@@ -103,7 +103,7 @@ def results_html(result: SearchResult) -> Markup:
 
 
 def semantic_search_html(embedder: EmbeddingModelStatus) -> Markup:
-    """Describe in a line how documents are searched, and offer the model for semantic search."""
+    """Describe in a line how documents are searched, and offer the model for semantic search if it is missing."""
     name, download = embedder.name.rpartition("/")[2], embedder.download
     label, running = "", None
     if embedder.is_installed:
@@ -140,7 +140,7 @@ def _document_row(document: Document) -> dict[str, object]:
 
 
 def _document_facts(document: Document) -> Iterator[str]:
-    """Yield the document's source, its length, and how it can be searched."""
+    """Yield the document's source, length and number of passages, and how it can be searched, if they are known."""
     if document.source != document.title:
         yield document.source
     if document.characters:

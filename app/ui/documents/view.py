@@ -23,7 +23,7 @@ from app.values.model import Download
 PAGE_SIZE = 100
 """How many documents are listed at first, and how many more after each "Show more"."""
 DEFAULT_COLLECTION = "My documents"
-"""The collection that is created for the first document."""
+"""The collection that is created for a document if there is none."""
 OFFLINE = "which cannot be downloaded while Foresight is offline. Turn Offline off under Models → Discover"
 
 
@@ -58,7 +58,7 @@ def open_collection(collections: Sequence[Collection], state: DocumentsState) ->
 
 
 def listed_collections(services: Services) -> tuple[Collection, ...]:
-    """Return the collections that the view lists: all except the attached files of deleted chats."""
+    """Return the collections that the view lists: all except attached files that no chat searches."""
     found = services.documents.collections()
     if not any(one.is_attached for one in found):
         return found
@@ -68,7 +68,7 @@ def listed_collections(services: Services) -> tuple[Collection, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModelStatus:
-    """The embedding model's name and state. `obstacle` is why it cannot be downloaded, as words after its name."""
+    """The embedding model's name and state. `obstacle` says after its name why it cannot be downloaded now."""
 
     name: str
     is_installed: bool = False
@@ -137,7 +137,7 @@ class DocumentsActions(Actions):
             self._succeeded(lambda: use_uploads(paths, add))
 
     def search(self, state: DocumentsState, text: str) -> None:
-        """Search the open collection in the same way as a chat does."""
+        """Search the open collection as a chat would."""
         question = text.strip()
         state.result = SearchResult()
         if not question:
@@ -191,7 +191,7 @@ class DocumentsActions(Actions):
         return collection.id if collection else 0
 
     def _target_collection(self, state: DocumentsState) -> int:
-        """Return the open collection; create the first one if there is none."""
+        """Return the open collection, which is created if there is none."""
         state.collection = self._open_collection(state) or self._documents.create(DEFAULT_COLLECTION)
         return state.collection
 

@@ -1,6 +1,6 @@
 """Connects the events of Gradio's components with handlers, and turns the errors of handlers into sentences.
 
-Handlers may take and return page values (`PageValue`) beside components."""
+Handlers may take and return page values (`PageValue`) beside the values of components."""
 
 import inspect
 import json
@@ -73,7 +73,7 @@ def succeeded(notify: Notify, action: Callable[[], object]) -> bool:
 
 
 def faults_html(faults: Mapping[str, str]) -> str:
-    """Return HTML that makes the page show what is wrong below the box of each id; "" removes that."""
+    """Return HTML that makes the page show what is wrong below the box of each id; "" removes an earlier fault."""
     # `data-made` differs each time; otherwise the page would not notice that the same fault occurred again.
     return f'<data data-faults="{escape(json.dumps(dict(faults)))}" data-made="{time_ns()}"></data>'
 
@@ -190,7 +190,7 @@ class PageEvents:
 
 
 def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
-    """Store those results that belong to page values, and return the others."""
+    """Store those of several results that belong to page values, and return the others."""
     if len(drawn) < 2 or result == gr.skip():
         return result
     for output, value in zip(drawn, result, strict=True):
@@ -201,7 +201,7 @@ def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
 
 
 def _event_at(handler: Callable[..., Any]) -> int | None:
-    """Return the index of the event's data among the handler's arguments; None if it takes no event."""
+    """Return the index of the event's data among the handler's arguments; None if the handler takes no event."""
     hints = get_type_hints(handler.func if isinstance(handler, partial) else handler)
     names = list(inspect.signature(handler).parameters)
     return next((at for at, name in enumerate(names) if hints.get(name) is gr.EventData), None)

@@ -2,7 +2,7 @@
 
 All chats together are too large to send through the page, so two routes serve them:
 
-    GET /foresight/chats.json      every chat and preset, written chat by chat while it is sent
+    GET /foresight/chats.json      all chats and presets, written chat by chat while they are sent
     GET /foresight/backup.sqlite   a copy of the database, made in the folder of uploads and deleted once it is sent
 
 These routes need the page's key (page_access.py). If the backup cannot be made, the response has the reason.
@@ -47,7 +47,7 @@ def file_html(name: str, text: str, kind: str = "text/plain") -> str:
 
 
 def file_name(name: str) -> str:
-    """Return the name without characters that some systems forbid in file names, and not too long."""
+    """Return the name, shortened if it is too long, without characters that some systems forbid in file names."""
     stem, dot, ending = re.sub(r"[^\w .()-]+", " ", name).rpartition(".")
     return f"{stem[:LONGEST_NAME].strip(' .') or 'foresight'}{dot}{ending[:LONGEST_NAME].strip()}"
 
@@ -88,7 +88,7 @@ def _copied(stores: ChatStores, data_dir: Path) -> Path:
 
 
 def _read_once(copy: Path) -> Iterator[bytes]:
-    """Yield the file's bytes. Deletes the file at the end, or when the reader stops."""
+    """Yield the file's bytes. Deletes the file at the end, or if the reader stops earlier."""
     try:
         with copy.open("rb") as file:
             while part := file.read(CHUNK_BYTES):

@@ -1,4 +1,4 @@
-"""Contains all uses of Gradio's internals, which a new release may change.
+"""Contains the uses of Gradio's internals, which a new release may change.
 
 tests/ui/frame/test_gradio_internals.py reports by name what a new release of Gradio has changed.
 """
@@ -20,11 +20,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from app.errors import AppError
 
 BUSY_SECONDS, IDLE_SECONDS = 0.01, 0.1
-"""Seconds between two polls of Gradio's queue for events, while a page is used and while no page is."""
+"""Seconds between two polls for events by Gradio's queue, while a page is used and while none is."""
 BUSY_FOR = 10.0
 """Seconds for which pages count as used after a request or an input."""
 PROGRESS_SECONDS = 60.0
-"""Seconds between two polls of Gradio for progress bars, which this page does not have."""
+"""Seconds between two polls by Gradio for progress bars, which this page does not have."""
 SESSIONS = 32
 """How many sessions Gradio keeps. Its default is 10,000, and each has a copy of the page's configuration."""
 UPLOAD = "/gradio_api/upload"
@@ -33,7 +33,7 @@ NEEDED = re.compile(
     r"/|/config|/theme\.css|/favicon\.ico|/(assets|static|foresight)/.+"
     rf"|/gradio_api/queue/(join|data)|/gradio_api/cancel|{UPLOAD}"
 )
-"""The paths that the page requests."""
+"""The paths that the page may request."""
 
 
 class Press(NamedTuple):
@@ -61,8 +61,8 @@ class PageBlocks(gr.Blocks):
         self.state_session_capacity = SESSIONS  # only Gradio's own `launch` takes it as an argument
 
     def get_config_file(self) -> Any:
-        """Return the page's configuration; {} until the page is mounted, because Gradio asks for it twice before,
-        which takes a sixth of the time in which the page is built."""
+        """Return the page's configuration; {} until the page is mounted, because Gradio asks for the configuration
+        twice before, and making it takes long."""
         return super().get_config_file() if self.is_whole else {}
 
     async def preprocess_data(

@@ -45,7 +45,7 @@ def to_values(options: Options) -> OptionValues:
 
 
 def to_options(values: OptionValues, base: Options) -> Options:
-    """Return `base` with these values. Impossible values are left out."""
+    """Return `base` with these values, except impossible ones."""
     return judged(base, values)[0]
 
 
@@ -60,7 +60,7 @@ def judged(base: Options, values: OptionValues) -> tuple[Options, dict[str, str]
 
 
 def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, dict[str, str]]:
-    """Change the options of these names one by one. Returns all options, and what is wrong with values, by name."""
+    """Change the options of these names one by one. Returns all options, and what is wrong with any, by name."""
     options, faults = base, dict[str, str]()
     for name, value in given.items():
         try:

@@ -1,4 +1,4 @@
-"""Decides who may use the page. Every request is checked before it reaches a route, also uploads and WebSockets.
+"""Decides who may use the page. Each of its requests is checked before any route, also uploads and WebSockets.
 
 Requests from other sites are refused (web/origin_check.py). The Content-Security-Policy lets the page fetch from
 its own address alone, because an image in a reply could send the reply's text to a server. Other users and programs
@@ -9,8 +9,8 @@ of this machine have no key. A key is made at each start; the address that the a
     Cookie                   the browser sends this with later requests: a second secret, not the key itself
     Authorization: Bearer    the key as programs send it: a second start, and the self-check
 
-A request without any of these gets 403, and at / a form that asks for the key. The method and the path of each
-request are logged at INFO, a level that the app's log file leaves out; the query, which has the key, is not.
+A request without any of these gets 403, and GET / a form that asks for the key. The method and path of each request
+that passes are logged at INFO, which the app's log file leaves out; its query, which may have a key, is not logged.
 """
 
 import logging
@@ -50,7 +50,7 @@ class KeyCheck:
         self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
 
     def refusal(self, request: HTTPConnection) -> Response | None:
-        """Return the response to a request that has no key, or has it in its URL; None if the request may pass."""
+        """Return the response to a request without the key, or for / with a key in its URL; None if it may pass."""
         is_at_root = request.scope.get("method") == "GET" and request.scope["path"] == "/"
         if not self._key or (self._has_key(request) and not (is_at_root and "key" in request.query_params)):
             return None
@@ -124,7 +124,7 @@ SECURITY_HEADERS = {
 
 
 class Guard:
-    """ASGI middleware around the whole app, so that no route, mount or other middleware is outside."""
+    """ASGI middleware around the page's whole app, so that no route, mount or other middleware of it is outside."""
 
     def __init__(self, app: ASGIApp, check: KeyCheck) -> None:
         self._app = app

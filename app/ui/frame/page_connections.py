@@ -36,7 +36,7 @@ from app.ui.frame.page_stream import PageStream, PolledRenderer
 
 T = TypeVar("T")
 KEPT = 64
-"""How many pages without a connection are kept; the page that was lost first is deleted first."""
+"""Maximum number of pages without a connection that are kept; the page that was lost first is deleted first."""
 ROUTE = "/foresight/page"
 UNKNOWN_PAGE = 4404
 """The code with which the server closes the WebSocket of an unknown page, which must be reloaded."""
@@ -109,7 +109,7 @@ class Pages:
             return page
 
     def disconnect(self, page: PageSession, is_closed: bool) -> None:
-        """Count the end of a WebSocket. A page that was closed is forgotten."""
+        """Count the end of a WebSocket. A page that was closed and has no other WebSocket is forgotten."""
         with self._lock:
             page.connections -= 1
             if is_closed and not page.connections:
@@ -200,7 +200,7 @@ class _Connection:
                     continue
                 case {"active": True}:
                     self._on_activity()
-                # The database may wait. So does the next message, so the next frame shows what is stored.
+                # On a thread, as the database may wait. The next frame waits, too, so it shows what is stored.
                 case {"typed": str(text), "left": str(chat), "opened": int(opened)}:
                     await asyncio.to_thread(self._page.left, chat, text, opened)
                 case {"typed": str(text)}:

@@ -5,7 +5,7 @@ Each view is polled for its parts. Parts that differ from those on the page are 
     part              on the page
     str               the HTML of the component of that id, or the label of that button
     bool              data-NAME on the body, which the stylesheets read
-    ReplyHtmlBlocks   a growing list of HTML blocks, of which only changed blocks are sent
+    ReplyHtmlBlocks   a growing list of HTML blocks, which is sent from the first changed block on
 
 If a view cannot be drawn (because a disk fails for a while, for example), the page keeps what it shows, the part
 `problem` contains the reason, and the view is polled again. The page acknowledges each frame before it gets the
@@ -27,11 +27,11 @@ from app.errors import AppError, first_line
 ACTIVE_SECONDS = 1 / 12
 """Seconds between two polls while something happens on a page; a reply is never drawn more often than this."""
 SLOW_SECONDS = 1 / 4
-"""Minimum seconds between two polls of views that need not move smoothly."""
+"""Minimum seconds, roughly, between two polls of views that need not move smoothly."""
 IDLE_SECONDS = 2 / 5
 """Seconds between two polls while nothing happens on a page."""
 ACTIVE_FOR = 2.0
-"""Seconds for which a page counts as active after something on it changed or the user used it."""
+"""Seconds for which a page counts as active after something on it changed or it was used."""
 log = logging.getLogger(__name__)
 
 
@@ -72,7 +72,7 @@ class CachedRenderer(ABC):
 
 @dataclass(frozen=True, slots=True)
 class PolledRenderer:
-    """A view's `render`, called at most every `seconds`, on another thread while `is_slow()` is true."""
+    """A view's `render`, called at most about every `seconds`, on another thread while `is_slow()` is true."""
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
@@ -89,7 +89,7 @@ class PageStream:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Poll at once, then often for a while, because the user uses the page."""
+        """Poll soon, then often for a while, because the user uses the page."""
         self._active_until = monotonic() + ACTIVE_FOR
         self._woken.set()
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:  # the hub's client reads its environment while it is imported
 
 @dataclass(frozen=True, slots=True)
 class AppContext:
-    """The app's folders, the log of contacted hosts, the API, and the database. `note` returns what the user must
-    know, such as that a damaged file was replaced; "" if there is nothing."""
+    """The app's folders, its log file, the log of contacted hosts (`outside`), the API, and the database. `note`
+    returns what the user must know, such as that a damaged file was replaced; "" if there is nothing."""
 
     data_dir: Path
     hub_cache: Path
@@ -107,11 +107,11 @@ class Services:
 
     @property
     def model(self) -> ModelChoice:
-        """The model that answers the next question: the one being loaded, else the one that was loaded last."""
+        """The model that answers the next question: the model being loaded, else the current model."""
         return self._loading or self._settings.model
 
     def asked_decoder(self, chat: int) -> DecoderName:
-        """Return the decoder requested for the chat's newest reply, which may differ from the current choice."""
+        """Return the decoder requested for the chat's newest reply, or else the current choice."""
         newest = self.conversations.newest_reply(chat)
         return (newest.settings.options if newest else self._settings.options).decoding.decoder
 
@@ -124,9 +124,9 @@ class Services:
         return ReplySettings(self.model, options, overflow, chats.keeps_thoughts, chats.titles_by_model)
 
     def asked_anew(self, chat: int, message: int, settings: ReplySettings) -> ReplySettings:
-        """Return the settings for another answer to the same question: with the next seed that no version of the
-        answer has, because the same options would write the same text. If another option was changed, such as
-        lookahead, the seed stays, so that the texts can be compared."""
+        """Return the settings for another answer to the same question. If a version of the answer was sampled with
+        these options, they get the next unused seed, because they would write the same text. If an option was
+        changed, such as lookahead, the seed stays, so that the texts can be compared."""
         options = settings.options
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
@@ -135,7 +135,7 @@ class Services:
 
     def asked_switched(self, chat: int, message: int) -> ReplySettings:
         """Return the settings of this answer with lookahead on instead of off, or off instead of on. Raises
-        BadOption if the loaded model is another one, or the same model in another revision or precision."""
+        BadOption if another model, revision or precision is loaded, or it is unknown what wrote the answer."""
         made = self.conversations.stores.of(chat).message(message).content.provenance
         model = self.engine.status().model
         if made is None or (model and not is_same_model(model, made.model)):
@@ -228,7 +228,7 @@ class Services:
 
 
 def is_same_model(one: ModelInfo, other: ModelInfo) -> bool:
-    """Return whether two loaded models have the same weights in the same precision."""
+    """Return whether two loaded models have the same name, revision and precision."""
     first, second = ((each.name, each.revision, each.dtype, each.quantisation) for each in (one, other))
     return first == second
 

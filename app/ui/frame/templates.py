@@ -1,7 +1,7 @@
 """The page's HTML templates: Jinja2 files in assets/ui/templates, with autoescape on.
 
-A template only inserts values and loops over them; decisions are made in Python. `macros.html` has the macros that
-several views use.
+Templates insert values, loop over them, and leave parts out; the values are computed in Python. `macros.html` has
+the macros that several views use.
 """
 
 import re

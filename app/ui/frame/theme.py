@@ -1,6 +1,6 @@
-"""The theme: sets Gradio's own colours and fonts to the palette of assets/ui/foresight.css.
+"""The theme: sets Gradio's own colours to the palette of assets/ui/foresight.css, and its fonts and shapes.
 
-Only system fonts are used, so that nothing is fetched. The stylesheet has the layout and the live panel.
+Only system fonts are used, so that none is fetched. Everything else is in the stylesheets.
 """
 
 import json

@@ -28,7 +28,7 @@ class Offer:
 
 
 class Deletions:
-    """The deletions of all pages, the newest last. Can be used from any thread."""
+    """The deletions of all pages, until they are undone or erased. Can be used from any thread."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         """Take the clock, which returns seconds."""
@@ -43,7 +43,7 @@ class Deletions:
             self._offers.append(Offer(message, self.now(), undo))
 
     def newest(self) -> Offer | None:
-        """Return the newest deletion; None if there is none that can still be undone."""
+        """Return the offer to undo the newest deletion; None if no deletion can still be undone."""
         with self._lock:
             newest = self._offers[-1] if self._offers else None
             return newest if newest and self.now() - newest.at <= UNDO_SECONDS else None

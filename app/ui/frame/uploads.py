@@ -3,7 +3,7 @@
 Gradio names an upload by its path on this machine, and the page sends that path back with an event. Because an
 event could name any file, only files in the folder of uploads are touched.
 
-Gradio takes seconds to import, and importing this module must not, so functions that need Gradio import it."""
+Importing Gradio takes seconds, and importing this module must be quick, so functions that need Gradio import it."""
 
 import re
 import shutil
@@ -22,7 +22,7 @@ from app.errors import ImportBroken, NotUploaded
 
 Used = TypeVar("Used")
 LARGEST_UPLOAD = 300 * 2**20
-"""Maximum bytes of an upload, as many as a document may have."""
+"""Maximum bytes of an uploaded file, as many as a document may have."""
 FOLDER = "upload-"
 """The beginning of the names of the folders for uploads."""
 UPLOADED = re.compile(rf"[0-9a-f]{{64}}|(tmp|{FOLDER})[a-z0-9_]{{8}}")
@@ -55,7 +55,7 @@ def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
 
 
 async def _received(request: fastapi.Request) -> list[str]:
-    """Save the request's files and return their paths. Deletes files that are not received completely."""
+    """Save the request's files and return their paths. If one is not received completely, deletes them all."""
     from app.ui.frame.gradio_internals import receive_files, upload_folder
 
     parent = upload_folder()
@@ -93,7 +93,7 @@ def upload_at(path: str) -> Path:
     try:
         file = Path(path).resolve(strict=True)
         is_upload = Path(path).is_absolute() and file.is_file() and file.is_relative_to(folder)
-    except (OSError, RuntimeError, ValueError):  # missing, links in a circle, a zero byte
+    except (OSError, RuntimeError, ValueError):  # no such file, a circle of links, or a zero byte in the path
         is_upload = False
     if not is_upload:
         raise NotUploaded
@@ -114,13 +114,13 @@ def named_files(value: Any) -> Iterator[str]:
 
 
 def check_uploads(inputs: Any) -> None:
-    """Raise NotUploaded if the data of an event names a file that was not uploaded to the page."""
+    """Raise NotUploaded if the data of an event names anything but uploaded files."""
     for path in named_files(inputs):
         upload_at(path)
 
 
 def use_uploads(paths: Sequence[str], use: Callable[[list[Path]], Used]) -> Used:
-    """Return the result of `use` with these uploads, and delete them. Raises NotUploaded for other files."""
+    """Return the result of `use` with these uploads, which are then deleted. Raises NotUploaded for other files."""
     uploads = [upload_at(path) for path in paths]
     try:
         return use(uploads)
@@ -139,7 +139,7 @@ def text_of_upload(uploads: Sequence[Path]) -> str:
 
 
 def discard(upload: Path) -> None:
-    """Remove an upload, and the folders that were made for it."""
+    """Remove an upload, and the folders that were made for it and are empty."""
     with suppress(OSError):  # the folder of uploads is emptied at every start
         upload.unlink(missing_ok=True)
         upload.parent.rmdir()

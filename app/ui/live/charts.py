@@ -1,7 +1,7 @@
 """Draws the charts of the live numbers as SVG: moving averages, the newest steps, and how many tokens steps wrote.
 
-They are drawn up to 12 times a second on the processor that the engine also uses, so only numbers are formatted
-here.
+Charts are drawn up to 12 times a second on the processor that the engine also uses, so drawing only formats numbers
+and joins strings.
 """
 
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 
 def step_bars(history: StepHistory) -> Markup:
     """Draw a bar for each of the newest steps and a box for each token, coloured by its origin. All boxes of a
-    colour are one path of dashed lines, so that the HTML is under 2 KB."""
+    colour are one path of dashed lines, which keeps the HTML small."""
     longest = max(map(len, history.origins), default=1)
     token = min(TOKEN, BARS_HEIGHT / longest)
     runs: dict[str, list[str]] = {origin: [] for origin in ORIGINS}

@@ -35,7 +35,7 @@ Texts = Mapping[int, str]
 @dataclass(frozen=True, slots=True)
 class Node:
     """A token in the tree. `row` is -1 for the model's own token, which was in no row of the step. `said` is
-    the token that the model predicts after it."""
+    the token that the model predicts after this node, if known."""
 
     row: int
     parent: int
@@ -79,7 +79,7 @@ def placed(step: TracedStep) -> list[Placed]:
 
 
 def nodes(step: TracedStep) -> Iterator[Node]:
-    """Yield the rows of the draft tree, and the model's own token below the last accepted one."""
+    """Yield the rows of the draft tree, then the model's own token, if not drafted, below the last accepted row."""
     trace, accepted = step.trace, set(step.trace.accepted)
     end = trace.accepted[-1] if trace.accepted else 0
     # If the reply ends with a drafted token, the token's row is not among the accepted ones.

@@ -14,7 +14,7 @@ from app.values.display_text import counted, seconds_in_words
 from app.values.messages import DecoderName, ModelInfo, Statistics
 
 SLOWER = 0.95
-"""If the speed-up is below this, the panel reports that the reply took longer with lookahead than without."""
+"""If a whole reply's speed-up is below this, the panel reports that lookahead made the reply take longer."""
 FEW_TOKENS = 16
 """With fewer tokens, the panel reports no saved time, because too little time has passed."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
@@ -65,8 +65,8 @@ def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
 
 
 def speed_up_in_words(statistics: Statistics) -> str:
-    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not faster or unknown, or if
-    both times are the same in words."""
+    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not faster or unknown, if
+    both times are the same in words, or after few tokens."""
     times, (now, plain) = f"{statistics.speed_up:.1f}", _times_in_words(statistics)
     return times if float(times) > 1 and now != plain and statistics.tokens >= FEW_TOKENS else ""
 
@@ -85,7 +85,7 @@ def saved_in_words(statistics: Statistics, is_done: bool) -> str:
 
 
 def in_words(state: ReplyState, decoder: DecoderName) -> str:
-    """Return the sentence that the panel shows in place of saved time; "" if time was saved."""
+    """Return the sentence that the panel shows in place of saved time; "" if it shows saved time."""
     statistics = state.statistics
     if not statistics.steps:
         if decoder == "plain":
@@ -141,7 +141,7 @@ def _figures(statistics: Statistics) -> Iterator[tuple[str, str, str, str]]:
 
 
 def pace_in_words(statistics: Statistics) -> str:
-    """Return the speed of writing, and when the first token came; "" while the speed is unknown."""
+    """Return the speed of writing, and the time to the first token if known; "" while the speed is unknown."""
     if not statistics.tokens_per_second:
         return ""
     speed = f"{statistics.tokens_per_second:,.0f} tokens per second"
@@ -189,7 +189,7 @@ def _tiles(numbers: Statistics) -> Iterator[tuple[str, str, str, str]]:
 
 
 def _notes(model: ModelInfo | None) -> Iterator[tuple[str, str]]:
-    """Yield the id and text of each note: why the model is on the CPU, why it decodes plainly, and so on."""
+    """Yield the id and text of each note: why the model is on the CPU, why it has no CUDA graphs, and so on."""
     if model is None:
         return
     graphs = f"CUDA graphs: {model.note('graphs')}" if model.note("graphs") else ""

@@ -45,7 +45,7 @@ class TracedStep:
 
 @dataclass(frozen=True, slots=True)
 class StepHistory:
-    """A reply's steps: the newest ones in full, and counts of all. `written` is in the order of ORIGINS."""
+    """A reply's steps: the newest steps in full, and counts of all. `written` is in the order of ORIGINS."""
 
     origins: tuple[StepOrigins, ...] = ()
     means: tuple[Mean, ...] = ()

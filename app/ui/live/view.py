@@ -36,7 +36,7 @@ class XrayState:
     shown: int = 0
 
     def number(self, history: StepHistory) -> int:
-        """Return the number of the step to show, 0 if there is none; the oldest one if the wanted one is gone."""
+        """Return the number of the step to show, the kept step nearest to the wanted step; 0 without steps."""
         if not history.traced:
             return 0
         return history.last if self.is_live else min(max(self.shown, history.first), history.last)
@@ -98,7 +98,7 @@ def use_control(state: XrayState, reply: TracedReply | None, event: gr.EventData
 
 
 def exported(reply: TracedReply) -> str:
-    """Return the kept steps as JSON: the engine's token ids, their `texts` by id, and the settings."""
+    """Return the kept steps as JSON: the engine's token ids, their `texts` by id, settings and statistics."""
     history, numbers = reply.history, reply.history.statistics
     texts = texts_of(history.traced, (), reply.reader.texts)
     document = {

@@ -58,7 +58,7 @@ class ModelsActions(Actions):
         return self._services.conversations.is_busy
 
     def open(self) -> None:
-        """Look up the models again when the view is opened."""
+        """Look up the models again, because the view was opened or what it lists has changed."""
         self._try(self._inventory.refresh)
 
     def click(self, results: SearchResults, dialog: LoadDialog, event: gr.EventData) -> tuple[Any, ...]:
@@ -94,7 +94,7 @@ class ModelsActions(Actions):
         filters.size, filters.task = size, task
 
     def set_offline(self, is_offline: bool) -> None:
-        """Stop or allow requests to the hub, and to servers on other machines."""
+        """Prevent or allow requests to the hub, and to servers on other machines."""
         library = replace(self._services.settings.library, is_offline=is_offline)
         self._try(lambda: self._services.choose_library(library))
         self.open()
@@ -234,7 +234,7 @@ class ModelsActions(Actions):
         services.deletions.delete(f"{address} was removed.", remove, restore)
 
     def _download_file(self, repo: str, value: str) -> None:
-        """Download the file of a repository that is chosen in the form."""
+        """Download the file that is chosen in a repository's form."""
         self._services.models.downloads.start(f"{repo}:{form_values(value).get('file', '')}")
 
     def _download(self, name: str) -> Download | None:

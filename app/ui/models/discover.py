@@ -46,8 +46,8 @@ KINDS: dict[Kind, str] = {"dense": "", "hybrid": "some layers are recurrent", "m
 MOST = 3
 """Maximum number of models that are recommended."""
 CPU_PARAMETERS = 4_500_000_000
-"""Maximum number of parameters of models that are recommended for a CPU. Larger ones write more slowly than people
-read there."""
+"""Maximum number of parameters of models that are recommended for a CPU. Larger models usually write more slowly
+than people read there."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class SearchResults:
 
 def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
     """Choose up to MOST models for a first start: the largest model that suits this machine, then the largest with
-    at most half of its download, and so on. The smaller models are downloaded sooner and write faster."""
+    at most half of its download, and so on. Smaller models are downloaded sooner and usually write faster."""
     chosen: list[Recommendation] = []
     for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
         is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2
@@ -100,7 +100,7 @@ def quantisation_of(choice: ModelChoice, fit: Fit | None) -> Quantisation:
 
 
 def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
-    """Render the models recommended for this machine; those in `known` need no download."""
+    """Render the models recommended for this machine; those in `known` are installed or downloading."""
     picks = [_row(one) for one in best_models(inventory)] if inventory else []
     return render_macro(TEMPLATE, "picks", picks=picks, known=known)
 

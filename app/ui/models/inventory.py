@@ -36,7 +36,7 @@ COLOURS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too b
 
 @dataclass(frozen=True, slots=True)
 class InstalledFit:
-    """An installed model, and whether it fits; `fit` is None if its files do not show that."""
+    """An installed model, and whether it fits; `fit` is None if that is unknown."""
 
     model: InstalledModel
     fit: Fit | None
@@ -70,7 +70,7 @@ class InventoryCache:
 
     @property
     def precision(self) -> Precision:
-        """The precision of activations for the chosen dtype "auto": the loaded model's, if there is one."""
+        """The precision that dtype "auto" means: the loaded model's, if that was loaded with "auto"."""
         is_auto = self._services.settings.model.dtype == "auto"
         return precision_of(self._services.engine.status().model if is_auto else None)
 
@@ -140,11 +140,11 @@ class InventoryCache:
         )
 
     def _recent_first(self, installed: Sequence[InstalledModel]) -> tuple[InstalledModel, ...]:
-        """Return all models, including those that were loaded by their path, the last loaded models first."""
+        """Return these models and those that were loaded by their path, the last loaded models first."""
         known = {load_name(one): one for one in installed}
         recent: dict[str, InstalledModel] = {}
         for name in (one.name for one in self._services.settings.loaded):
-            with suppress(ModelError):  # the file was deleted
+            with suppress(ModelError):  # the file was deleted or is damaged
                 if name in known:
                     recent[name] = known[name]
                 elif Path(name).is_absolute():
@@ -161,12 +161,12 @@ class InventoryCache:
 
 
 def precision_of(info: ModelInfo | None) -> Precision:
-    """Return the precision of a loaded model's activations."""
+    """Return the precision of a loaded model's activations; AUTO_PRECISION if it is unknown."""
     return next((known for known in FLOATS if info and known == info.dtype), AUTO_PRECISION)
 
 
 def precision_for(choice: ModelChoice, automatic: Precision) -> Precision:
-    """Return the precision of weights loaded with these options; `automatic` is that of "auto"."""
+    """Return the precision of weights loaded with these options; `automatic` is the precision for "auto"."""
     if choice.quantisation == "int8" or choice.quantisation == "int4":
         return choice.quantisation
     return choice.dtype if choice.dtype != "auto" else automatic

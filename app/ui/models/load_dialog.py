@@ -113,7 +113,7 @@ def options_here(
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """The models that can draft for a model, "None" first; `hint` names a model that is known to work."""
+    """The models that can draft for a model, "None" first; `hint` names one that is known to work well, if any."""
 
     models: tuple[Option, ...]
     hint: str = ""
@@ -130,7 +130,7 @@ def draft_options(found: DraftModels, chosen: str) -> DraftOptions:
 
 
 def contexts(longest: int, chosen: int) -> list[tuple[int, str]]:
-    """Return the context lengths to choose from, in tokens; 0 is the model's own."""
+    """Return the context lengths to choose from, in tokens, with their labels; 0 is the model's own length."""
     shorter = sorted({one for one in (*CONTEXTS, chosen) if 0 < one < longest})
     return [(0, f"Model's own ({longest:,} tokens)"), *((one, f"{one:,} tokens") for one in shorter)]
 
@@ -186,7 +186,7 @@ class LoadActions:
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Open the dialog for this model, with the options of its last load, or automatic ones at its first."""
+        """Open the dialog for this model, with the options of its last load, or preselected ones for its first."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))

@@ -1,4 +1,4 @@
-"""What the Models view shows: reads the services and renders the lists of assets/ui/templates/models.html."""
+"""What the Models view, the Load dialog and the other lists of models show: reads services, renders templates."""
 
 import json
 from collections import Counter
@@ -66,7 +66,7 @@ class ModelsRenderer(CachedRenderer):
             "model-picker": picker_html(inventory, status, choice, servers),
             "load-choices": load_choices_html(inventory, status, choice),
             "load-dialog": dialog,
-            # This part is not HTML. When it changes, the page fills in the temperature again.
+            # This part is not HTML. When it changes, the page fills in the new model's temperature.
             "model": repr(choice),
             "to-models": f"Models ({count})" if count else "Models",
             "downloads": downloads_html(downloads),
@@ -92,7 +92,7 @@ def downloads_html(downloads: Sequence[Download]) -> Markup:
 
 
 def download_count(downloads: Sequence[Download]) -> str:
-    """Return the counts for the Models button: "2 downloading, 1 failed"; "" if all downloads have finished."""
+    """Count downloads for the Models button: "2 downloading, 1 failed"; "" if all are done. Counts queued, too."""
     words = {"queued": "downloading", "running": "downloading", "paused": "paused", "failed": "failed"}
     counts = Counter(words[one.state] for one in downloads if one.state in words)
     return ", ".join(f"{counts[word]} {word}" for word in dict.fromkeys(words.values()) if counts[word])
@@ -121,7 +121,7 @@ def duration(seconds: float) -> str:
 
 
 def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
-    """Render the loaded model with its estimated and measured memory, or what the engine is doing."""
+    """Render the loaded model with its estimated and measured memory, or what the engine does instead."""
     info = status.model if status.phase in ("ready", "busy") else None
     fit = inventory.loaded_fit if inventory else None
     memory = [
@@ -188,7 +188,7 @@ def servers_html(servers: Sequence[Server], choice: ModelChoice) -> Markup:
 
 
 def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str, object]]:
-    """Return the models of all servers, each with whether it is chosen, and the value that its button sends."""
+    """Return the models of these servers, each with whether it is chosen, and the value that its button sends."""
     choices = [
         (server, ModelChoice(name, server=server.address)) for server in servers for name in server.models
     ]
@@ -206,7 +206,7 @@ def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str
 def picker_html(
     inventory: Inventory | None, status: EngineStatus, choice: ModelChoice, servers: Sequence[Server] = ()
 ) -> Markup:
-    """Render the list that the model's button in the bar opens: installed models, what is loaded, and Unload.
+    """Render the list that the model's button in the bar opens: all models to load, what is loaded, and Unload.
     `choice` is the model that answers the next message."""
     return render_macro(
         "model_picker.html",

@@ -102,7 +102,7 @@ def _bar(
     name: str, status: LaneStatus, run: LaneRun | None, speed_up: Spread, clock: float, length: int,
     speed: float = 0.0,
 ) -> dict[str, object]:  # fmt: skip
-    """Return the template's values for a lane; `speed` is the median of all rounds, or 0 if it is not known yet."""
+    """Return the template's values for a lane; `speed` is the median of its rounds, or 0 until the race is done."""
     tokens, whole = (run.tokens_at(clock), run.tokens) if run else (0, 0)
     written = counted(tokens, "token") if run else ""
     return {
@@ -139,7 +139,7 @@ def _step_path(run: LaneRun | None, length: int) -> str:
 
 
 def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:
-    """Return (name, value) of a run's statistics; `speed`, the median of all rounds, replaces the run's own."""
+    """Return (name, value) of a run's statistics; `speed`, the median of the rounds, replaces its own if not 0."""
     names = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
     if run is None or not run.tokens:
         return [(name, UNKNOWN) for name in names]

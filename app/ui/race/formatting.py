@@ -85,7 +85,7 @@ def _quoted(token: str) -> str:
 
 
 def race_json(result: RaceResult) -> str:
-    """Return the race as JSON: prompt, options, model, machine, and each lane's text, tokens, curve and results."""
+    """Return the race as JSON: prompt, options, model, machine, and each run's text, tokens, curve and results."""
     plan = result.plan
     report = {
         "app": f"Foresight {result.app}",

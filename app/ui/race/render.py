@@ -19,7 +19,7 @@ from app.values.race import LaneRun, RaceResult, RaceSummary, SpeedByKind, TextK
 
 LAST_RACES = 8
 ENOUGH_RACES = 3
-"""The fewest races on a kind of text after which the page judges whether a decoder is faster on it."""
+"""The fewest races on a kind of text after which the page judges whether a decoder is faster on this kind."""
 SHORT_RACE = 1.0
 """Seconds of plain decoding below which the results are not reliable."""
 WARMING_UP = "Warming up: each lane writes a few tokens, so that one-time work is not measured."
@@ -80,7 +80,7 @@ def _history_key(state: RaceState, model: ModelInfo | None) -> object:
 
 
 def status_html(state: RaceState, loading: str = "") -> Markup:
-    """Return the race's status: the model's progress `loading`, if any, or what the race does or how it ended."""
+    """Return the race's status: `loading`, if the model is being loaded, or what the race does or how it ended."""
     words = loading or _status_words(state)
     return render_macro(
         TEMPLATE, "status", words=words, failed=state.phase == "failed", running=state.is_running

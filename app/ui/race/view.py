@@ -20,7 +20,7 @@ from app.values.messages import DecoderName, Decoding, ModelChoice, Options
 from app.values.race import MOST_LANES, RacePlan, RacePrompt, TextKind
 
 NO_LANE = "none"
-"""The value of a decoder box that stands for no lane."""
+"""The value of the last lane's decoder box if there is no such lane."""
 DECODERS = (
     ("Auto", "auto"),
     ("Plain", "plain"),
@@ -38,7 +38,7 @@ USED_SIZES = {"lookahead": 3, "jacobi": 1}
 @dataclass(slots=True)
 class RaceViewState:
     """One page's state in this view: the user's own prompt, which is kept while examples are shown, and the last
-    valid sizes of each lane. All lanes write the `max_new_tokens` that is stored for lane 0."""
+    valid sizes of each lane. All lanes have the `max_new_tokens` that is stored for lane 0."""
 
     own_prompt: str = ""
     options: dict[int, Options] = field(default_factory=dict)
@@ -60,8 +60,8 @@ class RaceActions:
         self._model = model
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
-        """Return the next example of a kind of text, or the user's own prompt for "own". A text that is not an
-        example is kept in `state` as the user's own prompt."""
+        """Return the next example of a kind of text, or for "own" the user's own prompt, if any. A text that is not
+        an example is kept in `state` as the user's own prompt."""
         if text.strip() and not any(prompt.text == text.strip() for prompt in self._prompts):
             state.own_prompt = text
         return next_prompt(self._prompts, kind, text) or state.own_prompt or text

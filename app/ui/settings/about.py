@@ -103,7 +103,7 @@ def folders(app_context: AppContext) -> Facts:
 
 
 def contacts(hosts: Sequence[Contact]) -> Facts:
-    """Return the hosts outside this computer that this process has contacted, how often, and why."""
+    """Return the hosts outside this computer that this process contacted or looked up, how often, and why."""
     return [(one.host, f"{_times(one)}, {one.why or 'reason unknown'}") for one in hosts] or [
         ("None", "since Foresight was started")
     ]

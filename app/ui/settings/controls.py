@@ -62,8 +62,8 @@ def build_chat_defaults(services: Services, events: PageEvents) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecoderControls:
-    """The decoder's controls (the second half of `OptionValues`), and the components that depend on them. `model`
-    shows and changes the precision and the attention of the loaded model."""
+    """The decoder's controls (`OptionValues` from `decoder` on), the recommended sizes and the decoder's cost.
+    `model` shows and changes the precision and the attention of the loaded model."""
 
     controls: tuple[gr.components.Component, ...]
     presets: gr.HTML

@@ -73,7 +73,7 @@ def _size(path: Path) -> int:
 
 
 def open_folder(folder: Path) -> str:
-    """Show the folder in the file manager. Returns why that failed, or ""."""
+    """Start the file manager in the folder. Returns why it did not start, or ""."""
     try:
         if program := find_program(FILE_MANAGERS.get(sys.platform, "xdg-open")):
             subprocess.Popen(
@@ -159,7 +159,7 @@ class DataActions(Actions):
 
 
 def import_summary(imported: ImportResult) -> str:
-    """Describe what was imported in a sentence."""
+    """Describe in words what was imported."""
     new = f"Imported {counted(imported.new, 'chat')}."
     if not imported.known:
         return new

@@ -124,7 +124,7 @@ def check_contacts(outside: NetworkLog, sockets: Sequence[Socket]) -> Check:
 
 
 def check_data_folder(folder: Path) -> Check:
-    """Check that other users of this computer cannot read the data folder."""
+    """Check that the mode of the data folder gives other users no access."""
     name = "Only you can read the data folder"
     if os.name != "posix":
         return Check(name, "unknown", f"Not checked on this system: {folder}.")

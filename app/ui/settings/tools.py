@@ -35,7 +35,7 @@ BOX = "tool-server"
 
 
 def with_server(tools: ToolSettings, server: ToolServer, at: int | None = None) -> ToolSettings:
-    """Insert a server, by default as the last one. A name that is taken gets a number."""
+    """Insert a server, by default after the others. A name that is taken gets a number."""
     taken = {*BUNDLED, *(one.name for one in tools.servers)}
     names = (f"{server.name} {number}" if number > 1 else server.name for number in count(1))
     named = replace(server, name=next(name for name in names if name not in taken))

@@ -44,7 +44,7 @@ class SettingsActions(Actions):
         self._prices: dict[tuple[str, str], RowPrice | None] = {}
 
     def cost(self, lookahead: bool, decoder: Any, *sizes: Any) -> Any:
-        """Return the cost of the decoder in the controls; nothing changes while their values are invalid."""
+        """Return the cost of the decoder in the controls; no change while their values are invalid."""
         try:
             rows, window, ngram, guesses = (int(size or 0) for size in sizes)
             decoding = Decoding(decoder if lookahead else "plain", window, ngram, guesses, rows)
@@ -76,7 +76,7 @@ class SettingsActions(Actions):
         self._try(lambda: self._services.choose(theme=theme, text_size=text_size))
 
     def restore(self) -> tuple[Any, ...]:
-        """Restore the default options and appearance, but not the model. Keeps the settings for `undo`."""
+        """Restore the default appearance and options, except thinking. Returns the earlier settings, for `undo`."""
         before = self._services.settings
         self._try(self._services.restore_options)
         self._try(lambda: self._services.choose(theme="system", text_size="100"))
@@ -91,7 +91,7 @@ class SettingsActions(Actions):
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
-        """Return the memory of a row with the loaded model, looked up once per model; None for a server."""
+        """Return the memory of a row with the loaded local model, which is cached; None without such a model."""
         model, name = self._services.engine.status().model, self._services.settings.model.name
         if model is None or model.server:
             return None
@@ -156,7 +156,7 @@ def _section(name: str) -> gr.Column:
 
 
 def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, gr.HTML]:
-    """Build the buttons that restore the defaults and quit. Also returns the line about what was restored."""
+    """Build the buttons that restore the defaults and quit. Returns the former, and the line about its effect."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
             "<h3>Defaults</h3><p class='hint'>Resets sampling, decoder and appearance. The model is kept.</p>",

@@ -158,7 +158,7 @@ def excerpt_html(excerpt: str) -> Markup:
 
 
 class UndoRenderer(CachedRenderer):
-    """Renders the line that offers to undo the last deletion, or the last replacement of a document."""
+    """Renders the line that offers to undo the last deletion or the last replacement of a document, if recent."""
 
     _parts: Parts = MappingProxyType({"undo": ""})
 
@@ -173,7 +173,7 @@ class UndoRenderer(CachedRenderer):
         return {"undo": render("undo.html", offer=inputs) if inputs else ""}
 
     def _offers(self) -> Iterator[tuple[Offer, float]]:
-        """Yield the newest offers, each with its age in seconds."""
+        """Yield the newest offer of each kind, with its age in seconds."""
         if deletion := self._deletions.newest():
             yield deletion, self._deletions.now() - deletion.at
         clock = time()  # in seconds since 1970, like the documents' `replaced`

@@ -58,7 +58,7 @@ class SidebarActions(Actions):
         return str(self._try(lambda: self._do(state, do, int(name or 0), value), NO_FILE))
 
     def search(self, state: ChatState, words: str) -> None:
-        """List only chats that contain these words; all chats if there are no words."""
+        """List only the chats that these words find; all chats if there are no words."""
         state.search = words
 
     def _do(self, state: ChatState, do: str, chat: int, value: str) -> str:
@@ -93,8 +93,8 @@ class SidebarActions(Actions):
         self._delete_all(state, f"“{self._title(chat)}” was deleted.", (chat,))
 
     def _delete_all(self, state: ChatState, message: str, chats: Sequence[int], folder: str = "") -> None:
-        """Delete these chats, and their folder if there is one. Undo restores them, and opens the chat that was
-        open unless another one is open by then."""
+        """Delete these chats, and their folder if there is one. Undo restores them, and opens the deleted
+        chat that was open, unless the page shows another chat by then."""
         opened = state.version.chat
 
         def delete() -> None:
@@ -134,7 +134,7 @@ class SidebarActions(Actions):
             self._services.deletions.undo()
 
     def _move(self, state: ChatState, chat: int, folder: str) -> None:
-        """Move a chat into a folder, and expand the folder."""
+        """Move a chat into a folder, or out of its folder if `folder` is "", and expand the folder."""
         self._stores.of(chat).move(chat, folder.strip())
         _expand(state, folder.strip(), True)
 
@@ -158,7 +158,7 @@ class SidebarActions(Actions):
         self._delete_all(state, message, chats, folder)
 
     def _rename_folder(self, state: ChatState, old: str, new: str) -> None:
-        """Rename a folder. If another folder has the new name, both are joined, which can be undone."""
+        """Rename a folder. If another folder has the new name, joins both; an empty name removes the folder."""
         name = " ".join(new.split())
         if not name:
             return self._remove_folder(old)
@@ -184,7 +184,7 @@ def _expand(state: ChatState, folder: str, is_expanded: bool) -> None:
 def build_sidebar(
     actions: SidebarActions, chat: ChatActions, state: PageValue[ChatState], events: PageEvents
 ) -> gr.HTML:
-    """Build the sidebar inside the current Blocks. Returns the component that saves an exported chat as a file."""
+    """Build the sidebar inside the current Blocks. Returns the component by which an exported chat is saved."""
     with gr.Column(elem_id="sidebar", scale=0, min_width=220):
         with gr.Row(elem_id="begin"):
             new_chat = gr.Button("New chat", elem_id="new-chat", size="sm", scale=1, min_width=0)

@@ -29,9 +29,9 @@ MEGABITS = 50
 class Starter:
     """A prompt that an empty chat offers; its button shows the title and the `detail` below it.
 
-    The models for which a starter is offered answer it well, and lookahead saves time: in float32 at temperature 0
-    with 16 rows, the demo model answered FOR_DEMO with 1.5 to 4.8 tokens per step, and SmolLM2-135M answered
-    FOR_OTHERS with 1.9 to 5.9."""
+    Starters were chosen by how well models answer them and what lookahead saves: in float32 at temperature 0, with
+    16 rows, the demo model answered FOR_DEMO with 1.5 to 4.8 tokens per step, and SmolLM2-135M answered FOR_OTHERS
+    with 1.9 to 5.9."""
 
     title: str
     detail: str
@@ -115,7 +115,7 @@ class ModelGetter:
 
 
 class WelcomeRenderer(CachedRenderer):
-    """Renders the offers of one page, and loads the requested model after its download."""
+    """Renders the starters and offers of one page, and loads the requested model after its download."""
 
     def __init__(self, services: Services, inventory: InventoryCache, getter: ModelGetter) -> None:
         self._services = services
@@ -154,7 +154,7 @@ def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
 
 
 def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> tuple[Recommendation, ...]:
-    """Return the models to download that are offered below the installed ones."""
+    """Return the models to download that are offered below the installed models, at most MOST in all."""
     here = {model.name for model in installed}
     best = [one for one in best_models(inventory) if one.entry.repo not in here]
     return tuple(best[: max(0, MOST - len(installed))])
@@ -203,7 +203,7 @@ def _offer(one: Recommendation, quantisation: Quantisation, download: Download |
 
 
 def minutes_in_words(size: int) -> str:
-    """Return how long `size` bytes take at `MEGABITS`: "about 9 min"."""
+    """Return how long `size` bytes take at `MEGABITS`: "about 9 min", "about 1 h 5 min"."""
     minutes = ceil(size * 8 / (MEGABITS * 1_000_000) / 60)
     hours, rest = divmod(minutes, 60)
     return f"about {hours} h {rest} min" if hours else f"about {minutes} min"
