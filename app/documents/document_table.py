@@ -345,7 +345,7 @@ def last(connection: sqlite3.Connection) -> int:
 
 
 def delete(connection: sqlite3.Connection, wanted: int) -> None:
-    """Deletes a document's row and, with it, all rows that refer to it."""
+    """Deletes a document's row and, with it, its text, passages, indexed words and vectors."""
     connection.execute("DELETE FROM document WHERE id = ?", (wanted,))
 
 

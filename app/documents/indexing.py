@@ -30,11 +30,11 @@ from app.values.display_text import title_of
 
 UNTITLED = "Untitled"
 BATCH = 200
-"""Passages that are written in one transaction."""
+"""Maximum number of passages that indexing writes, or deletes, in one transaction."""
 DELETED_PASSAGES = 200
-"""Passages that are deleted in one transaction."""
+"""Maximum number of passages of a removed document that are deleted in one transaction."""
 DELETED_PARTS = 100
-"""Parts of a text that are deleted in one transaction."""
+"""Maximum number of parts of its text that are deleted in one transaction."""
 CUT = "Part of this text could not be read from the damaged database. Add it again to have all of it."
 LOST = "The text of this document could not be read from the damaged database. Add it again."
 ADOPT_TEXTS = """

@@ -1,6 +1,6 @@
 """The thread that imports, indexes and deletes documents.
 
-The queue is the documents' state in the database, so a kill loses nothing.
+The queue is the documents' state in the database, so the next start continues after a kill.
 
     leaving --> deleted                                                     first
     waiting --> reading --> waiting, with its text --> indexing --> ready   then the oldest document

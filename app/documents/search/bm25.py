@@ -74,7 +74,7 @@ class Bm25Hit:
 
 @dataclass(frozen=True, slots=True)
 class WeighedTerm:
-    """A word of a question, the number of passages that have it, and its weight."""
+    """A word of a question, the number of passages that have it (counted until it is common), and its weight."""
 
     term: Term
     passages: int

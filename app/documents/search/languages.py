@@ -9,7 +9,7 @@ LANGUAGES = """
     ar bg ca cs da de el en es et eu fa fi fr ga he hi hu hy id it ja ko lt ne nl no pl pt ro ru sk sr sv ta th tr
     uk vi zh
 """
-"""The languages that are distinguished: those with a Snowball stemmer or a list of stop words, and Thai."""
+"""The languages that are distinguished. All except Thai have a Snowball stemmer or a list of stop words."""
 MAX_IDENTIFIED = 5_000
 """Maximum number of characters, from the beginning of a text, by which its language is identified."""
 

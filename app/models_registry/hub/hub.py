@@ -160,7 +160,7 @@ class Hub:
         return plain_words(name, 100)
 
     def log_out(self) -> None:
-        """Delete the hub's access token from this machine."""
+        """Delete the saved access tokens from this machine. Raises OSError if HF_TOKEN still has one."""
         logout()
 
 
