@@ -56,7 +56,7 @@ _SHARED_MEMORY = 48 << 10
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. The function `batch_invariant` gives a row bitwise identical results whatever the other rows are.
+    """A backend. In half precision `batch_invariant` gives a row bitwise identical results whatever the others are.
 
     It is used only if a step in a long chat then takes less than `same_text_limit` times as long. The limit 0
     means that the device has no batch-invariant attention; for example, an Apple GPU has no float64."""

@@ -1,9 +1,10 @@
-"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): a decoder layer that reads hidden states of its target
-(`head_reader.py`).
+"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): decoder layers, often only one, of which the first reads
+hidden states of the head's target (`head_reader.py`).
 
-`fc` joins the target's states of several layers, usually a low, a middle and a high layer. The head's queries, keys
-and values are computed from a token's embedding and the joined state, side by side; after a guess, the head's own
-output replaces the state. The LM head may have a smaller vocabulary: its token t is the target's t + d2t[t].
+`fc` joins the target's states of several layers, usually a low, a middle and a high layer. The first layer's
+queries, keys and values are computed from a token's embedding and the joined state, side by side; after a guess,
+the head's own output replaces the state. The LM head may have a smaller vocabulary: its token t is the target's
+t + d2t[t].
 
 The weights have the layout and names with which vllm-project/speculators saves them (`models/eagle3/core.py`,
 `models/eagle3/model_definitions.py` and `DraftVocabMixin` in its `model.py`, August 2026):

@@ -34,7 +34,7 @@ WORDS = (
     "cublas_status_execution_failed",
     "cublas_status_internal_error",
 )
-"""The driver's words for faults after which the device is lost, whether torch or Triton reports them."""
+"""Words of the errors after which the device is lost, whether torch or Triton reports them."""
 
 
 def is_device_fault(error: BaseException) -> bool:

@@ -16,7 +16,7 @@ MOST = 1.1
 SLACK = 2e-6
 """Further seconds that our kernels may take beyond MOST, because short times are measured less exactly."""
 ROUNDS, SECONDS, MOST_RUNS = 3, 0.01, 50
-"""The number of rounds of a measurement, about how long a round takes, and how often it runs the work at most."""
+"""The rounds of a measurement, about how many seconds each takes, and how often it runs the work at most."""
 HERTZ = 2e9
 """The assumed clock of a GPU. No GPU's clock is much faster, so that HERTZ cycles take about a second or more."""
 
@@ -26,8 +26,8 @@ Timer = Callable[[Run], float]
 
 
 def gpu_seconds(run: Run) -> float:
-    """Measure the seconds that the GPU computes. In each round the GPU first waits long enough for the host to
-    launch all kernels of the round."""
+    """Measure the seconds that the GPU computes in one run. In each round the GPU first waits long enough for the
+    host to launch all kernels of the round."""
     times, launching = _times(run)
     wait = getattr(torch.cuda, "_sleep", lambda _cycles: None)  # torch's name is private
     make_event: Any = torch.cuda.Event
@@ -45,7 +45,7 @@ def gpu_seconds(run: Run) -> float:
 
 
 def step_seconds(run: Run) -> float:
-    """Measure the seconds that the work takes, including the host's launches."""
+    """Measure the seconds that one run takes, including the host's launches."""
     times, _ = _times(run)
     found = []
     for _ in range(ROUNDS):

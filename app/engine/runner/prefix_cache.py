@@ -2,8 +2,8 @@
 
 The KV cache has one prefix. Before another prompt overwrites much of it, its keys and values are copied here. If a
 later prompt begins with the same tokens, they are copied back unchanged. When all kept prefixes together are larger
-than a share of the free memory, the least recently used prefixes are dropped. All are dropped when memory runs out
-or the model is unloaded.
+than a share of the free memory, the least recently used prefixes are dropped. All are dropped when memory runs out,
+when all text is forgotten, and when the model is unloaded.
 """
 
 import logging

@@ -53,8 +53,7 @@ log = logging.getLogger(__name__)
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Make the tokenizer of requests to this model, which other threads can use: from a copy of the model's own
-    tokenizer.
+    """Make the tokenizer of requests to this model, for other threads, from a copy of the model's own tokenizer.
 
     Must be called by the thread that uses the model."""
     own = deepcopy(loaded.tokenizer)
