@@ -54,7 +54,7 @@ class Servers:
         return self._servers
 
     def add(self, address: str, key: str = "") -> Server:
-        """Request a server's models, and save both. A known server keeps its position, and its key if `key` is "".
+        """Save a server and the models it lists. A known server keeps its position, and its key if `key` is "".
 
         Raises BadOption, ServerError, SettingsNotSaved."""
         server = self._server(read_address(address), key.strip())

@@ -2,7 +2,7 @@
 
 A chat is a tree of messages, of which one path is shown. Editing a question or regenerating an answer adds a
 sibling; the versions of a message are its siblings. A `ChatVersion` is the state of a chat that a page has seen. It
-prevents an outdated page from changing messages that it does not show.
+keeps an outdated page from changing messages that the page does not show.
 """
 
 from dataclasses import dataclass, field

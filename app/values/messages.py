@@ -35,8 +35,8 @@ class ModelChoice:
 
     `context` is the longest context in tokens; 0 means the model's own. If `server` is the address of a server, the
     model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts for
-    this model; "" for none. With `offload` the weights for which a GPU has no room stay in
-    main memory. `quantisation` "auto" may quantise only while `dtype` is "auto", too."""
+    this model; "" for none. With `offload` the weights for which a GPU has no room stay in main memory.
+    `quantisation` "auto" may quantise only on a CPU, and while `dtype` is "auto", too."""
 
     name: str
     dtype: DType = "auto"
@@ -65,7 +65,7 @@ PromptRole = Literal["system", "user", "assistant", "tool"]
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A call of a tool. `arguments` is JSON; with `arguments_as_text` the chat template gets it unparsed."""
+    """A call of a tool. `arguments` is JSON; with `arguments_as_text` the chat template gets this JSON unparsed."""
 
     id: str
     name: str
@@ -224,8 +224,8 @@ class Request:
     `documents` are texts that the reply may quote, and `prediction` is the probable reply; the n-gram pool learns
     both. If `is_cold`, the KV cache and the pool of earlier requests are dropped first, as benchmarks require.
     `tools` are descriptions of tools as JSON, which the chat template puts into the prompt; `variables` is a JSON
-    object of other variables for it. `control` are the control tokens that are kept in the reply's text. With
-    `only_prompt` the prompt is read, and the reply is empty."""
+    object of other variables for the template. `control` are the control tokens that are kept in the reply's text.
+    With `only_prompt` the prompt is read, and the reply is empty."""
 
     model: ModelChoice
     prompt: Prompt

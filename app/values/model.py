@@ -21,7 +21,7 @@ Verdict = Literal["fits", "fits with int4", "too big"]
 Use = Literal["chat", "code", "reasoning", "comparison"]
 """The purpose of a model of the catalogue; "comparison" is for models that papers measured."""
 Kind = Literal["dense", "hybrid", "mixture"]
-"""Whether all weights serve every token, some layers are recurrent, or a token uses some of the experts."""
+"""dense: all weights serve every token; hybrid: some layers are recurrent; mixture: a token uses some experts."""
 CONFIG = "config.json"
 LONGEST_CONFIG = 2_000_000
 """Bytes of the largest accepted config.json, which comes from strangers and is not trusted."""
@@ -38,7 +38,7 @@ USUALLY_FREE = 0.8
 USUAL_CONTEXT = 4096
 """The context in tokens for which the memory of models is estimated by default."""
 KEPT_STATES = 4
-"""The number of newest prompts for which the states of recurrent layers are kept, to regenerate their replies."""
+"""The number of lengths for which the states of recurrent layers are kept, to rewind the KV cache to them."""
 UNKNOWN_CONTEXT = 32_768
 """The assumed context in tokens of a model whose config names no limit, such as a recurrent model."""
 COPIED = 10e9

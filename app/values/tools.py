@@ -13,7 +13,7 @@ from app.values.validation import require, require_one_of, web_host
 CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
 """The state of a call: the model writes it, the user is asked, it runs, has a result, failed, or was refused."""
 ServerState = Literal["off", "starting", "ready", "failed"]
-"""The state of a tool server's process. The next use starts a server that is "off", or "failed" a while ago."""
+"""The state of a tool server's process. A server that is "off" or "failed" is usually started at its next use."""
 NO_ARGUMENTS = '{"type": "object", "properties": {}}'
 """The JSON Schema of a tool without arguments."""
 
