@@ -21,6 +21,7 @@ INT8 = {"int8_linear": (_P, _N, _N, _P, _P, _N, _I, _P, _P, _P, _I)}
 PACKED = {
     "packed_linear": (_P, _P, _N, _P, _P, _I),
     "packed_experts": (_P, _P, _P, _N, _N, _P, _P, _P, _I),
+    "gated_experts": (_P, _P, _N, _P, _P, _N, _N, _I, _P, _P, _P, _P, _I),
     "packed_rows": (_P, _P, _N, _P),
     "pack_tiles": (_P, _N, _N, _I, _I, _P, _I),
 }

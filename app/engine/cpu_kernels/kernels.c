@@ -19,4 +19,7 @@
 #include "norms.h"
 #include "attention.h"
 #include "layer.h"
+#if defined(PACKED)
+#include "experts.h"
+#endif
 #include "paths.h"

@@ -289,22 +289,3 @@ void packed_linear(const Packed *weight, const float *x, int64_t rows, float *ro
         linear(weight, room, rows, out);
     }
 }
-
-/* Multiply rows of x by matrices of a stack: write out [count, outs], in which row i is the product of row `rows[i]` of
-   x with the matrix `chosen[i]`. Equal choices follow each other; `outs` are whole tiles. */
-void packed_experts(
-    const Packed *stack, const int64_t *chosen, const int64_t *rows, int64_t count, int64_t outs, const float *x,
-    float *room, float *out, int32_t threads
-) {
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-#pragma omp for schedule(static)
-        for (int64_t i = 0; i < count; i++) quantise_for(stack, x + rows[i] * stack->size, i, count, room);
-        for (int64_t begin = 0, end; begin < count; begin = end) {
-            for (end = begin + 1; end < count && chosen[end] == chosen[begin]; end++) {}
-            int64_t first = chosen[begin] * outs / OUTS;
-            Product product = {stack, bytes_at(room, count, stack->size), out, first, first + outs / OUTS};
-            multiply_rows(&product, begin, end);
-        }
-    }
-}

@@ -18,7 +18,7 @@ from app.engine.layers.packed_weight import (
     CpuPackedWeight,
     Numbers,
     PackedWeight,
-    gated_halves,
+    gated_experts,
     pack_for_cpu,
 )
 from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
@@ -144,10 +144,15 @@ class PackedExperts(nn.Module):
             delattr(experts, name)
             self.register_buffer(f"{name}_bias", vars(experts)["_parameters"].pop(f"{name}_bias", None))
         self.activation = experts
-        self._gate = _gate_of(experts)
+        has_more = experts.has_post_expert_norm or any("_bias" in name for name, _ in self.named_buffers())
+        self._gate = None if has_more else _gate_of(experts)
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
         """Add up the results [rows, in] of the experts `chosen` [rows, k], weighted by `shares` [rows, k]."""
+        if self._gate is not None:
+            stacks: Any = tuple(self.packed.values())
+            count, is_gelu = self.activation.num_experts, self._gate == "gelu_tanh"
+            return gated_experts(stacks, count, states, chosen, shares, is_gelu)
         experts, order = chosen.flatten().long().sort(stable=True)
         rows = order // chosen.shape[1]
         active = self._activate(self._multiply(self._up, states, experts, rows))
@@ -164,8 +169,6 @@ class PackedExperts(nn.Module):
         return product if bias is None else product + bias[experts]
 
     def _activate(self, states: Tensor) -> Tensor:
-        if self._gate is not None:
-            return gated_halves(states, self._gate == "gelu_tanh")
         activate = self.activation._apply_gate if self.activation.has_gate else self.activation.act_fn
         # Row by row, because torch's rounding of a value depends on the number of values.
         return torch.cat([activate(row) for row in torch.split(states, 1)])
@@ -198,7 +201,9 @@ class RowByRow(nn.Module):
         """Compute the router's result for states [..., in]."""
         found = [self.router(row) for row in torch.split(states.reshape(-1, states.shape[-1]), 1)]
         if isinstance(found[0], tuple):
-            return tuple(torch.cat(parts) for parts in zip(*found, strict=True))
+            return (
+                found[0] if len(found) == 1 else tuple(torch.cat(parts) for parts in zip(*found, strict=True))
+            )
         joined = torch.cat(found)
         return joined.view(*states.shape[:-1], -1) if isinstance(self.router, nn.Linear) else joined
 

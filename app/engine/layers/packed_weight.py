@@ -144,15 +144,28 @@ class CpuPackedWeight:
         return []
 
 
-def gated_halves(states: Tensor, is_gelu: bool) -> Tensor:
-    """Compute activation(gate) * up for rows [n, 2 * size] of a gate and an up part; returns [n, size].
+def gated_experts(
+    stacks: Sequence[CpuPackedWeight],
+    experts: int,
+    states: Tensor,
+    chosen: Tensor,
+    shares: Tensor,
+    is_gelu: bool,
+) -> Tensor:
+    """Add up the results [rows, size] of the experts `chosen` [rows, k], times `shares` [rows, k].
 
-    The activation is SiLU, or the tanh approximation of GELU."""
-    rows, size = len(states), states.shape[1] // 2
-    out, gate = torch.empty((rows, size)), _floats(states).data_ptr()
-    _library().gated_activation(
-        gate, 2 * size, gate + size * states.element_size(), 2 * size, rows, size, is_gelu,
-        out.data_ptr(), torch.get_num_threads(),
+    An expert computes down(activation(gate(x)) * up(x)); the activation is SiLU or the tanh approximation of GELU.
+    `stacks` are the matrices of gate and up, and of down."""
+    up, down = stacks
+    states, chosen, shares = _floats(states), chosen.long().contiguous(), _floats(shares)
+    count, wide = chosen.numel(), up.shape[0] // experts
+    bytes_room = max(len(one._room(count)) for one in stacks)
+    room = torch.empty(count * (wide + wide // 2 + up.shape[1]) + bytes_room)
+    out, sorted_room = torch.empty_like(states), torch.empty(2 * count, dtype=torch.int64)
+    _library().gated_experts(
+        up._described, down._described, experts, chosen.data_ptr(), shares.data_ptr(), len(states),
+        chosen.shape[1], is_gelu, states.data_ptr(), sorted_room.data_ptr(), room.data_ptr(), out.data_ptr(),
+        torch.get_num_threads(),
     )  # fmt: skip
     return out
 
