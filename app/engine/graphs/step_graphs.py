@@ -200,7 +200,7 @@ class GraphSteps(EagerSteps):
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block. With recorded steps, a graph also moves rows if it can."""
+        """Keep these rows of the newest block. If steps are recorded, a graph usually moves the rows."""
         is_recorded = self._captured and self._is_current(cache)
         if are_in_place(rows) or len(rows) > MOVES or not is_recorded or not self._can_record_moves:
             super().commit(cache, rows)

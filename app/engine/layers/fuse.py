@@ -44,7 +44,7 @@ TIMED_ROWS = (1, 33)
 """Row counts of the steps that are timed on a GPU."""
 
 Find = Callable[[Replaced], Replaced]
-"""(modules replaced so far) -> further modules that can be replaced."""
+"""(replacements so far) -> further replacements."""
 
 
 @dataclass(frozen=True, slots=True)

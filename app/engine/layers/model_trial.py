@@ -94,10 +94,10 @@ def _continued_logits(model: PreTrainedModel, cache: BlockCache, attend: Attend)
 
 
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
-    """Feed tokens row by row and in chunks; set the runner's chunk size and longest chain accordingly.
+    """Feed tokens row by row, in chunks and as a chain; set the runner's chunk size and longest chain accordingly.
 
-    Raises ModelBroken if the logits are wrong row by row. If they are wrong in chunks (Mamba, RecurrentGemma), the
-    runner reads prompts row by row. If only chains after wrong guesses fail (Zamba 2), it decodes no chains."""
+    Raises ModelBroken if the logits are wrong row by row. If chunks fail (Mamba, RecurrentGemma), prompts are read
+    row by row after their first chunk. If chunks or chains (Zamba 2) fail, lookahead does not use chains."""
     text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     if not is_close(_row_by_row(runner, text, read), expected, tolerance):

@@ -2,8 +2,8 @@
 Gemma 4.
 
 A model or head that cannot draft is refused with a sentence that says why. When both are loaded, a small model and
-its target read the same text, to measure how often the target continues as the draft model expects. This is only a
-first value, because n-grams have no earlier text to guess from there; replies show more.
+its target read the same text, to measure how often the target continues as the draft model expects. This gives only
+the first value of the gain: replies show how much better than n-grams a draft model guesses.
 
 The files of a head are not trusted: sizes in config.json are compared with the weight files before tensors are
 read, and only safetensors reads tensors.

@@ -1,6 +1,6 @@
-"""Finds, loads, tries and times the heads for multi-token prediction that a checkpoint contains.
+"""Loads the heads for multi-token prediction that a checkpoint contains, and tries and times the first of them.
 
-Each head, also an EAGLE-3 head or an assistant, is tried before it drafts: its logits must agree with those of one
+A head, also an EAGLE-3 head or an assistant, is tried before it drafts: its logits must agree with those of one
 plain pass without our attention. If a model's own head fails, the model is used without the head, and a note
 explains why.
 """
@@ -83,9 +83,9 @@ def _is_qwen_head(names: Collection[str]) -> bool:
 def drafting_heads(
     carried: CarriedHeads, model: PreTrainedModel, runner: ModelRunner, info: ModelInfo
 ) -> tuple[ModelInfo, tuple[DraftModelSource, ...]]:
-    """Try the heads with their model; return the model's info with a note, and a source of drafts.
+    """Try the first head with its model; return the model's info with a note, and a source of drafts.
 
-    There is no source unless the heads pass their trial."""
+    There is no source unless the head passes its trial."""
     sources: tuple[DraftModelSource, ...] = ()
     note = carried.note
     if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_rotary):
@@ -138,7 +138,7 @@ def source_of(
 
 
 def reader_of(head: Head | Assistant, runner: BlockRunner, target: HiddenStates) -> SequenceReader:
-    """Make a reader that computes the head's logits after tokens that the target has committed, and guesses."""
+    """Make a reader that computes this head's logits when it drafts for this target."""
     if isinstance(head, Assistant):
         return AssistantReader(head, target, runner.context, runner.vocabulary)
     return HeadReader(head, target, runner.attention.attend, runner.context, runner.vocabulary)

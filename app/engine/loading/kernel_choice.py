@@ -2,8 +2,8 @@
 
 First, a trial with torch's attention finds out whether the model can decode blocks at all (`model_trial.py`). Then
 another attention and fused layers are tried together: blocks of few and of many rows must give close logits with
-and without them. If this trial fails, the model runs with torch's kernels, and notes explain why; an attention that
-the user has chosen is refused. CUDA graphs have a trial of their own (`graph_trial.py`).
+and without them. If this trial fails, the model runs with torch's kernels, and notes explain why; another attention
+that the user has chosen is refused. CUDA graphs have a trial of their own (`graph_trial.py`).
 """
 
 import logging

@@ -1,6 +1,6 @@
 """Measures a model when it is loaded: the times of its steps, and the likeliest successors of each single token.
 
-Both are cached for this model on this machine. Steps are timed at the first load. Each load measures successors for
+Both are cached for this model on this machine. Steps are usually timed once. Each load measures successors for
 about 1.5 seconds, until those of all tokens are known; SmolLM2's vocabulary of 49,152 tokens takes one to four
 minutes on a CPU. While the model is idle, further successors are measured block by block, for about a minute in
 all after each load. A new request waits for one block at most.

@@ -32,8 +32,8 @@ class Detokenizer:
         """Continue a text with the ids `before`, whose text is not returned again."""
         self._decode = decode
         self._ids = list(before[-_LONGEST_CHARACTER:])
-        self._given = len(self._ids)  # ids whose text was given out
-        self._context = 0  # ids before them that are decoded as well, for tokenizers that look back
+        self._given = len(self._ids)  # the number of ids whose text was given out
+        self._context = 0  # ids from here on are decoded again, for tokenizers that look back
 
     def push(self, token_id: int) -> str:
         """Return the text that this token completes; "" while a character is incomplete."""
