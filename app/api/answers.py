@@ -90,7 +90,7 @@ class Plan(ABC):
 
     @abstractmethod
     def add(self, choice: Choice, delta: Delta, logprobs: Logprobs) -> Iterable[Json]:
-        """Return the events of a delta; `logprobs` are those of the tokens since the previous delta."""
+        """Return the events of a delta; `logprobs` belong to the tokens since the previous delta."""
 
     @abstractmethod
     def end(self, choice: Choice) -> Iterable[Json]:

@@ -31,7 +31,7 @@ router = APIRouter(route_class=JsonRoute)
 
 @router.post("/embeddings")
 async def embed(services: Services, asked: EmbeddingsRequest) -> dict[str, Any]:
-    """Embed the given texts as vectors of length one."""
+    """Embed the given texts as unit vectors."""
     vectors, name, tokens = await embedded(services, asked)
     data = [
         {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding_format)}

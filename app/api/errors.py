@@ -26,7 +26,7 @@ ANTHROPIC_KINDS = {403: "permission_error", 404: "not_found_error", 413: "reques
 
 
 class ApiError(AppError):
-    """Error of a refused or failed request, with a status, a sentence, and the wrong parameter if there is one."""
+    """Error of a refused or failed request, with a status, a sentence, and the wrong parameter if it is known."""
 
     def __init__(
         self, sentence: str, param: str | None = None, status: int = 400, code: str | None = None

@@ -138,7 +138,7 @@ async def _load(services: ApiServices, asked: OllamaRequest, empty: Json) -> Res
 
 @router.post("/embed")
 async def embed(services: Services, asked: EmbeddingsRequest) -> Json:
-    """Embed texts as vectors of length one."""
+    """Embed the given texts as unit vectors."""
     vectors, name, tokens = await embedded(services, asked)
     return {"model": name, "embeddings": vectors.tolist(), "prompt_eval_count": tokens}
 

@@ -51,7 +51,7 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Encode a value as JSON, with escapes for all non-ASCII characters if standard output cannot encode one."""
+    """Encode a value as JSON, with escapes for all non-ASCII characters if standard output cannot encode all."""
     text = json.dumps(value, ensure_ascii=False, default=_to_dict)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

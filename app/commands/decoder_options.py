@@ -62,7 +62,7 @@ class DecoderSizes:
 def read_decoding(decoder: DecoderName | None, sizes: DecoderSizes, same_text: OnOff) -> Decoding:
     """Return the decoding of these options. The default is auto, or lookahead if W, N, G or a preset is given.
 
-    Raises BadOption for an impossible size, or one that the decoder does not use."""
+    Raises BadOption for a size that is impossible or that the decoder does not use."""
     chosen = decoder or ("lookahead" if {*sizes.given} - {"rows"} else "auto")
     _require_used(sizes, TAKEN[chosen], f"--decoder {chosen}")
     return sizes.apply(Decoding(chosen, same_text=same_text == "on"))

@@ -37,7 +37,7 @@ def settings_of(services: Services, state: ChatState) -> ChatSettings:
 def change_settings(
     services: Services, state: ChatState, chat: int, change: Callable[[ChatSettings], ChatSettings]
 ) -> None:
-    """Change the settings of a chat and save them; those of chat 0, which has not begun, only the page keeps."""
+    """Change the settings of a chat and save them. Chat 0 has not begun; only the page keeps its settings."""
     store = services.conversations.stores.of(chat)
     if not chat:
         state.settings = change(state.settings)
@@ -46,7 +46,7 @@ def change_settings(
 
 
 def switched(chosen: tuple[T, ...], one: T) -> tuple[T, ...]:
-    """Return the choices without this one if it is among them, else with it."""
+    """Return the choices without `one` if it is chosen, else with it."""
     return tuple(each for each in chosen if each != one) if one in chosen else (*chosen, one)
 
 

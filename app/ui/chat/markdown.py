@@ -34,7 +34,7 @@ from app.ui.chat.plain_text import plain_html, rendered_part
 KEPT_TEXTS = 512
 """How many rendered texts are cached."""
 DEEPEST = 60
-"""Maximum depth of nested lists and quotes; deeper ones are not parsed."""
+"""Maximum depth of nested lists and quotes; what is nested deeper is not parsed."""
 LONGEST_PARAGRAPH, LONGEST_LINK = 20_000, 2_000
 """A paragraph with more characters is shown as it was written; a longer address does not become a link."""
 MOST_BRACKETS = 1_000_000
@@ -54,7 +54,7 @@ class CjkInline(StateInline):
 
     CommonMark leaves the stars of "**「重点」**内容" as they are, because they are between punctuation and letters.
     This follows the CJK-friendly amendments to CommonMark: punctuation of these scripts does not forbid an opening
-    or a closing, and a character of these scripts allows one as a space does."""
+    or a closing, and a character of these scripts allows both, as a space does."""
 
     def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803
         found = super().scanDelims(start, canSplitWord)

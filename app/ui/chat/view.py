@@ -72,7 +72,7 @@ class ChatActions(Actions):
             state.open_chat(ChatVersion(self._services.chat))
 
     def open_chat(self, state: ChatState, event: gr.EventData) -> None:
-        """Show the chat in the page's address; a new chat if the address has none, or one that cannot be opened."""
+        """Show the chat in the page's address; a new chat if there is none, or if it cannot be opened."""
         name = pressed(event).name
         chat = int(name) if name.isdecimal() else 0
         if not chat or not self._succeeded(lambda: self._open(state, chat)):
@@ -252,7 +252,7 @@ class ChatActions(Actions):
         self._services.chat = chat
 
     def _delete(self, state: ChatState, message: int) -> None:
-        """Delete a message with those that follow it."""
+        """Delete a message and all messages after it."""
         version, store = state.version, self._services.conversations.stores.of(state.version.chat)
         ids = [each.id for each in store.thread(version.chat, state.message_limit).messages]
         following = len(ids) - ids.index(message) - 1 if message in ids else 0

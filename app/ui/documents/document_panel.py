@@ -105,7 +105,7 @@ class DocumentPanelActions:
         self._conversations = services.conversations
 
     def click(self, chat: ChatState, state: DocumentPanelState, event: gr.EventData) -> Panel:
-        """Open the document that a button refers to, or show more of the open one."""
+        """Open the document that a button refers to, or change what is shown of the open document."""
         do, name, value = pressed(event)
         match do:
             case "read":

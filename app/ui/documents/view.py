@@ -38,7 +38,7 @@ class SearchResult:
 
 @dataclass(slots=True)
 class DocumentsState:
-    """One page's state in this view. Collection 0 means the first one that is not attached to a chat."""
+    """One page's state in this view. Collection 0 means the first collection that is not attached to a chat."""
 
     collection: int = 0
     listed: int = PAGE_SIZE
@@ -51,8 +51,8 @@ class DocumentsState:
 
 
 def open_collection(collections: Sequence[Collection], state: DocumentsState) -> Collection | None:
-    """Return the chosen collection, or the first one if the chosen one does not exist. Collections attached to a
-    chat are shown only if they are chosen, so that nothing is added to them by mistake."""
+    """Return the chosen collection, or else the first collection that is not attached to a chat, or None. Attached
+    collections are shown only if they are chosen, so that nothing is added to them by mistake."""
     first = next((one for one in collections if not one.is_attached), None)
     return next((one for one in collections if one.id == state.collection), first)
 

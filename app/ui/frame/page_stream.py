@@ -136,7 +136,7 @@ def _poll_each(views: "Sequence[_PolledView]") -> None:
 
 
 def _sent(before: Part | None, now: Part) -> Any:
-    """Return a part as it is sent: all of it, or the blocks of a reply from the first changed one on."""
+    """Return a part as it is sent: all of it, or the blocks of a reply from the first changed block on."""
     if not isinstance(now, ReplyHtmlBlocks):
         return now
     same = 0

@@ -240,7 +240,7 @@ def with_next_seed(options: Options) -> Options:
 
 
 def with_drawn_seed(options: Options) -> Options:
-    """Return the options with a random seed if they ask for a new one; 0 at temperature 0, which needs none."""
+    """Return the options with a random seed if they ask for a new seed; with seed 0 if nothing is sampled."""
     sampling = options.sampling
     if sampling.seed != NEW_SEED:
         return options

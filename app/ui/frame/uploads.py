@@ -55,7 +55,7 @@ def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
 
 
 async def _received(request: fastapi.Request) -> list[str]:
-    """Save the request's files and return their paths. If one is not received completely, deletes them all."""
+    """Save the request's files and return their paths. If that fails, deletes all of them."""
     from app.ui.frame.gradio_internals import receive_files, upload_folder
 
     parent = upload_folder()

@@ -73,7 +73,7 @@ _GRID = "".join(
 
 
 BAR, GAP, TOKEN, BARS_HEIGHT = 4, 2, 8, 56
-"""Sizes of the step bars in their own units; all tokens are drawn lower if the longest step would not fit."""
+"""Sizes of the step bars in their own units; all boxes are drawn lower if the longest step would not fit."""
 
 BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 

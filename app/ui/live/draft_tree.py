@@ -130,7 +130,7 @@ def in_words(step: TracedStep, texts: Texts) -> str:
 
 
 def _columns(tree: Sequence[Placed], texts: Texts) -> list[float]:
-    """Return the x at which each depth begins, and the x after the last one."""
+    """Return the x at which each depth's column begins, and the x after the last column."""
     widths = [0.0] * (max((one.depth for one in tree), default=0) + 1)
     for one in tree:
         widths[one.depth] = max(widths[one.depth], _width(one, texts))

@@ -169,7 +169,7 @@ class ModelsActions(Actions):
         return self._load(self._services.settings.choice_of(load_name(self._inventory.find(path))))
 
     def _model_of(self, do: str, name: str) -> InstalledModel:
-        """Return the model of a row: an installed one by its path, a finished download by its name."""
+        """Return the model of a row: an installed model by its path, a finished download by its name."""
         if do == "ask-load":
             return self._inventory.find(name)
         finished = self._download(name)

@@ -173,7 +173,7 @@ def precision_for(choice: ModelChoice, automatic: Precision) -> Precision:
 
 
 def is_same_model(model: InstalledModel, info: ModelInfo) -> bool:
-    """Return whether this installed model is the loaded one."""
+    """Return whether this installed model is the loaded model, by name and revision."""
     return (model.name, model.revision, "") == (info.name, info.revision, info.server)
 
 

@@ -252,7 +252,7 @@ class LoadActions:
         return ended
 
     def _preselected(self, form: LoadForm) -> LoadForm:
-        """Return the form of a model that was never loaded, with a quantisation that fits if automatic does not."""
+        """Return the form of a model that was never loaded, with a quantisation that fits if "auto" does not."""
         if form.fit is None or form.fit.verdict == "fits":
             return form
         here = {option.value for option in form.options.quantisation}

@@ -198,8 +198,8 @@ def history_html(
 
 
 def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
-    """Return the fastest decoder for each kind of text, in the order of the page. Decoders with enough races come
-    first. Plain decoding is the baseline, and is left out."""
+    """Return the best decoder for each kind of text, in the order of the page: enough races count most, then being
+    faster than plain decoding, then the speed-up. Plain decoding itself is left out."""
     by_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
     return {
         kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.is_faster, one.speed_up))

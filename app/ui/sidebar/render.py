@@ -89,7 +89,7 @@ def chat_list(services: Services, state: ChatState) -> ChatList:
 
 
 def chat_list_html(chats: ChatList, today: date) -> Markup:
-    """Return the sidebar's chats as HTML: pinned, by folder and by day, or those that a search found."""
+    """Return the sidebar's chats as HTML: pinned, by folder and by day; during a search what it found."""
     first, folders, later, hidden = ([], [], [], 0) if chats.search else _groups(chats, today)
     found = [(one.summary, excerpt_html(one.excerpt), one.message) for one in chats.found[: chats.limit]]
     return render(
