@@ -37,8 +37,8 @@ smallest."""
 NEVER = 2.0
 """A reach above that of any node: as the least reach it means that the draft model is not asked."""
 EVIDENCE = 1.0
-"""Number of standard deviations of pure chance that the gained tokens must exceed before the draft model's
-guesses are fed."""
+"""The draft model's guesses are fed only while the gained tokens exceed this many standard deviations of pure
+chance."""
 
 
 class DraftModelBudget:

@@ -90,7 +90,7 @@ def compiled(
 ) -> Compiled[Library]:
     """Load the library from this folder; compile it first if it is missing.
 
-    If that fails, the result has a note, which is also logged; except on Linux it has neither library nor note."""
+    If that fails, the result has a note, which is also logged. Outside Linux it has neither library nor note."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
     compiler = find_compiler(which)

@@ -24,7 +24,7 @@ from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import EagerSteps
 
 SHARE = 0.01
-"""The share of all decoding time that trials may take."""
+"""About the share of all decoding time that trials may take."""
 MARGIN = 0.9
 """Another number of threads is better if it takes less than this share of the time, twice in a row."""
 

@@ -134,7 +134,7 @@ class ParallelRunner:
         return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit rows on this rank, and send their tokens to each rank that has FAR unsent tokens.
+        """Commit rows on this rank, and send each other rank its unsent tokens if there are FAR or more.
 
         Raises ValueError without a block to commit."""
         if self._block is None:

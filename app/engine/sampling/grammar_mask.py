@@ -169,7 +169,7 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
 
 
 def _source(grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat, is_open: bool) -> str:
-    """Return the grammar in llguidance's own format, preceded by a thought if the reply's format has thoughts.
+    """Return the grammar in llguidance's own format; if the reply's format has thoughts, a thought may come first.
 
     Raises ValueError if the grammar is invalid."""
     is_lark = grammar.kind == "lark"
