@@ -87,7 +87,7 @@ class Conversations:
         """Stores a turn and starts its reply. Returns the chat's new version.
 
         Raises StaleChat, ChatNotFound, ChatTooLong, StillWriting, DocumentNotFound or BadOption, and then stores
-        nothing. Raises StoreError if the database fails."""
+        no turn. Raises StoreError if the database fails."""
         with self._lock:
             self._require_ready(turn.version.chat)
         context = _as_sent(turn.context(self.stores), turn.settings)
@@ -132,7 +132,7 @@ class Conversations:
         """Saves the drafts, closes the queues, and waits at most CLOSING_SECONDS until every reply is stored.
 
         The engine must have ended the replies before. The next start marks a reply that did not end as interrupted;
-        only its last second may be lost."""
+        usually only its last second is lost."""
         self.drafts.close()
         self.queue.close()
         deadline = monotonic() + CLOSING_SECONDS
@@ -194,7 +194,7 @@ class Conversations:
         options: Options,
         keeps_thoughts: bool = False,
     ) -> ContextFit | None:
-        """Returns how a prompt of these messages fits the context; None if no model is loaded on this machine."""
+        """Returns how these messages fit the context; None if no model is loaded here. Raises BadOption."""
         sent = messages if keeps_thoughts else without_thoughts(messages)
         return self._prompts.fit(chat_settings, sent, options, self._tools_of(chat_settings))
 

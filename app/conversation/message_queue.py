@@ -48,8 +48,8 @@ class MessageQueue:
         return self._is_writing(chat) or (self.is_sending(chat) and bool(self.of(chat)))
 
     def add(self, chat: int, text: str, settings: ReplySettings) -> None:
-        """Adds a message to the chat's queue, and sends the whole queue with these settings, one message after each
-        reply. A queue that waits for the user keeps waiting."""
+        """Adds a message to the chat's queue. The whole queue is sent with these settings, a message after each
+        reply, but a queue that waits for the user keeps waiting."""
         if self.is_sending(chat) or not self.of(chat):
             self._settings[chat] = settings
         self._stores.of(chat).add_queued(chat, text)

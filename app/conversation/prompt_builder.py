@@ -127,7 +127,7 @@ class PromptBuilder:
         """Searches the chat's collections and returns the question with the passages found. May wait for the
         question's embedding.
 
-        A continuation and a comparison get the earlier passages again. Raises DocumentNotFound."""
+        A continuation and a comparison get the earlier passages again. Raises DocumentNotFound, BadOption."""
         if earlier_reply := context.written or context.compared:
             sources = earlier_reply.sources
             return (
@@ -160,7 +160,7 @@ class PromptBuilder:
     def prepare(
         self, context: TurnContext, retrieved: RetrievedContext, settings: ReplySettings
     ) -> PreparedReply:
-        """Prepares a reply. Raises ChatTooLong, and BadOption for an invalid JSON Schema."""
+        """Prepares a reply. Raises ChatTooLong, and BadOption for an invalid schema, or if the template refuses."""
         grammar = context.chat_settings.json_answers.grammar
         written = context.written or MessageContent()
         begun = written.text
@@ -179,7 +179,7 @@ class PromptBuilder:
         self, chat_settings: ChatSettings, messages: Messages, options: Options, tools: ToolUse = NO_TOOLS
     ) -> ContextFit | None:
         """Returns how a prompt of these messages fits into the context; None if no model is loaded on this
-        machine."""
+        machine. Raises BadOption if the model's template refuses the messages."""
         return self._fit(with_system(chat_settings, messages, tools.prompt), options, tools)
 
     def _fit(self, prompt: Messages, options: Options, tools: ToolUse) -> ContextFit | None:

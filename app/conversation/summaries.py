@@ -38,7 +38,7 @@ class SummaryWriter:
         self._prompts = prompts
 
     def write(self, chat: ChatSettings, oldest: Messages, settings: ReplySettings, reply: Reply) -> str:
-        """Returns a summary of whole turns, and reports the progress to `reply`.
+        """Returns a summary of the oldest turns, and reports the progress to `reply`.
 
         Turns that exceed the context are summarised in steps: first the oldest turns, then their summary with the
         next turns. The longest message of a turn that is too long is divided. Raises ReplyFailed if the model

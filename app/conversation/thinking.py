@@ -21,7 +21,7 @@ _LONE_CLOSING = re.compile(rf"^[ \t]*{CLOSING}[ \t]*$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class SplitReply:
-    """A reply's thought and its answer. `is_thinking` is true until the thought is closed.
+    """A reply's thought and its answer. `is_thinking` is true while a thought is not closed.
 
     `closings` is the number of closing tags up to the end of the thought."""
 

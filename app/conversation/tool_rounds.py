@@ -251,7 +251,7 @@ class ToolRounds:
         writing.change(replace(call, state=state, result=result, tokens=tokens))
 
     def _permitted(self, writing: _Writing, call: CalledTool) -> bool:
-        """Wait until the user allows the call. Returns False if it is refused, or if the reply is to stop."""
+        """Wait for the user's answer to a call. Returns False if the call is refused or the reply is to stop."""
         permissions, answer = self._tools.permissions, None
         if permissions.is_allowed(writing.chat, call):
             return True
