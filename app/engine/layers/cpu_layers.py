@@ -1,6 +1,6 @@
-"""Runs layers on the CPU with kernels in C: one call for each part, or one call for all decoder layers.
+"""Runs layers on the CPU with kernels in C: one call for each part, for a whole layer, or for all decoder layers.
 
-One call for all layers needs integer weights and no experts. For a layer with experts, the call computes all but
+One call for all layers needs integer weights and no experts. The call for a layer with experts computes all but
 the MLP. The results are bitwise identical to those of separate calls.
 """
 

@@ -38,7 +38,7 @@ from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 log = logging.getLogger(__name__)
 
 CPU_ROWS = (3, 20)
-"""Row counts of the trials on a CPU. Two are enough: on the CPU a row's result does not depend on the count."""
+"""Row counts of the trials on a CPU. Two are enough: on the CPU a row's result does not depend on other rows."""
 
 TIMED_ROWS = (1, 33)
 """Row counts of the steps that are timed on a GPU."""

@@ -326,7 +326,7 @@ def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """Return the share of values [..., size] whose error exceeds NOISE; infinity if the tensors are not alike."""
+    """Return the share of values [..., size] with errors above NOISE; infinity for too many or too large ones."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()

@@ -43,7 +43,7 @@ SMALL_STACK = 2**19
 TRIED_STEPS = 32
 """Maximum bytes that a trial writes under a grammar."""
 WHITESPACE = "[ \\n]?"
-"""White space between the parts of a JSON text: at most one, because a small model might write spaces forever."""
+"""White space between parts of a JSON text: at most one character, because a small model might never end it."""
 SAMPLES = (
     "Hello, world!  It is the 3rd of May 2024: don't worry\n\n\tx = f(y) # 1,234.5",
     "\u4f60\u597d \u043c\u0438\u0440 \U0001f600 e\u0301 <|im_start|> </s> [INST]",
