@@ -11,7 +11,7 @@ session hash, as long as the page exists:
 
 Each page has one WebSocket, in place of Gradio's events: a browser opens at most six HTTP connections to an address
 for all its tabs together, and Gradio's queue runs forty events at once; endless events would fill both. WebSockets
-are counted separately, and end at the same moment as their page: a page that is closed sends a close frame; if its
+are counted separately, and end soon after their page: a page that is closed sends a close frame; if its
 process dies, the system closes the connection; if the browser does not answer pings, the server closes it.
 
     page -> server    {"drawn": true}     the page shows the last frame
@@ -200,7 +200,7 @@ class _Connection:
                     continue
                 case {"active": True}:
                     self._on_activity()
-                # On a thread, as the database may wait. The next frame waits, too, so it shows what is stored.
+                # On a thread, because the database may wait. The page's next message is read only afterwards.
                 case {"typed": str(text), "left": str(chat), "opened": int(opened)}:
                     await asyncio.to_thread(self._page.left, chat, text, opened)
                 case {"typed": str(text)}:

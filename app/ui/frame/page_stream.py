@@ -25,7 +25,7 @@ from typing import Any
 from app.errors import AppError, first_line
 
 ACTIVE_SECONDS = 1 / 12
-"""Seconds between two polls while something happens on a page; a reply is never drawn more often than this."""
+"""Seconds between two polls while something happens on a page; a reply is hardly ever drawn more often."""
 SLOW_SECONDS = 1 / 4
 """Minimum seconds, roughly, between two polls of views that need not move smoothly."""
 IDLE_SECONDS = 2 / 5
