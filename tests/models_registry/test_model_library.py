@@ -81,6 +81,14 @@ def test_a_token_that_the_hub_does_not_know_is_not_kept(library: ModelLibrary) -
     library.hub.log_out()
 
 
+def test_a_token_of_the_environment_is_named_when_the_saved_ones_are_deleted(
+    library: ModelLibrary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_of_the_environment")
+    with pytest.raises(ModelError, match=r"^The saved tokens are deleted, .*unset HF_TOKEN"):
+        library.hub.log_out()
+
+
 def test_the_catalogue_is_judged_for_the_memory(library: ModelLibrary) -> None:
     memory = replace(library.memory(), free=4 << 30, total=8 << 30)
     verdicts = {one.fit.verdict for one in library.recommended(memory, "bfloat16", 4096)}

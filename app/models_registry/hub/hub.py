@@ -160,8 +160,18 @@ class Hub:
         return plain_words(name, 100)
 
     def log_out(self) -> None:
-        """Delete the saved access tokens from this machine. Raises OSError if HF_TOKEN still has one."""
-        logout()
+        """Delete the saved access tokens from this machine. Raises ModelError if there is still a token."""
+        try:
+            logout()
+        except OSError as error:
+            if error.filename:
+                raise ModelError(
+                    f"{error.filename} cannot be deleted ({error.strerror}): delete it."
+                ) from error
+            raise ModelError(
+                "The saved tokens are deleted, but an environment variable has a token: unset HF_TOKEN and "
+                "HUGGING_FACE_HUB_TOKEN, and start Foresight again."
+            ) from error
 
 
 def _has_digest(content: bytes, file: RemoteFile) -> bool:
