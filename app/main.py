@@ -101,7 +101,8 @@ def desktop(
         except DataFolderInUse as in_use:
             typer.echo(switch(folder, in_use, None if no_browser else webbrowser.open))
             if unused := [one for one in options_given(context) if one not in ("--data-dir", "--no-browser")]:
-                typer.echo(f"It runs without {' and '.join(unused)}. Quit it and start again to use that.")
+                words = "that" if len(unused) == 1 else "them"
+                typer.echo(f"It runs without {' and '.join(unused)}. Quit it and start again to use {words}.")
             return
         try:
             if native:

@@ -34,10 +34,11 @@ FIRST_QUESTIONS = """
         (SELECT id FROM message WHERE chat = chat.id AND role = 'user' ORDER BY id LIMIT 1)
     WHERE chat.title = '' AND chat.deleted IS NULL
 """
-# A message whose parent is missing or impossible gets the chat's newest message that is older than that parent.
+# A message whose parent is missing or impossible gets the chat's newest message that is older than both.
 NEAREST_PARENTS = """
     UPDATE message SET parent = (
-        SELECT max(before.id) FROM message AS before WHERE before.chat = message.chat AND before.id < message.parent
+        SELECT max(before.id) FROM message AS before
+        WHERE before.chat = message.chat AND before.id < min(message.parent, message.id)
     )
     WHERE parent IS NOT NULL
     AND NOT EXISTS (SELECT 1 FROM message AS above

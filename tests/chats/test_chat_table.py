@@ -2,6 +2,7 @@
 
 import pytest
 
+from app.chats.chat_table import NEAREST_PARENTS
 from app.chats.chats import Chats
 from app.database.database import Database
 from app.errors import ChatNotFound
@@ -21,6 +22,16 @@ def test_pinned_chats_come_first_and_then_the_last_used(chats: Chats) -> None:
     assert titles(chats) == ["a", "b", "d", "c"]
     chats.pin(places["a"].chat, False)
     assert titles(chats) == ["b", "d", "c", "a"]
+
+
+def test_parents_that_form_a_circle_are_mended(chats: Chats, database: Database) -> None:
+    place, first = answer(chats, chats.create(), "q", "a")
+    _, second = answer(chats, place, "r", "b")
+    with database.writing() as connection:
+        connection.execute("UPDATE message SET parent = ? WHERE id = ?", (second, first))
+        connection.execute(NEAREST_PARENTS)
+        parents = connection.execute("SELECT id, parent FROM message WHERE parent IS NOT NULL").fetchall()
+    assert parents and all(parent < message for message, parent in parents)
 
 
 def test_looking_at_another_version_is_no_use(chats: Chats) -> None:

@@ -171,6 +171,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
     try:
         with panics_as_errors():
             pool = _pool_of(folder)
+            limit = _read(folder.path / "sentence_bert_config.json", default={}).get("max_seq_length")
             tokenizer = AutoTokenizer.from_pretrained(folder.path, **HERE)
             model = AutoModel.from_pretrained(folder.path, dtype=torch.float32, use_safetensors=True, **HERE)
     except AppError:
@@ -183,8 +184,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
             "choose another one."
         ) from error
     model.requires_grad_(False)
-    limit = _read(folder.path / "sentence_bert_config.json", default={}).get("max_seq_length") or UNLIMITED
-    most_tokens = int(min(limit, _positions(model), tokenizer.model_max_length))
+    most_tokens = int(min(limit or UNLIMITED, _positions(model), tokenizer.model_max_length))
     read = SentenceModel(model.train(False), tokenizer, pool, most_tokens)
     return on_device(read, choose_device(device).device)
 

@@ -82,10 +82,10 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     ours = (NativeInt8Linear, PackedLinear, PackedExperts, QuantisedEmbedding, nn.Embedding)
     alone = {part for module in model.modules() if isinstance(module, RowByRow) for part in module.modules()}
     others = (each for each in model.modules() if not isinstance(each, ours) and each not in alone)
-    kinds = {type(each) for each in model.modules()}
-    whole = sum(isinstance(each, NativeLayer) for each in model.modules()) == number_of_layers(model)
+    # Layers with windows or sinks are not whole, because torch computes their attention.
+    whole = sum(isinstance(each, NativeLayer) for each in model.modules())
     return (
-        (whole or PackedExperts in kinds) and attention.name == "native" and not any(map(_multiplies, others))
+        whole == number_of_layers(model) and attention.name == "native" and not any(map(_multiplies, others))
     )
 
 

@@ -208,7 +208,7 @@ def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepP
         seconds = (
             each + exchange * (rows > 1) for rows, each in zip(times.buckets, times.seconds, strict=True)
         )
-        return StepTimes(rows_of(times.buckets), tuple(seconds))
+        return StepTimes(rows_of(times.buckets), tuple(seconds), times.per_token)
 
     def rows_of(buckets: Buckets) -> Buckets:
         return tuple(rows_together(rows, ranks) for rows in buckets)

@@ -59,7 +59,9 @@ def collection_picker_html(
         labels.append(f"Tools: {', '.join(used) or 'off'}")
     if not labels:
         return ""
-    choices = [(one, name, one in chosen) for one, name in names.items()]
+    # Attached files cannot be turned off, because those that no chat searches are deleted when the app closes.
+    own = {one.id for one in collections if one.is_attached}
+    choices = [(one, name, one in chosen, one in own) for one, name in names.items()]
     return render(
         "collection_picker.html", is_on=chosen or used, label=" · ".join(labels), choices=choices,
         attached=attached, tools=tools, note=note,

@@ -114,10 +114,11 @@ def download_words(download: Download) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time in words: "40 s", "3 min", "2 h 5 min"."""
-    if seconds < 60:
+    if round(seconds) < 60:
         return f"{max(1, round(seconds))} s"
     minutes = round(seconds / 60)
-    return f"{minutes} min" if minutes < 60 else f"{minutes // 60} h {minutes % 60} min"
+    hours, rest = divmod(minutes, 60)
+    return " ".join(filter(None, (f"{hours} h" * (hours > 0), f"{rest} min" * (rest > 0))))
 
 
 def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:

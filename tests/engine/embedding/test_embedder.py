@@ -108,6 +108,14 @@ def test_a_folder_without_notes_on_pooling_is_averaged_and_one_without_weights_r
         load_sentence_model(folder, "cpu")
 
 
+@pytest.mark.parametrize("content", ["{", "[]", "7"])
+def test_a_broken_note_on_the_length_is_a_sentence(tmp_path: Path, content: str) -> None:
+    folder = write_sentence_model(tmp_path / "model")
+    (folder.path / "sentence_bert_config.json").write_text(content)
+    with pytest.raises(ModelBroken, match="could not be loaded"):
+        load_sentence_model(folder, "cpu")
+
+
 def test_the_newer_word_for_pooling_is_understood(tmp_path: Path) -> None:
     folder = write_sentence_model(tmp_path / "model", "cls_token")
     before = load_sentence_model(folder, "cpu").embed(TEXTS)

@@ -150,9 +150,12 @@ def test_cards_that_are_not_there_are_refused_before_anything_is_started(
 
 def test_a_profile_of_ranks_counts_the_rows_of_all_and_the_exchange() -> None:
     alone = StepProfile(
-        StepTimes((1, 8, 16), (1.0, 2.0, 3.0)), StepTimes((8, 16), (3.0, 4.0)), ((8, 16),), "same"
+        StepTimes((1, 8, 16), (1.0, 2.0, 3.0), (0.1, 0.2, 0.3)),
+        StepTimes((8, 16), (3.0, 4.0)),
+        ((8, 16),),
+        "same",
     )
     both = profile_together(alone, 2, 0.25)
-    assert both.free == StepTimes((1, 15, 31), (1.0, 2.25, 3.25))
+    assert both.free == StepTimes((1, 15, 31), (1.0, 2.25, 3.25), (0.1, 0.2, 0.3))
     assert both.batch_invariant == StepTimes((15, 31), (3.25, 4.25))
     assert (both.bucket_sets, both.note) == (((15, 31),), "same")

@@ -37,6 +37,9 @@ def test_files_are_searched_by_their_chat_alone(
     attach(person, file)
     attach(person, written(uploads, "more.txt"))
     assert ">Attached: rules and 1 more</button>" in person.look().picker
+    assert "choose-collection" not in person.look().picker, (
+        "turned off, its files would be deleted with the app"
+    )
     assert not file.exists(), "the upload"
     assert [name for name, _ in documents.uploads] == ["rules.txt", "more.txt"]
     assert list(documents.names.values()) == ["Attached: rules.txt"], "a chat has one collection of its own"

@@ -17,6 +17,7 @@ from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, fit
 from app.ui.models.load_dialog import LoadDialog
 from app.ui.models.render import (
     download_words,
+    duration,
     downloads_html,
     installed_html,
     load_choices_html,
@@ -77,6 +78,13 @@ def test_filters_leave_the_models_of_a_size_and_a_task(filters: Filters, names: 
     html = catalogue_html(make_inventory(), filters, NOBODY)
     assert re.findall(r'data-more="([^"]*)"', html) == names
     assert ("No model fits these filters." in text(html)) == (not names)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0.2, "1 s"), (59.6, "1 min"), (3570, "1 h"), (7500, "2 h 5 min")]
+)
+def test_a_time_is_rounded_before_it_is_divided_into_units(seconds: float, words: str) -> None:
+    assert duration(seconds) == words
 
 
 def test_nothing_too_big_is_recommended() -> None:
