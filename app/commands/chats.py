@@ -110,7 +110,7 @@ def export_chats(
     overwrite: Overwrite = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Export chats as JSON with all their data, or as Markdown."""
+    """Export chats as JSON with all versions of their messages, or as Markdown; without collections and tools."""
     with errors_as_sentences():
         require_with("--overwrite", overwrite, "--out", out)
     with chats_in(data_dir) as chats:
@@ -161,10 +161,8 @@ def backup_chats(
     size = file.stat().st_size
     if as_json:
         return print_json({"file": file, "size": size})
-    print_text(
-        f"Saved all chats and documents to {file} ({gigabytes(size)}). "
-        "`python run.py chats restore FILE` brings them back."
-    )
+    restore = command_line("chats", "restore", file.absolute(), "--data-dir", data_dir_or_default(data_dir))
+    print_text(f"Saved all chats and documents to {file} ({gigabytes(size)}). `{restore}` brings them back.")
     return None
 
 

@@ -62,7 +62,7 @@ class ContextFit:
 
     @property
     def counted(self) -> str:
-        """The whole prompt's tokens in words, with "at least" if it is so long that counting stopped early."""
+        """The number of the prompt's tokens as text, with "at least" above FAR times the context."""
         return f"at least {self.tokens:,}" if self.tokens > FAR * self.context else f"{self.tokens:,}"
 
     @property
@@ -144,8 +144,9 @@ class PromptBuilder:
         return retrieve(self._documents, collections, query, context.question, before, room)
 
     def _searched(self, context: TurnContext) -> list[int]:
-        """Returns the chat's collections to search; none if the user skips the search, or the message is small
-        talk."""
+        """Returns the chat's collections that have documents.
+
+        Returns none if the user skips the search, or if the message asks nothing of the documents."""
         chosen = context.chat_settings.collections
         has_answer = any(message.role == "assistant" for message in context.history)
         if context.is_search_skipped or not chosen or is_conversational(context.question, has_answer):
@@ -227,7 +228,7 @@ def _counter(reader: CachedTokenReader, options: Options, tools: ToolUse) -> Cou
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages, more: str = "") -> Messages:
-    """Returns the messages after a system prompt: the chat's own prompt and `more`, or none if both are empty."""
+    """Puts a system prompt, the chat's own prompt and `more`, before the messages, unless both are empty."""
     system = "\n\n".join(filter(None, (chat_settings.system.strip(), more)))
     return (Message("system", system), *messages) if system else messages
 

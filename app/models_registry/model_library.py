@@ -76,7 +76,7 @@ class ModelLibrary:
         return next((one for one in found if one.device == device), found[0])
 
     def gpus(self) -> list[str]:
-        """Return the names, as in torch, of the GPUs that torch can use."""
+        """Return the names, as in torch, of the CUDA GPUs that torch can use."""
         return [one.device for one in memories()[:-1]]
 
     def disk(self) -> DiskUse:
@@ -140,7 +140,8 @@ class ModelLibrary:
         return draft_models_for(model, self.installed())
 
     def row_price(self, name: str, precision: Precision) -> RowPrice | None:
-        """Return the memory that a row of a step takes on a CPU; None if the model is not on this machine.
+        """Return the memory that one token of a forward pass takes on a CPU; None if the model is not on this
+        machine.
 
         Raises ModelError."""
         folder = find_here(name, self.hub)
@@ -184,7 +185,7 @@ def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel])
 
 
 def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
-    """Return whether a head has the hidden size and the vocabulary size of the model.
+    """Return whether a head was made for a model with this hidden size and this vocabulary size.
 
     More is checked when both are loaded."""
     try:

@@ -1,7 +1,7 @@
 """Builds the page, which has the bar at the top and all views, connects its events, and makes its web app.
 
 top      brand  model                        Chat  Models  Documents  Race  Settings
-#notice  a warning or a note from the start of the app; usually empty
+#notice  the newest warning or note, and a backup that waits for the next start; usually empty
 #main    sidebar | thread, message box | the panel's tabs: live numbers, this chat, X-ray
 #models, #documents, #race, #settings    the other views
 #reading opens a document beside any view;   questions open in dialogs over the page

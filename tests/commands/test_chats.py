@@ -98,7 +98,8 @@ def test_a_backup_is_restored_once_the_app_is_closed(folder: Path, tmp_path: Pat
     file = tmp_path / "copy.sqlite"
     with closing(database_in(folder)) as database:
         answer(Chats(database), Chats(database).create(title="Kept"), "Why?", "So.")
-    assert "chats restore FILE" in run("backup", file, "--data-dir", folder).stdout
+    told = run("backup", file, "--data-dir", folder).stdout
+    assert f"chats restore {file} --data-dir {folder}` brings them back." in told
     with closing(database_in(folder)) as database:
         Chats(database).delete_all()
     in_use = DataFolder(folder)

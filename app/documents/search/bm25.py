@@ -10,8 +10,8 @@ only if a question has no other words:
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
 
 A passage's share is the largest of its shares of the question, of each sentence and of each clause, so that
-greetings and explanations do not lower it. A sentence or clause usually weighs at least CLAUSE_WEIGHT, so that a
-single word does not suffice.
+greetings and explanations do not lower it. A lighter sentence or clause counts as if it weighed CLAUSE_WEIGHT (or
+as much as the whole question, if that is less), so that a single word does not suffice.
 """
 
 import json

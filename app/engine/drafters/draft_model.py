@@ -1,11 +1,11 @@
 """A draft model: a small model that guesses the next tokens for a larger model with the same tokenizer, its target,
 which checks the guesses (Leviathan et al. 2023).
 
-Its KV cache has one sequence of tokens, the text and some guesses. The first question of a step also feeds the
-tokens that were committed since the last question; guesses that were fed but rejected are removed:
+Its KV cache has one sequence of tokens, the text and some guesses. The first call of `propose` in a step also feeds
+the tokens that were committed since the previous call; guesses that were fed but rejected are removed:
 
-    text A B, asked after A B, A B c, A B c d     the cache has A B c d
-    text A B c x, asked after A B c x             d is removed, x is fed
+    text A B, proposals after A B, A B c, A B c d     the cache has A B c d
+    text A B c x, proposals after A B c x             d is removed, x is fed
 
 A draft model draws with the same noise as the reply (`sampling.py`), so that the token that it expects tends to be
 the token that the sampler draws.

@@ -54,17 +54,17 @@ class ParallelRunner:
 
     @property
     def same_text_buckets(self) -> Buckets:
-        """The block sizes whose shares, if equal, fill the buckets that give bitwise identical results."""
+        """The rows of whole blocks that, divided equally, give each rank one of its `same_text_buckets`."""
         return self._together(self._runner.same_text_buckets)
 
     @property
     def buckets(self) -> Buckets:
-        """The block sizes whose shares, if equal, fill a bucket on each rank."""
+        """The rows of whole blocks that, divided equally, fill a bucket on each rank."""
         return self._together(self._runner.buckets)
 
     @property
     def max_rows(self) -> int:
-        """Maximum number of rows of a block: those of one rank, because a single branch is one share."""
+        """Maximum number of rows of a block: as many as one rank can run, because a chain is not divided."""
         return self._runner.max_rows
 
     def horizon(self, position: int) -> int:
@@ -130,11 +130,11 @@ class ParallelRunner:
         return self._runner.forward_siblings(tokens)
 
     def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Find the likeliest tokens on this rank, because no recorded step has read the joined logits."""
+        """Find the likeliest tokens from logits that were joined from several ranks."""
         return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit rows on this rank, and send each other rank its unsent tokens if there are FAR or more.
+        """Commit this rank's own rows, and send each other rank its unsent tokens if there are FAR or more.
 
         Raises ValueError without a block to commit."""
         if self._block is None:

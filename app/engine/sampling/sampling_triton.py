@@ -69,8 +69,9 @@ def _noise_bits(keyed):
 
 @triton.jit
 def _rough_noise(bits):
-    """Compute the Gumbel noise in float32. Uniform numbers close to 1 are replaced by their exact distance from
-    1."""
+    """Compute the Gumbel noise in float32.
+
+    Close to 1 float32 cannot hold a uniform number precisely, so its -log is a series in its distance from 1."""
     lacking = (4503599627370495 - bits).to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
     series = lacking * (1 + lacking * (0.5 + lacking * (0.33333334 + lacking * 0.25)))
     uniform = bits.to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
@@ -140,7 +141,7 @@ def _noisiest(tops, limit, floor, peak, logits, key, vocabulary, divisor, CHUNKS
     """Return the rank of the token with the highest score with noise, among tokens that rank above `limit` and have
     at least the chance `floor`; -2^63 if there is none.
 
-    `tops` are the highest scores with noise of each BLOCK tokens, in float32."""
+    `tops` are the highest scores with noise, in float32, that these tokens have in each BLOCK."""
     chunk, top = tl.arange(0, CHUNKS), tl.max(tops, 0)
     least = top - (1e-3 + tl.abs(top) * 1e-6)
     may_have = (tops >= least) & (tops > float("-inf"))

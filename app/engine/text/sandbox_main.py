@@ -162,7 +162,7 @@ def chat_format(template: str, tokens: dict[str, Any], controls: list[str]) -> s
 
 
 def grammar_source(kind: GrammarKind, source: str) -> str:
-    """Translate a grammar to llguidance's own format. Raises ValueError if it is wrong."""
+    """Translate a grammar to llguidance's own format. Raises ValueError if a JSON schema is not a JSON object."""
     from llguidance import LLMatcher
 
     match kind:

@@ -17,8 +17,8 @@ from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, fit
 from app.ui.models.load_dialog import LoadDialog
 from app.ui.models.render import (
     download_words,
-    duration,
     downloads_html,
+    duration,
     installed_html,
     load_choices_html,
     loaded_html,
