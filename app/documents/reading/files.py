@@ -126,9 +126,10 @@ def _require_supported(beginning: bytes, name: str) -> None:
     suffix = PurePath(name).suffix.lower()
     kind = _kind_by_beginning(beginning) or _KINDS.get(suffix, "")
     if kind and not (kind == OFFICE and suffix == ".xls"):
+        how = "without a password " if kind == OFFICE else ""
         raise DocumentUnreadable(
-            f"{name} is {kind}, which cannot be read. Save it without a password in one of these formats, and "
-            f"add that file: {FORMATS}."
+            f"{name} is {kind}, which cannot be read. Save it {how}in one of these formats, and add that file: "
+            f"{FORMATS}."
         )
 
 
