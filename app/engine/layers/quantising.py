@@ -73,7 +73,7 @@ class FoundKernel(NamedTuple):
 FindKernel = Callable[[int, torch.dtype, torch.device], FoundKernel]
 """(bits, type, device) -> the class of layers."""
 
-TRIED_ROWS = (3, 20, 33, 128)
+TRIED_ROWS = (3, 12, 20, 33, 128)
 """Row counts that a kernel is tried with, few and many, because kernels compute these differently."""
 
 TRIED_SHAPE = (64, 256)
