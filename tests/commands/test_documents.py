@@ -254,7 +254,7 @@ def test_a_citation_that_its_source_does_not_support_is_named(
     lease: Documents, capsys: pytest.CaptureFixture[str]
 ) -> None:
     answer(lease, LoadingEngine("Penguins swim well [1]."))
-    assert "Check [1]: The sentence has nothing in common" in capsys.readouterr().out
+    assert "Check [1]: The sentence has little in common" in capsys.readouterr().out
     answer(lease, LoadingEngine("Penguins swim well [1]."), as_json=True)
     assert json.loads(capsys.readouterr().out)["sources"]["unsupported"] == [0]
 

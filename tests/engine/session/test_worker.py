@@ -284,7 +284,9 @@ def test_a_failed_load_says_why_and_returns_to_the_model_before(engine: Engine) 
     status = engine.status()
     assert reported == [True, False]
     assert status.model is not None and status.model.name == "tiny"
-    assert status.note.startswith("empty could not be loaded") and status.note.endswith("tiny stays loaded.")
+    assert status.note.startswith(
+        "transformers cannot build the model that the config.json of empty describes"
+    ) and status.note.endswith("tiny stays loaded.")
 
 
 def test_what_fails_after_a_model_was_loaded_is_a_sentence_beside_it(engine: Engine) -> None:

@@ -249,7 +249,7 @@ def test_a_second_process_leaves_the_first_alone(hub: Hub, fetch: Fetch) -> None
 
 def test_a_file_list_with_hostile_names_is_refused(server: FakeHub, hub: Hub) -> None:
     server.models["org/hostile"] = {**sharded_files(), "chat_template.a\x00b": b"x"}
-    with pytest.raises(ModelUnsafe, match="cannot be trusted"):
+    with pytest.raises(ModelUnsafe, match="is invalid"):
         hub.plan(HubId("org/hostile"))
 
 
@@ -287,7 +287,7 @@ def test_a_description_that_makes_no_sense_is_refused(
     server: FakeHub, hub: Hub, listing: dict[str, object]
 ) -> None:
     server.listing = listing
-    with pytest.raises(ModelUnsafe, match="cannot be trusted"):
+    with pytest.raises(ModelUnsafe, match="is invalid"):
         hub.plan(HubId("org/small"))
 
 
