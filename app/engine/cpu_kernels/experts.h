@@ -27,25 +27,28 @@ void packed_experts(
     }
 }
 
-/* Write the numbers of the chosen experts in ascending order, and `order`: at which index each was chosen. */
-static void sort_choices(const int64_t *chosen, int64_t count, int64_t experts, int64_t *sorted, int64_t *order) {
+/* Write the numbers of the chosen experts in ascending order, and at which index of it each choice is. */
+static void sort_choices(const int64_t *chosen, int64_t count, int64_t experts, int64_t *sorted, int64_t *index) {
     for (int64_t expert = 0, done = 0; expert < experts; expert++)
         for (int64_t i = 0; i < count; i++)
-            if (chosen[i] == expert) sorted[done] = expert, order[done++] = i;
+            if (chosen[i] == expert) index[i] = done, sorted[done++] = expert;
 }
 
 /* Add the results of each row's experts, in the order of the experts' numbers, times `shares`. */
 static void add_results(
-    const float *results, const float *shares, const int64_t *order, int64_t rows, int64_t each, int64_t size,
+    const float *results, const float *shares, const int64_t *index, int64_t rows, int64_t each, int64_t size,
     float *out
 ) {
 #pragma omp for schedule(static)
     for (int64_t r = 0; r < rows; r++) {
         float *to = out + r * size;
         memset(to, 0, size * sizeof *to);
-        for (int64_t i = 0; i < rows * each; i++) {
-            if (order[i] / each != r) continue;
-            const float share = shares[order[i]], *from = results + i * size;
+        for (int64_t done = 0, last = -1; done < each; done++) {
+            int64_t next = -1;
+            for (int64_t i = r * each; i < (r + 1) * each; i++)
+                if (index[i] > last && (next < 0 || index[i] < index[next])) next = i;
+            last = index[next];
+            const float share = shares[next], *from = results + last * size;
             for (int64_t j = 0; j < size; j++) to[j] += share * from[j];
         }
     }
@@ -59,20 +62,20 @@ void gated_experts(
     const Packed *up, const Packed *down, int64_t experts, const int64_t *chosen, const float *shares, int64_t rows,
     int64_t each, int32_t is_gelu, const float *x, int64_t *sorted, float *room, float *out, int32_t threads
 ) {
-    int64_t count = rows * each, wide = up->outs / experts, size = up->size, *order = sorted + count;
+    int64_t count = rows * each, wide = up->outs / experts, size = up->size, *index = sorted + count;
     float *both = room, *active = both + count * wide, *results = active + count * (wide / 2);
     float *bytes = results + count * size;
-    sort_choices(chosen, count, experts, sorted, order);
+    sort_choices(chosen, count, experts, sorted, index);
 #pragma omp parallel num_threads(threads) if (threads > 1)
     {
 #pragma omp for schedule(static)
-        for (int64_t i = 0; i < count; i++) quantise_for(up, x + order[i] / each * size, i, count, bytes);
+        for (int64_t i = 0; i < count; i++) quantise_for(up, x + i / each * size, index[i], count, bytes);
         multiply_chosen(up, sorted, count, wide, bytes, both);
 #pragma omp barrier
         activate(both, wide, both + wide / 2, wide, count, wide / 2, is_gelu, active);
         quantise_rows(down, active, count, bytes);
         multiply_chosen(down, sorted, count, size, bytes, results);
 #pragma omp barrier
-        add_results(results, shares, order, rows, each, size, out);
+        add_results(results, shares, index, rows, each, size, out);
     }
 }
