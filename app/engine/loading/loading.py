@@ -168,13 +168,8 @@ def load(
             stated = read_config(whole.path)
             config = text_config(stated)
             described = described_model(whole, config)
-        progress("Compiling for this processor", 0, LOADED)
         is_on_cpu = chosen.device.type == "cpu"
-        if is_on_cpu:  # the first load of all may wait for the compiler
-            awaited(
-                compiled_kernels,
-                lambda seconds: progress(f"Compiling for this processor, {seconds:.0f} s", 0, 0),
-            )
+        _compile_kernels(is_on_cpu, progress)
         quantisation, keeps, reason = _settled_weights(folder, described, choice, chosen.device)
         choice = replace(
             choice, quantisation=quantisation, dtype="float32" if keeps and is_on_cpu else choice.dtype
@@ -190,9 +185,7 @@ def load(
             model = read_weights(
                 whole, config, dtype, placed, described, packer(device) if keeps else None
             ).requires_grad_(False)
-        heads = CarriedHeads()
-        if reads_heads and not choice.draft_model:
-            heads = carried_heads(model, whole)
+        heads = carried_heads(model, whole) if reads_heads and not choice.draft_model else CarriedHeads()
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
         quantised = _move(model, quantisation, device, listen)
         template_note = _give_template(tokenizer)
@@ -205,6 +198,14 @@ def load(
     info = info.with_note("device", chosen.note).with_note("template", template_note)
     info = info.with_note("parts", unread_parts(stated.to_dict())).with_note("quantised", reason)
     return replace(loaded, info=info, draft_models=sources)
+
+
+def _compile_kernels(is_on_cpu: bool, progress: Progress) -> None:
+    """Wait for the kernels of a CPU, which the first load of all compiles, and report how long it takes."""
+    what = "Compiling for this processor"
+    progress(what, 0, LOADED)
+    if is_on_cpu:
+        awaited(compiled_kernels, lambda seconds: progress(f"{what}, {seconds:.0f} s", 0, 0))
 
 
 def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: Listener) -> int:

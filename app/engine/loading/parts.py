@@ -26,7 +26,7 @@ Listener = Callable[[int, int], None]
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Ignore the reported progress."""
+    """Do nothing: this is the listener of loads whose progress is not shown."""
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listener:
