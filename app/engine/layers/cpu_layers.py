@@ -1,7 +1,7 @@
 """Runs layers on the CPU with kernels in C: one call for each part, for a whole layer, or for all decoder layers.
 
-One call for all layers needs integer weights and no experts. The call for a layer with experts computes all but
-the MLP. The results are bitwise identical to those of separate calls.
+Calls for whole layers need integer weights. The call for a layer with experts computes all but its MLP, so
+with experts there is no call for all layers. The results are bitwise identical to those of separate calls.
 """
 
 from collections.abc import Mapping, Sequence
@@ -190,7 +190,7 @@ class _Layers:
         return normed
 
     def _find_slots(self, cache: BlockCache, rows: int) -> None:
-        """Read the addresses of the layers' keys and values again if they may have changed."""
+        """Reserve the rows' slots; read the addresses of keys and values again if they may have changed."""
         is_known = self._cache is not None and self._cache() is cache and self._version == cache.version
         if is_known and cache.length + rows <= self._capacity:
             return
@@ -202,7 +202,7 @@ class _Layers:
 
 
 class NativeLayer(nn.Module):
-    """Computes a fused layer (with experts, all but its MLP) with one call into C.
+    """Computes a fused layer with one call into C; if the layer has experts, its MLP is computed separately.
 
     Steps that the call does not support are computed part by part."""
 
@@ -232,7 +232,7 @@ class NativeDecoder(nn.Module):
     Steps that the call does not support, and all steps while a layer has forward hooks, run in `decoder` itself."""
 
     def __init__(self, decoder: Any) -> None:
-        """Take a decoder of NativeLayers with one kind of weights and no experts; raises TypeError for others."""
+        """Take a decoder of NativeLayers with one kind of weights and no experts, else raise TypeError."""
         super().__init__()
         self.decoder, self.layers = decoder, decoder.layers
         self.embed_tokens, self.rotary_emb, self.norm = decoder.embed_tokens, decoder.rotary_emb, decoder.norm

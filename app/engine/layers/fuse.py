@@ -117,10 +117,10 @@ def fuse_by(
     rows: Iterable[int] = ROWS,
     later_stages: Mapping[str, Find] = MappingProxyType({}),
 ) -> FusedModel:
-    """Copy the model with every module replaced whose trial succeeds, and compare both models in blocks of these
-    row counts.
+    """Copy the model, replace the copy's modules whose trials succeed, and compare both models in blocks of
+    these row counts.
 
-    Also joins products of the same rows. Raises ArithmeticError if the logits of the models differ."""
+    Also joins Linears that multiply the same rows. Raises ArithmeticError if the models' logits differ."""
     stages: dict[str, Find] = {
         "norms": lambda _found: find_norms(model, kernels),
         "gated activations": lambda _found: find_mlps(model, kernels),

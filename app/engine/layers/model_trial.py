@@ -4,7 +4,7 @@ First the config must show every layer's kind and the windows of sliding layers.
 attention and cache, and each of its paths by transformers' own code; a recurrent model also continues after an
 accepted path. Trees are used only if the logits agree. So models with a positional bias, chunked layers, their own
 attention code or an unknown recurrence are refused. Refused models are tried again with transformers' attention and
-cache: a text is fed row by row, in chunks, and as a chain after wrong guesses, and compared with one pass.
+cache. Fed row by row, in chunks, and as a chain after wrong guesses, a text must give the logits of one pass.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -96,8 +96,8 @@ def _continued_logits(model: PreTrainedModel, cache: BlockCache, attend: Attend)
 def check_sequential(runner: SequentialRunner, model: PreTrainedModel) -> None:
     """Feed tokens row by row, in chunks and as a chain; set the runner's chunk size and longest chain accordingly.
 
-    Raises ModelBroken if the logits are wrong row by row. If chunks fail (Mamba, RecurrentGemma), prompts are read
-    row by row after their first chunk. If chunks or chains (Zamba 2) fail, lookahead does not use chains."""
+    Raises ModelBroken if row-by-row logits are wrong. If chunks fail (Mamba, RecurrentGemma), prompts are
+    read row by row after their first chunk. If chunks or chains (Zamba 2) fail, lookahead uses no chains."""
     text, read = _tokens(model, *_PREFIX, *_PATHS[0]), len(_PREFIX)
     expected, tolerance = _logits(model, text)[read - 1 :], tolerance_of(model)
     if not is_close(_row_by_row(runner, text, read), expected, tolerance):
@@ -120,8 +120,8 @@ def _row_by_row(runner: SequentialRunner, text: list[int], read: int) -> Tensor:
 
 
 def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bool:
-    """Feed a chain with wrong guesses and undo it, then feed a text as a chain, and row by row; return whether both
-    have the logits of one pass. Sets the runner's longest chain."""
+    """Feed a chain and reject its guesses, then feed a text as a chain, and row by row; return whether both
+    ways give the logits of one pass. Sets the runner's longest chain to LONGEST_CHAIN."""
     if not runner.has_fixed_positions:
         return False
     read, (current, *guesses) = len(_PREFIX), _PATHS[0]
@@ -144,8 +144,8 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Return the tokens at these tenths of the vocabulary. The first tokens of many vocabularies are control
-    tokens, after which rounding errors grow."""
+    """Return the tokens at these tenths of the vocabulary. Its first tokens are not used, because many of
+    them may be control tokens, after which rounding errors grow."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 

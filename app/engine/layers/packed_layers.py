@@ -100,7 +100,7 @@ class PackedInt4Linear(PackedInt8Linear):
 
 
 def join_packed(parts: Sequence[PackedLinear]) -> PackedLinear | None:
-    """Join Linears, whose weights become views of the joined Linear's; return None if they cannot be joined."""
+    """Join Linears, and make their weights views of the joined weight; return None if that is impossible."""
     first, *others = (part.packed for part in parts)
     if len({part.bias is None for part in parts}) > 1 or not (joined := first.joined(others)):
         return None
@@ -131,7 +131,8 @@ class PackedExperts(nn.Module):
     """Computes the chosen experts of each row, and adds their weighted results up.
 
     A row's result does not depend on other rows: the kernels compute each row independently, and the results are
-    added in the order of the experts' numbers. `matrices` are the stacks by their names in transformers' module."""
+    added in the order of the experts' numbers. `matrices` are the packed stacks by their names in `experts`,
+    transformers' module, whose own stacks are deleted."""
 
     def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
         super().__init__()
@@ -175,7 +176,7 @@ class PackedExperts(nn.Module):
 
 
 def _gate_of(experts: Any) -> Activation | None:
-    """Return which of our kernels' activations the experts apply to the gate; None if they compute otherwise."""
+    """Return the activation of our kernels that the experts apply to the gate; None if they apply another."""
     halves = torch.randn((2, 2, 32), generator=torch.Generator().manual_seed(0))
     for name, activation in ACTIVATIONS.items() if experts.has_gate else ():
         if torch.equal(experts._apply_gate(torch.cat((*halves,), -1)), activation(halves[0]) * halves[1]):
@@ -211,7 +212,7 @@ class RowByRow(nn.Module):
 def stacked_shapes(module: Any) -> dict[str, tuple[int, int, int]]:
     """Return the shapes [experts, out, in] of a module's stacked matrices by their names: first up, then down.
 
-    Returns {} unless the module is a layer of experts of transformers whose matrices consist of whole tiles."""
+    Returns {} unless the module is transformers' layer of experts and has matrices of whole tiles."""
     if not hasattr(module, "has_post_expert_norm"):
         return {}
     found = {}
@@ -237,7 +238,7 @@ def packer(device: torch.device) -> Pack:
 
 @cache
 def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Try this device's kernels with all numbers of bits and a table; return why they cannot be used, or ""."""
+    """Try this device's kernels with all bit widths and a table; return why they cannot be used, or ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     return fault_found(partial(_wrong_products, device, dtype))

@@ -3,7 +3,7 @@
     weight = (number - zero) * factor * scale + offset_factor * offset
 
 A group of neighbours in a row shares a scale, and in some formats an offset. In other formats several groups share
-these, and each group or half of a group has factors, which are small integers. In some formats a number is the
+both, and each group or half of a group has factors, which are small integers. In some formats a number is the
 index of a value in a table, which replaces (number - zero). `packed_weight_triton.py` packs weights for a GPU.
 """
 
@@ -24,7 +24,7 @@ OUTS, GROUP = 16, 32
 PLANES = {2: (2, 0), 3: (2, 1), 4: (4, 0), 5: (4, 1), 6: (4, 2), 8: (8, 0)}
 """Bits of a number -> its low bits and its high bits, which are stored separately."""
 SLICE = 32
-"""Each slice but the last has a multiple of this many rows, so that it has whole tiles on CPUs and GPUs."""
+"""Each slice of a weight, but the last, has a multiple of this many rows: whole tiles on CPUs and on GPUs."""
 NONE = torch.empty(0)
 
 
@@ -110,7 +110,7 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError unless float32."""
+        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]; else raise ValueError."""
         states, rows = _floats(states), len(states)
         out, room = torch.empty((rows, self.shape[0])), self._room(rows)
         _library().packed_linear(
@@ -120,7 +120,7 @@ class CpuPackedWeight:
 
     def products(self, states: Tensor, matrices: int, chosen: Tensor, rows: Tensor) -> Tensor:
         """Multiply by a stack of `matrices` matrices: row i of the result [n, out] is the product of row rows[i]
-        of the states with matrix chosen[i]. Equal numbers in `chosen` [n] must follow each other."""
+        of the states with matrix chosen[i]. Equal numbers in `chosen` [n] must be adjacent."""
         states, count, outs = _floats(states), len(chosen), self.shape[0] // matrices
         out, room = torch.empty((count, outs)), self._room(count)
         _library().packed_experts(
@@ -139,7 +139,7 @@ class CpuPackedWeight:
         return out
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
-        """Return [], because the kernel of a whole layer takes several weights, so that they need not be joined."""
+        """Return []. Weights need not be joined here, because the kernel of a whole layer takes several."""
         del others
         return []
 
@@ -155,7 +155,7 @@ def gated_experts(
     """Add up the results [rows, size] of the experts `chosen` [rows, k], times `shares` [rows, k].
 
     An expert computes down(activation(gate(x)) * up(x)); the activation is SiLU or the tanh approximation of GELU.
-    `stacks` are the matrices of gate and up, and of down."""
+    `stacks` are the stack of gate and up, and the stack of down."""
     up, down = stacks
     states, chosen, shares = _floats(states), chosen.long().contiguous(), _floats(shares)
     count, wide = chosen.numel(), up.shape[0] // experts
@@ -193,7 +193,7 @@ def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, 
 def joined_parts(
     tiles: int, slices: Iterable[Numbers], packed: Callable[[Numbers], dict[str, Tensor]]
 ) -> tuple[Numbers, dict[str, Tensor]]:
-    """Pack slices into arrays by tile; return the last slice, and the arrays with its table, if any."""
+    """Pack slices into arrays [tiles, ...]; return the last slice, and the arrays with its table, if any."""
     parts: dict[str, Tensor] = {}
     done, numbers = 0, None
     for numbers in slices:

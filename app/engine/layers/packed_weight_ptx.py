@@ -65,7 +65,7 @@ def _bytes_to_bfloat16(zero: int) -> str:
 
 
 def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Return PTX that looks four numbers up in a table of 16 values: the values' lower bytes, then the higher."""
+    """Return PTX that looks four numbers up in a table of 16 values, low bytes first, then high bytes."""
     values = torch.tensor(table, dtype=dtype).view(torch.uint8).view(16, 2).t().contiguous().view(torch.int32)
 
     def found(target: str, words: list[int]) -> str:

@@ -36,7 +36,7 @@ from app.engine.layers.packed_weight_ptx import conversions
 from app.engine.layers.quantised_layers import rows_of_tile
 
 OUTS = SLICE
-"""Rows of a tile, as it is stored."""
+"""Rows of a stored tile."""
 WIDTH = 64
 """Columns of the product per program: two tiles, a warp each. With four warps a Hopper or Blackwell GPU would
 multiply with other instructions, which may add in another order."""
@@ -55,7 +55,7 @@ ROW_GROUPS = 16
 
 @triton.jit
 def _numbers(byte, ZERO: tl.constexpr, kind: tl.constexpr):
-    """Convert bytes to numbers minus ZERO: 2**23 in float32 with a byte in its lowest bits is 2**23 + the byte."""
+    """Convert bytes to numbers minus ZERO. In float32, 2**23 with lowest bits from a byte is 2**23 + byte."""
     bits = byte.to(tl.int32) | 0x4B000000
     return (bits.to(tl.float32, bitcast=True) - (8388608.0 + ZERO)).to(kind)
 
@@ -73,8 +73,8 @@ def _unpacked(
     source, table,
     NEXT: tl.constexpr, ZERO: tl.constexpr, HAS_TABLE: tl.constexpr, BITS: tl.constexpr, kind: tl.constexpr,
 ):  # fmt: skip
-    """Read the numbers of a group's first and second half at `source` [...]; with 8 bits they are NEXT bytes
-    apart."""
+    """Read the numbers of a group's first and second half at `source` [...]; with 8 bits the halves are NEXT
+    bytes apart."""
     first = tl.load(source)
     if BITS == 8:
         second = tl.load(source + NEXT)
@@ -138,7 +138,7 @@ def _store(
     target, total, is_in, partial, arrived,
     SPLITS: tl.constexpr, ADDS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile of the product. If programs share it, each stores its sum, and the last adds them up if ADDS."""
+    """Store a tile of the product. If programs share it, they store sums, and the last adds these if ADDS."""
     if SPLITS == 1:
         tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
     else:
@@ -163,7 +163,7 @@ def packed_sum_kernel(
     partial, out, rows, columns,
     SPLITS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Add up COLUMNS columns of a tile in the order of `_store`, and write them to `out` [rows, columns]."""
+    """Add the programs' sums of COLUMNS columns, in the order of `_store`; write to `out` [rows, columns]."""
     row, lane = tl.arange(0, BLOCK)[None, :], (tl.program_id(2) * COLUMNS + tl.arange(0, COLUMNS))[:, None]
     number = tl.program_id(1) * tl.num_programs(0) + tl.program_id(0)
     source = partial + number.to(tl.int64) * SPLITS * BLOCK * WIDTH + lane * BLOCK + row
@@ -187,10 +187,10 @@ def packed_product_kernel(
 ):  # fmt: skip
     """Compute a tile of `out` [rows, columns]: states [rows, size] times the weight transposed.
 
-    The tile is computed transposed, [WIDTH, BLOCK], because then the matrix unit takes 8 rows of states at a time
-    and the weights as they are converted. If several programs (SPLITS) share the groups of a tile, they write
-    their sums to `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK], which the last program
-    adds up if ADDS."""
+    The tile is computed transposed, [WIDTH, BLOCK], because then the matrix unit takes 8 rows of states at a
+    time, and the converted weights need no other layout. If several programs (SPLITS) share the groups of a
+    tile, they write their sums to `partial` [tiles of WIDTH columns, blocks of rows, SPLITS, WIDTH, BLOCK].
+    If ADDS, the last program adds these sums up."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     FACTORS: tl.constexpr = (1 + FINE) * OUTS
@@ -243,7 +243,7 @@ def packed_rows_kernel(
     HAS_OFFSET: tl.constexpr, HAS_OFFSET_FACTORS: tl.constexpr, HAS_TABLE: tl.constexpr, BLOCK: tl.constexpr,
     OUTS: tl.constexpr, GROUP: tl.constexpr,
 ):  # fmt: skip
-    """Dequantise BLOCK groups of the weight's row with one of the ids [n] to `out` [n, size]."""
+    """Dequantise BLOCK groups of the weight's row ids[i], for ids [n], to row i of `out` [n, size]."""
     HALF: tl.constexpr = GROUP // 2
     BYTES: tl.constexpr = OUTS * GROUP * BITS // 8
     row = tl.load(ids + tl.program_id(0)).to(tl.int64)
@@ -271,7 +271,7 @@ def most_rows(device: torch.device) -> int:
     """Return the maximum number of rows of states that a program multiplies."""
     if device.type == "cuda" and torch.cuda.get_device_capability(device) < (8, 0):
         return 16  # Triton does not use Turing's matrix units, so more rows would not fit the registers
-    return 32  # on an H200 one program for 64 rows takes as long as two for 32, and nearly all registers
+    return 32  # on an H200 one program for 64 rows takes as long as two for 32 and nearly fills the registers
 
 
 def splits_of(columns: int, groups: int) -> int:
@@ -283,7 +283,7 @@ def splits_of(columns: int, groups: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ProductTile:
-    """The rows of a tile, the groups of a step of a program's loop, and the stages in which triton pipelines it."""
+    """The rows of a tile, the groups of a step of a program's loop, and the stages of triton's pipelining."""
 
     block: int
     unroll: int
@@ -317,7 +317,9 @@ class GpuPackedWeight:
     rounding = 0.0
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply up to FEW_ROWS rows by our kernels, and more by dequantised tiles: [rows, in] to [rows, out]."""
+        """Multiply states [rows, in] by the weight transposed: [rows, out].
+
+        Our kernels multiply up to FEW_ROWS rows; torch multiplies more rows, by dequantised tiles."""
         (rows, size), columns = states.shape, self.shape[0]
         if rows > FEW_ROWS:
             ids = torch.arange(columns, device=states.device)
@@ -387,8 +389,8 @@ class GpuPackedWeight:
         return tuple((name, part.dtype, part.shape[1:]) for name, part in sorted(self.parts.items()))
 
     def _tensors(self) -> list[Tensor]:
-        """Return the parts in the order of the kernels' arguments. The numbers replace a missing part, which is not
-        read."""
+        """Return the parts in the order of the kernels' arguments. A missing part, which no kernel reads, is
+        replaced by the numbers."""
         numbers = self.parts["numbers"]
         names = ("scale", "factors", "offset", "offset_factors", "table")
         return [numbers, *(self.parts.get(name, numbers) for name in names)]

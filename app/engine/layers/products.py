@@ -70,7 +70,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
 
 
 def _shared_parameters(model: nn.Module) -> set[int]:
-    """Return the ids of parameters that modules share, because joining would keep such parameters twice."""
+    """Return the ids of parameters that several modules have. Joining would store such parameters twice."""
     owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
     return {found for found, count in Counter(map(id, owned)).items() if count > 1}
 
@@ -93,8 +93,8 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
 def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
     """Join the products; return None if they cannot be joined, or if results differ by more than rounding.
 
-    Even then the parts' weights may become views of the joined weight. States have the type and device of
-    `like`."""
+    Even then the parts' weights may become views of the joined weight. The trial's states have the type and
+    device of `like`."""
     first: Any = products.parts[0]
     source = torch.Generator().manual_seed(0)
     trials = [torch.randn((1, rows, first.in_features), generator=source).to(like) for rows in (1, *ROWS)]
@@ -109,7 +109,7 @@ def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
 
 
 def joined_product(parts: Sequence[Any]) -> JoinedProduct | None:
-    """Join Linears, whose weights become views of the joined weight; return None if they cannot be joined."""
+    """Join Linears, and make their weights views of the joined weight; return None if that is impossible."""
     sizes = [part.out_features for part in parts]
     if isinstance(parts[0], PackedLinear):
         packed = join_packed(parts)

@@ -49,7 +49,7 @@ from app.values.quantisation import Quantisation, automatic, bits_of, group_of
 log = logging.getLogger(__name__)
 
 SLICE = 2**20
-"""About how many weights are quantised at a time: they fit the cache, because they are read several times."""
+"""About how many weights are quantised at a time. They are read several times, so they fit the cache."""
 
 Kernel = type[QuantisedLinear]
 
@@ -64,7 +64,7 @@ CPU = torch.device("cpu")
 
 
 class FoundKernel(NamedTuple):
-    """The class of layers to use, and the `reason` if it has no kernel that reads integers."""
+    """The class of layers to use, and the `reason` if this class has no kernel that reads integers."""
 
     kernel: Kernel
     reason: str = ""
@@ -74,7 +74,7 @@ FindKernel = Callable[[int, torch.dtype, torch.device], FoundKernel]
 """(bits, type, device) -> the class of layers."""
 
 TRIED_ROWS = (3, 12, 20, 33, 128)
-"""Row counts that a kernel is tried with, few and many, because kernels compute these differently."""
+"""Row counts that a kernel is tried with. Kernels compute few and many rows differently."""
 
 TRIED_SHAPE = (64, 256)
 TIMED_WEIGHTS = 2**26

@@ -1,17 +1,17 @@
 """Lets recurrent layers read a draft tree in one pass: each row continues the state after its own ancestors.
 
 A gated delta net and a state space (Mamba-2) keep a matrix S. Row i decays it by exp(g_i) and adds the product of
-its key k_i and an update u_i; its result is the product of its query q_i and the new S. Along a row's path from
-the state before the block this is a sum, where G_i is the sum of g along the path to row i:
+its key k_i and an update u_i; its result is the product of its query q_i and the new S. Along a row's path
+the new state S_i and the result y_i are sums. S is the state before the block, and G_i the sum of g to row i:
 
     S_i = exp(G_i) S + sum over j of exp(G_i - G_j) k_j u_j^T             j: row i and its ancestors in the block
     y_i = exp(G_i) q_i S + sum over j of exp(G_i - G_j) (q_i . k_j) u_j
 
-So a block is a product of matrices [T, T] under the mask "is an ancestor" instead of "comes before", and no row
-needs a state of its own. In a state space u_i is the row's input times its step. In a delta net u_i is the row's
-value less the value that the state predicts, times a rate: u_i = b_i (v_i - k_i exp(g_i) S_parent). The u of all
-rows solve a triangular system, because parents come before their children. Only the accepted path is added to the
-state, when it is committed.
+So a block is computed by matrix products [T, T] with the mask "is an ancestor" instead of "comes before". No
+row needs a state of its own. In a state space u_i is the row's input times its step. In a delta net u_i is
+the row's value less the value that the state predicts, times a rate: u_i = b_i (v_i - k_i exp(g_i) S_parent).
+The u of all rows solve a triangular system, because parents come before their children. Only the accepted
+path is added to the state, when it is committed.
 
 transformers' layers call functions for the convolution and for the recurrence. `RecurrentMixer` runs a layer's
 own forward with these functions replaced by those of this module; everything else is computed by the layer.
@@ -70,7 +70,7 @@ def _delta_rule(
 ) -> tuple[Tensor, StateAfter]:
     """Compute a gated delta net's results [1, T, H, V] of queries and keys [1, T, H or fewer, K] and values.
 
-    Also returns a function for the state after a path. g, the logarithm of the decay, and beta are [1, T, H]."""
+    Also returns a function for the state after a path. g (the decay's logarithm) and beta are [1, T, H]."""
     layer = initial_state
     if layer.visible is None:
         found, state = of_chunk(
@@ -118,7 +118,7 @@ def _state_space(
     **others: Any,
 ) -> tuple[Tensor, StateAfter]:
     """Compute a state space's results [1, T, H, P] of inputs [1, T, H, P], steps dt [1, T, H], A and D [H], and
-    B and C [1, T, groups, N]."""
+    B and C [1, T, groups, N]. Also returns a function for the state after a path."""
     layer = initial_states
     if layer.visible is None:
         given = {"D": D, "dt_bias": dt_bias, "dt_softplus": dt_softplus, "dt_limit": dt_limit, **others}
@@ -154,9 +154,10 @@ def _state_space_row(
     dt_limit: tuple[float, float] = _NO_LIMIT,
     **_others: Any,
 ) -> Tensor:
-    """Compute a state space's result [1, H, P] of a single row, whose arguments are expanded over P and N; give
-    `state` its value after the row. Some layers gate the result here by z [1, H, P]. dt is limited here, too,
-    although transformers limits dt only in a pass of several rows."""
+    """Compute a state space's result [1, H, P] of a single row, whose arguments are expanded over P and N.
+
+    Updates `state`. Some layers gate the result here by z [1, H, P]. dt is limited here, too, although
+    transformers limits dt only in a pass of several rows."""
     found, after = _state_space(
         of_row,
         hidden_states[:, None],

@@ -103,7 +103,7 @@ class AttentionProbe:
 
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
-    """Return replacements of the RMSNorms with a weight that pass their trials."""
+    """Return replacements of the RMSNorms that have a weight, if their trials succeed."""
     return _found(model.modules(), lambda module: _fused_norm(module, kernels))
 
 
@@ -118,7 +118,7 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 def find_attentions(
     model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
 ) -> Replaced:
-    """Return replacements of self-attentions that rotate heads and then attend, with replaced norms."""
+    """Return replacements of self-attentions that rotate heads and then attend; these use replaced norms."""
     calls = captured_calls(model, _having(model, "o_proj", "head_dim", "layer_idx"), attend)
     fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
     # The new norms are set after the trials above, because these require bitwise identical results.
@@ -165,7 +165,7 @@ def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> R
 def find_whole_layers(
     model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
 ) -> Replaced:
-    """Return replacements by `make` of the fused layers for which the outputs are bitwise identical."""
+    """Return what `make` makes of each fused layer, if the outputs of both are bitwise identical."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
     calls = captured_calls(model, list(fused), attend)
 
@@ -199,7 +199,7 @@ def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Non
 def find_whole_decoder(
     model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[nn.Module], nn.Module]
 ) -> Replaced:
-    """Return the replacement of the decoder by `make` if the outputs are bitwise identical."""
+    """Return what `make` makes of the decoder, if the outputs of both are bitwise identical."""
     calls = captured_calls(model, [model.get_decoder()], attend)  # type: ignore[no-untyped-call]
 
     def whole(decoder: nn.Module) -> nn.Module | None:
@@ -326,7 +326,7 @@ def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """Return the share of values [..., size] with errors above NOISE; infinity for too many or too large ones."""
+    """Return the share of values [..., size] with errors over NOISE; inf for too many or too large errors."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()

@@ -124,8 +124,8 @@ def _rotate_heads(
     HAS_NORM: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr,
     SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    """Rotate some heads of one row, after normalising them if HAS_NORM. `states` and `out` point to the
-    row's first head."""
+    """Rotate up to HEADS heads of one row, after normalising them if HAS_NORM. `states` and `out` point to
+    the row's first head."""
     half: tl.constexpr = WIDTH // 2
     kind = out.dtype.element_ty
     head = (first + tl.arange(0, HEADS))[:, None].to(tl.int64)
@@ -157,7 +157,7 @@ def _copy_heads(
     states, out, first, heads, head_stride, out_head,
     SIZE: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Copy some heads of one row to `out`."""
+    """Copy up to HEADS heads of one row to `out`."""
     head, at = (first + tl.arange(0, HEADS))[:, None].to(tl.int64), tl.arange(0, BLOCK)[None, :]
     is_in = (head < heads) & (at < SIZE)
     tl.store(out + head * out_head + at, tl.load(states + head * head_stride + at, mask=is_in), mask=is_in)
