@@ -63,7 +63,7 @@ def _scores(states, key, inner, HAS_SOFTCAP: tl.constexpr):
 
 @triton.jit
 def _with_tile(peak, total, mixed, scores, value, outer):
-    """Add keys to a sum: their scores [M, N], -inf if a row does not see a key, and values [N, D]."""
+    """Add keys to a sum, by their scores [M, N] (-inf if a row does not see a key) and values [N, D]."""
     new_peak = tl.maximum(peak, tl.max(scores, 1) * outer)
     base = tl.where(new_peak == float("-inf"), 0.0, new_peak)
     weights = tl.exp2(tl.fma(scores, outer, -base[:, None]))
@@ -119,8 +119,8 @@ def prefix_kernel(
     """Write the sums over the keys before each row's border: peaks and totals [parts, KV, rows], mixes
     [.., VALUE_SIZE].
 
-    `rows` is T * GROUP: each row with each of its heads. A program whose part has no key for its rows
-    writes nothing."""
+    `rows` is T * GROUP, because each of a row's GROUP heads counts as a row. A program whose part has no key
+    for its rows writes nothing."""
     shared, part = tl.program_id(1), tl.program_id(2)
     place = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
     is_row, row = place < rows, place // GROUP

@@ -1,7 +1,7 @@
 """Tables that list each row's keys, drafted and committed, by position.
 
-Every row of a block sees the whole prefix and then one row for each further position up to its own: its path. So a
-row has exactly one key for each position, and only the newest few may lie out of order in the cache:
+Every row of a block sees the whole prefix and its path, which has one row for each further position up to its
+own. So a row has exactly one key for each position; only the newest few may lie out of order in the cache:
 
     slot      0 1 2 3 4 | 5 6 7 8        a prefix of 5, then a tree: rows 1 and 2 are children of 0, row 3 of 2
     position  0 1 2 3 4 | 5 6 6 7
@@ -25,8 +25,8 @@ from app.engine.block.block import MAX_DEPTH, Block, Visible
 from app.engine.cpu_kernels import cpu_kernels
 
 NEWEST = MAX_DEPTH + 1
-"""Number of keys that each row gathers one by one, or that are in a group if it gathers more. The last key is the
-row's own."""
+"""Number of keys that each row gathers one by one; the last key is its own. A row that must gather more keys
+gathers several groups of this size."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
 """Columns of the table of paths. From SLOTS on: slots of the newest keys, oldest first, -1 if missing."""

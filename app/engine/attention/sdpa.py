@@ -54,8 +54,8 @@ def _fused(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale
 
 
 def _fused_in_float64(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, scale: float) -> Tensor:
-    """Call torch's kernel in float64. A CPU computes a few key heads at a time, because their keys fit its
-    cache."""
+    """Call torch's kernel in float64. On a CPU, a call gets only as many key heads as FLOAT64_VALUES
+    allows, so that their keys fit the cache."""
     share = query.shape[1] // key.shape[1]
     at_once = max(1, FLOAT64_VALUES.get(key.device.type, key.numel()) // key[0, 0].numel())
     parts: list[Tensor] = []

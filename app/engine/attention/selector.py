@@ -34,7 +34,7 @@ from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice, AttentionName
 
 AMPERE = (8, 0)
-"""The lowest compute capability that multiplies bfloat16."""
+"""The lowest compute capability of GPUs that multiply bfloat16."""
 
 LARGEST_HEAD = 256
 
@@ -56,10 +56,10 @@ _SHARED_MEMORY = 48 << 10
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """A backend. In half precision `batch_invariant` gives a row bitwise identical results whatever the others are.
+    """A backend. With `batch_invariant`, a row's results in half precision do not depend on the other rows.
 
-    It is used only if a step in a long chat then takes less than `same_text_limit` times as long. The limit 0
-    means that the device has no batch-invariant attention; for example, an Apple GPU has no float64."""
+    It is used only if a step in a long chat takes less than `same_text_limit` times as long as with `attend`.
+    The limit is 0 without batch-invariant attention, for example on an Apple GPU, which has no float64."""
 
     name: AttentionName
     attend: Attend
@@ -197,7 +197,7 @@ def slowness_of_triton(
     torchs: Timer = step_seconds,
     trials: Trials = TIMED,
 ) -> str:
-    """Compare the time of a layer with sdpa's; return why triton is not used, or "". The answer is kept."""
+    """Time a layer with triton and with sdpa; return why triton is not used, or "". Caches the answer."""
     attend = _make("triton", machine, heads).attend
     scoring = Scoring(heads.size**-0.5, heads.windows[0], heads.softcap)
     for rows, prefix in trials:

@@ -78,7 +78,7 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
         # and with 8 warps up to 8 bytes.
         shape = Tiles(rows=64, keys=64, warps=4 if major == HOPPER or wide <= 64 else 8, stages=3)
     else:
-        # On GPUs other than Hopper the registers of 8 warps cannot hold 64 rows of 256 values twice (span, group).
+        # Except on Hopper, 8 warps have no registers for 64 rows of 256 values twice, for a span and a group.
         shape = Tiles(rows=64 if major == HOPPER else 32, keys=32, warps=8, stages=3)
     # Hopper reads rows from shared memory, older GPUs from registers; room is reserved in both cases.
     room = shared_memory - _RESERVED - shape.rows * padded(size) * itemsize

@@ -93,7 +93,7 @@ def siblings_block(tokens: Sequence[int], position: int) -> Block:
 
 
 def padded(block: Block, rows: int, wanted: int) -> Block:
-    """Pad the block to `rows` rows, and its wanted rows to `wanted` of them by repeating row 0.
+    """Pad the block to `rows` rows, and the tuple of wanted rows to length `wanted` by repeating row 0.
 
     The added rows come last. They see only the prefix and themselves, and no other row sees them."""
     more = rows - len(block)
@@ -129,7 +129,7 @@ def common_length(left: Sequence[int], right: Sequence[int]) -> int:
 class CacheSlots(NamedTuple):
     """A layer's buffers of keys and values [1, heads, capacity, size], and the slots for a block: from `begin` on.
 
-    A CUDA graph writes to the slots `indices` [T] instead, a tensor on the device; None without a graph."""
+    A CUDA graph instead writes to the slots in the tensor `indices` [T], which is None without a graph."""
 
     keys: Tensor
     values: Tensor

@@ -52,7 +52,7 @@ class StepTimes:
     def seconds_for(self, rows: int) -> float:
         """Interpolate the seconds of a step of this many rows; 0.0 if nothing was measured.
 
-        Beyond the buckets the nearest two are extrapolated, but never below the fastest measured step."""
+        Outside the buckets it extrapolates from the nearest two, but not below the fastest measured step."""
         if len(self.buckets) < 2:
             return self.seconds[0] if self.seconds else 0.0
         right = min(max(bisect_left(self.buckets, rows), 1), len(self.buckets) - 1)

@@ -62,7 +62,7 @@ class GraphCapturer:
 
 @contextmanager
 def own_workspaces(clear: Callable[[], None] = clear_workspaces) -> Iterator[None]:
-    """Make cuBLAS allocate the workspace that a graph writes to from the graphs' own memory.
+    """Make cuBLAS allocate its workspace in the graphs' own memory during a capture.
 
     An earlier workspace would be freed with the next model or when memory runs out, while graphs still use it."""
     clear()

@@ -60,7 +60,7 @@ def tried_graphs(
     """Return graphs if these pass a trial against eager steps, else eager steps with a note on the reason.
 
     Graphs must give close logits and the same tokens, and not be clearly slower; without a `timer` nothing is
-    timed. Graphs also `choose` tokens, unless the trial succeeds only without."""
+    timed. Graphs also `choose` tokens, unless the trial succeeds only without `choose`."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
     note = ""

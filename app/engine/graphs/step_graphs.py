@@ -72,8 +72,8 @@ class StepInputs:
         float64 [4]     how tokens are drawn
         int64 [rows]    the keys of their noise
 
-    The slots are the cache rows that the block's keys are written to. One copy fills the buffer. The host does not
-    wait for the copy, because torch does not reuse the source in pinned memory before the copy is done."""
+    The slots are the cache rows that the block's keys are written to. One copy fills the buffer. The host
+    need not wait for it, because torch does not reuse the source in pinned memory before the copy is done."""
 
     def __init__(self, rows: int, device: torch.device) -> None:
         self._rows = rows
@@ -179,7 +179,8 @@ class GraphSteps(EagerSteps):
         return self._replayed(cache, block, batch_invariant)
 
     def best_tokens(self, rows: int, count: int, draws: Draws | None = None) -> Tensor | None:
-        """Return the tokens that the newest step's graph found; None if it found too few, or for other draws."""
+        """Return the tokens that the newest step's graph found. Returns None if no graph found any, if it
+        found fewer than `count`, or if its draws are not `draws`."""
         drawn = self._drawn
         if drawn is None or count > MOST_LIKELY:
             return None
@@ -200,7 +201,7 @@ class GraphSteps(EagerSteps):
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block. If steps are recorded, a graph usually moves the rows."""
+        """Keep these rows of the newest block. If steps are recorded, a graph moves up to MOVES rows."""
         is_recorded = self._captured and self._is_current(cache)
         if are_in_place(rows) or len(rows) > MOVES or not is_recorded or not self._can_record_moves:
             super().commit(cache, rows)
@@ -274,8 +275,8 @@ class GraphSteps(EagerSteps):
         return self._capturer.capture(step)
 
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
-        """Reserve room after the prefix for recorded steps, which need more than eager steps; return False without
-        memory.
+        """Reserve room after the prefix for recorded steps, which need more than eager steps; return False if
+        memory runs out.
 
         Graphs are dropped before the cache grows, and if they were recorded with other buffers."""
         needed = cache.length + rows
