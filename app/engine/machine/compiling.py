@@ -25,12 +25,12 @@ from app.system.programs import Which, find_compiler, find_program, settled
 
 log = logging.getLogger(__name__)
 
-# The compiler may not fuse operations: values are rounded exactly where the source rounds them, so that a row's
-# results are bitwise identical whatever other rows are computed in the same call.
+# The compiler may not fuse operations, so that each value is rounded where the source rounds it. A row's
+# results are then bitwise identical whatever other rows are computed in the same call.
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")
 SECONDS = 300
-"""Maximum seconds of a run of the compiler. The longest source takes about ten, or minutes on a busy machine."""
+"""Maximum seconds of a run of the compiler. The longest source takes about 10 seconds, or minutes under load."""
 
 NO_COMPILER = "no C compiler was found: install gcc, then restart Foresight"
 

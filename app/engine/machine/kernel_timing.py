@@ -16,9 +16,9 @@ MOST = 1.1
 SLACK = 2e-6
 """Further seconds that our kernels may take beyond MOST, because short times are measured less exactly."""
 ROUNDS, SECONDS, MOST_RUNS = 3, 0.01, 50
-"""The rounds of a measurement, about how many seconds each takes, and how often it runs the work at most."""
+"""The rounds of a measurement, about how many seconds each takes, and the maximum number of runs in each."""
 HERTZ = 2e9
-"""The assumed clock of a GPU. No GPU's clock is much faster, so that HERTZ cycles take about a second or more."""
+"""The assumed clock of a GPU. No GPU's clock is much faster, so HERTZ cycles take about a second or more."""
 
 Run = Callable[[], object]
 Timer = Callable[[Run], float]

@@ -33,7 +33,7 @@ WORDS = (
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Return whether an error means that memory ran out; errors but MemoryError are recognised by their words."""
+    """Return whether an error means that memory ran out, by its type (MemoryError) or by its words."""
     if isinstance(error, MemoryError):
         return True
     # Words are searched only in errors of the system and of torch, because errors of other types may quote a file.
@@ -86,7 +86,7 @@ def share_one_heap() -> bool:
 
 ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 TRIAL_BYTES = 32 << 20
-"""The size of a trial allocation, larger than the allocator's pooled segments, so that it asks the driver."""
+"""Bytes of a trial allocation: more than the allocator's pooled segments, so that torch asks the driver."""
 
 
 def expand_segments(device: "torch.device") -> bool:

@@ -86,7 +86,7 @@ def random_tokens(vocabulary: int, length: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class StepTimer:
-    """Times blocks after the text's first `prefix` tokens; after the time `end` only a first round begins."""
+    """Times blocks after `prefix` tokens of the text. A round after the first begins only before `end`."""
 
     runner: MeasuredRunner
     text: Sequence[int]
@@ -109,12 +109,12 @@ class StepTimer:
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return a timer that reports at each run that nothing is done, only so that loading can be cancelled."""
+        """Return a timer that reports 0 as done at each run, so that loading can be cancelled there."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:
-        """Measure the median seconds of a step of each bucket before the first bucket for which memory does not
-        suffice."""
+        """Measure the median seconds of a step of each bucket. If memory runs out for a bucket, this bucket
+        and all larger buckets are left out."""
         self.runner.forget()
         for _ in self.runner.prefill(self.text[:PREFIX], buckets if is_batch_invariant else ()):
             pass
@@ -201,7 +201,7 @@ def time_in_turn(
 def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
     """Run each job `times` times; return how many jobs ran before memory ran out.
 
-    Raises every error of the first job, and all errors but full memory of the others."""
+    Raises every error of the first job, and of the other jobs every error except full memory."""
     for job in range(jobs):
         try:
             for _ in range(times):

@@ -1,7 +1,7 @@
 """Finds which buckets give bitwise identical results: reads the same rows at every bucket and compares all values.
 
-There are two comparisons, because few values are rounded differently. For example, one value in 30,000 differs if a
-layer of 64 by 64 runs with sixteen rows instead of one row.
+There are two comparisons, because one could miss the few values that are rounded differently. For example,
+one value in 30,000 differs if a layer of 64 by 64 runs with sixteen rows instead of one row.
 
 1. One layer of each kind and shape gets varied inputs of a real pass, in blocks of every bucket: some 100,000
    values a layer.
@@ -75,9 +75,9 @@ def group_by_bits(buckets: Buckets, read: Callable[[int], Bits]) -> tuple[Bucket
 
 
 def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
-    """Return whether our own CPU kernels, which compute each row independently, attend and multiply.
+    """Return whether attention and all products use our CPU kernels, which compute each row independently.
 
-    Routers count, too, if torch runs them row by row. Returns False, for example, for an int4 model, in whose
+    Routers may use torch if they run row by row. Returns False, for example, for an int4 model, in whose
     layers torch multiplies."""
     ours = (NativeInt8Linear, PackedLinear, PackedExperts, QuantisedEmbedding, nn.Embedding)
     alone = {part for module in model.modules() if isinstance(module, RowByRow) for part in module.modules()}
@@ -196,7 +196,7 @@ def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
 
 
 def _varied(states: Tensor, layer: nn.Module) -> Tensor:
-    """Multiply these rows [T, .., size] by random factors; repeat them to have enough values for a comparison."""
+    """Repeat these rows [T, .., size] until outputs have about VALUES values; multiply by random factors."""
     size = max(
         (parameter.shape[0] for parameter in layer.parameters(recurse=False)), default=states.shape[-1]
     )

@@ -50,7 +50,7 @@ class Ranks:
 
     @property
     def is_whole(self) -> bool:
-        """Whether no exchange with the ranks has failed and all started processes are running."""
+        """Whether all started processes are running, and every exchange with the ranks has succeeded."""
         is_broken = self._shared is not None and self._shared.is_broken
         return not is_broken and all(child.is_running for child in self._children)
 
@@ -58,7 +58,7 @@ class Ranks:
         """Choose this rank's device and start the other processes, before this rank loads the model.
 
         Returns the choice with this device. Raises BadOption for a missing GPU, RankLost if torchrun must
-        restart."""
+        be started again."""
         self._leave_out_ended_ranks()
         if self._plan.torchrun and not self._devices:  # if models run on GPUs, each rank gets a GPU
             is_gpu = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"

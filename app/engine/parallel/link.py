@@ -28,11 +28,11 @@ from app.engine.parallel.rank import Share
 from app.errors import ModelBroken
 
 _TYPICAL = 512
-"""About how many integers a step's order has, and about how many its answer has."""
+"""About how many integers a step's order has; the answer has about as many."""
 MEETING = timedelta(seconds=60)
 """How long the ranks may take to connect."""
 FOR_TORCHRUN = timedelta(days=1)
-"""How long the other ranks wait for rank 0 under torchrun, which may download the model first."""
+"""How long ranks under torchrun may take to connect, because rank 0 may download the model first."""
 _HERE = "127.0.0.1"
 _KEY = "link"
 """The key in the store for rank 0's port and the two integers of the secret."""

@@ -1,7 +1,7 @@
 """Splits a step into shares, one for each rank, and lets a rank's copy of the model follow the text.
 
 Only rank 0 knows which of the drafted rows are accepted, and only the rank that computed a row has its keys and
-values. Another rank computes the row's token again, together with its next share (as LADE does):
+values. Another rank computes the row's token again with its next share, as in LADE (the authors' code):
 
     text A B, share  C -> D    accepted C D E, where E was another rank's row    missed: E
     next share  F -> G         fed  E -> F -> G, of which E is committed in any case
@@ -41,10 +41,10 @@ def split(block: Block, missed: Sequence[int]) -> list[Share]:
     """Split the block into one share per rank; `missed[rank]` is how many tokens the rank must feed before its
     share.
 
-    The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank computes its
-    stretch and the ancestors of the stretch's first row, because its rows see them. So branches and neighbouring
-    columns of the window mostly stay together. The largest number of rows that a rank feeds is as small as
-    possible. An example is a tree of 6 rows on two ranks:
+    The rows are ordered depth first and divided into consecutive stretches, one for each rank. A rank
+    computes its stretch, row 0 (the current token), and the ancestors of the stretch's first row. So branches
+    and neighbouring columns of the window mostly stay together. The largest number of rows that a rank feeds
+    is as small as possible. An example is a tree of 6 rows on two ranks:
 
         row      0  1  2  3  4  5          depth first   0 1 3 | 5 2 4
         parent  -1  0  0  1  2  1          rank 0        0 1 3
