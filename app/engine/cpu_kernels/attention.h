@@ -181,8 +181,8 @@ typedef struct {
     float *out;     /* [rows, heads, value_size] */
 } Task;
 
-/* Let the queries from `first` to before `last` of a key head, numbered row by row, attend to a span's whole tiles of
-   the prefix. */
+/* Let a key head's queries from `first` to `last` - 1, numbered row by row, attend to the prefix: to the whole tiles of
+   one span. */
 static void attend_prefix(const Task *t, int64_t head, int64_t span, int64_t first, int64_t last) {
     int64_t group = t->heads / t->shared, tiles = t->prefix / TILE;
     Query queries[CHUNK];

@@ -27,7 +27,7 @@ void packed_experts(
     }
 }
 
-/* Write the numbers of the chosen experts in ascending order, and at which index of it each choice is. */
+/* Write the chosen experts in ascending order to `sorted`, and the index of each choice in `sorted` to `index`. */
 static void sort_choices(const int64_t *chosen, int64_t count, int64_t experts, int64_t *sorted, int64_t *index) {
     for (int64_t expert = 0, done = 0; expert < experts; expert++)
         for (int64_t i = 0; i < count; i++)
@@ -54,10 +54,10 @@ static void add_results(
     }
 }
 
-/* Compute gated MLPs, down(activation(gate(x)) * up(x)): for each row of x [rows, size] those of the experts `chosen`
-   [rows, each], and add their results times `shares`. For each expert the stack `up` has gate's rows, then up's. `room`
-   has floats for each choice: gate's and up's rows, half of them, `size`, and `rows_room`; `sorted` has two numbers for
-   each choice. */
+/* Compute experts, which are gated MLPs: down(activation(gate(x)) * up(x)). For each row of x [rows, size], add the
+   results of the experts `chosen` [rows, each], times `shares`. For each expert the stack `up` has gate's rows, then
+   up's. For each choice, `room` has 1.5 times as many floats as gate and up have rows, and `size` floats; after these
+   it has `rows_room` floats. `sorted` has two numbers for each choice. */
 void gated_experts(
     const Packed *up, const Packed *down, int64_t experts, const int64_t *chosen, const float *shares, int64_t rows,
     int64_t each, int32_t is_gelu, const float *x, int64_t *sorted, float *room, float *out, int32_t threads

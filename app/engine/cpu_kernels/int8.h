@@ -116,8 +116,8 @@ static inline void put_number(int16_t *row, int64_t size, int64_t at, int32_t nu
     row[at] = (int16_t)number;
 }
 
-/* Multiply `rows` rows by some of a group's vectors; all counts are constants. Prefetches the half of a group that
-   begins at `next`. */
+/* Multiply `rows` rows by `count` of a group's vectors, from vector `from` on; these three are constants. Prefetches
+   the half of a group that begins at `next`. */
 static inline __attribute__((always_inline)) void sum_vectors(
     const Product *p, int64_t r, const int rows, int64_t group, const int from, const int count, const uint8_t *next,
     uint32_t sums[][GROUP]

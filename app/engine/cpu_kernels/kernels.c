@@ -5,8 +5,8 @@
    threads or on the addresses of its keys. So a row's results are bitwise identical in a step of one row and in a step
    of 128. Activations are float32.
 
-   All threads of a team call a static function that contains `omp for`, or that calls such a function. One thread calls
-   any other static function. */
+   A static function that contains `omp for`, or calls such a function, is called by all threads of a team. Any other
+   static function is called by one thread. */
 
 #include "vectors.h"
 #if defined(PACKED)

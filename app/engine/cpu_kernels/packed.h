@@ -19,7 +19,7 @@
 #define UNROLLED _Pragma("GCC unroll 8") /* without it the compiler keeps sums in memory */
 #define INLINE static inline __attribute__((always_inline))
 
-/* `cpu_layers.py` has the same structure. */
+/* `packed_weight.py` has the same structure. */
 typedef struct {
     const uint8_t *numbers;       /* [tiles, groups, (low + high) * 64] */
     const int8_t *factors;        /* [tiles, groups, OUTS], if `fine` [tiles, groups, 2, OUTS]; NULL: all are 1 */

@@ -77,7 +77,7 @@ typedef struct {
     float total[OUTS], inner[OUTS], shift[OUTS];
 } Sum;
 
-/* Add the products of `rows` rows with groups `first` to `last` of a tile to `sums`. */
+/* Add the products of `rows` rows with the groups `first` to `last` - 1 of a tile to `sums`. */
 INLINE void multiply_groups(
     const Product *p, int64_t r, const int rows, int64_t tile, int64_t first, int64_t last, const Form form,
     const uint8_t *numbers, Sum *sums

@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")
 SECONDS = 300
-"""Maximum seconds of a run of the compiler. The longest source takes about 10 seconds, or minutes under load."""
+"""Maximum seconds of a run of the compiler. The longest source takes about 10 seconds, minutes under load."""
 
 NO_COMPILER = "no C compiler was found: install gcc, then restart Foresight"
 
