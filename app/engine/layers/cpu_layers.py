@@ -1,7 +1,7 @@
 """Runs layers on the CPU with kernels in C: one call for each part, for a whole layer, or for all decoder layers.
 
 Calls for whole layers need integer weights. The call for a layer with experts computes all but its MLP, so
-with experts there is no call for all layers. The results are bitwise identical to those of separate calls.
+a model with experts has no call for all layers. Results are bitwise identical to those of separate calls.
 """
 
 from collections.abc import Mapping, Sequence

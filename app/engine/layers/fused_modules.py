@@ -131,7 +131,7 @@ class FusedAttention(nn.Module):
         block: BlockView,
         **others: Any,
     ) -> tuple[Tensor, None]:
-        """Write keys and values to the cache; return output [1, T, size], and None for attention weights."""
+        """Write keys and values to the cache; return (output [1, T, size], None for attention weights)."""
         heads = (*hidden_states.shape[:-1], -1, self.head_dim)
         query, keys, values = (each.view(heads) for each in self.products(hidden_states))
         states = (

@@ -131,8 +131,7 @@ class PackedExperts(nn.Module):
     """Computes the chosen experts of each row, and adds their weighted results up.
 
     A row's result does not depend on other rows: the kernels compute each row independently, and the results are
-    added in the order of the experts' numbers. `matrices` are the packed stacks by their names in `experts`,
-    transformers' module, whose own stacks are deleted."""
+    added in the order of the experts' numbers. `matrices` replace the stacks of these names in `experts`."""
 
     def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
         super().__init__()
@@ -268,5 +267,4 @@ def packed_weights(model: nn.Module) -> list[PackedWeight]:
 
 
 def packed_bytes(model: nn.Module) -> int:
-    """Return the bytes of all packed weights of a model."""
     return sum(part.nbytes for weight in packed_weights(model) for part in weight.parts.values())

@@ -317,9 +317,7 @@ class GpuPackedWeight:
     rounding = 0.0
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] by the weight transposed: [rows, out].
-
-        Our kernels multiply up to FEW_ROWS rows; torch multiplies more rows, by dequantised tiles."""
+        """Use our kernels for up to FEW_ROWS rows; for more rows, torch multiplies by dequantised tiles."""
         (rows, size), columns = states.shape, self.shape[0]
         if rows > FEW_ROWS:
             ids = torch.arange(columns, device=states.device)

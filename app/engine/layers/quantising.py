@@ -49,7 +49,7 @@ from app.values.quantisation import Quantisation, automatic, bits_of, group_of
 log = logging.getLogger(__name__)
 
 SLICE = 2**20
-"""About how many weights are quantised at a time. They are read several times, so they fit the cache."""
+"""About how many weights are quantised at a time. They are read several times, so they must fit the cache."""
 
 Kernel = type[QuantisedLinear]
 

@@ -155,7 +155,6 @@ def _state_space_row(
     **_others: Any,
 ) -> Tensor:
     """Compute a state space's result [1, H, P] of a single row, whose arguments are expanded over P and N.
-
     Updates `state`. Some layers gate the result here by z [1, H, P]. dt is limited here, too, although
     transformers limits dt only in a pass of several rows."""
     found, after = _state_space(
