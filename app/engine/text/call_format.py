@@ -5,8 +5,8 @@
     <tool_call>NAME\\n<arg_key>KEY</arg_key>\\n<arg_value>VALUE</arg_value>…          a tag for each argument
     <|tool_call>call:NAME{KEY:<|"|>VALUE<|"|>}<tool_call|>                          pairs of a key and a value
 
-One call and two calls are rendered. The text that both names have before them, or both arguments after them,
-belongs to each call. The rest of the text before the first name and after the last arguments belongs to all calls.
+One call and two calls are rendered. Text that precedes both names, or follows the arguments of both calls,
+belongs to each call. Other text before the first name and after the last arguments belongs to all calls.
 """
 
 import json
@@ -89,8 +89,8 @@ def _shown(
 ) -> CallFormat | None:
     """Return the format in which the template shows calls with these arguments; None if it shows none.
 
-    `content` is the text of the messages with calls. A format that is found only with None has `omits_calls`,
-    because no message of a chat has None."""
+    `content` is the text of the messages with calls. It is None only for a template that shows no calls
+    otherwise. The format then has `omits_calls`, because no message of a chat has the content None."""
     calls = _calls(arguments)
 
     def reply(message: Mapping[str, Any]) -> str:
@@ -190,7 +190,7 @@ def _named(form: CallFormat, text: str, name: int, end: int) -> CallFormat:
 def _divided(form: CallFormat, first: str, second: str, after: str) -> CallFormat:
     """Return the format with the texts around calls: those of each call, and those of all calls together.
 
-    The texts come before the first name, before the second name, and after the last arguments."""
+    `first` precedes the first name, `second` the second name, and `after` follows the last arguments."""
     # some templates write the name or a call's number twice
     varying = re.compile("|".join((*NAMES, r"(?<!\w)\d+(?!\w)")))
     first, second = (varying.sub(ANY, text) for text in (first, second))

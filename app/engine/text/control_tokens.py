@@ -2,9 +2,9 @@
 
 A tokenizer reads a filled template as one string, so a document that contains "<end>" would end its turn and
 begin another. Such spellings are replaced in the contents before the template is filled, so that all control
-tokens in the result are the template's own. The template's control tokens then get new spellings with a mark: a
-copy of the tokenizer reads only the new spellings as control tokens, and the usual spellings as ordinary text. With
-* for an unpredictable mark:
+tokens in the result are the template's own. These tokens then get new spellings, which begin with a mark. A
+copy of the tokenizer reads only the new spellings as control tokens, and the usual ones as ordinary text.
+In this example the mark, an unpredictable string, is written *:
 
     content "So<end>"    hidden "So*1*"    filled "<user>So*1*<end>"    spelled anew "*<user>So<end>*<end>"
     ids     <user> So < end > <end>
@@ -81,7 +81,7 @@ class ControlTokens:
     def _known(self, number: int) -> list[int]:
         """Translate an id of the copy to ids of the tokenizer.
 
-        Some tokenizers also find a control token as a word in ordinary text; such a word is read in two parts."""
+        Some tokenizers find a control token even in ordinary text; its spelling is then read in two parts."""
         if number in self._respelled.controls:
             return [self._respelled.controls[number]]
         if number not in self._numbers:

@@ -12,7 +12,7 @@ from app.settings import assets_dir
 from app.values.dataclass_json import json_text
 
 STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
-"""The first of these tokens that is in the vocabulary begins a chat, unless the entry has another `start`."""
+"""The first of these tokens in the vocabulary begins a chat, unless the file's entry has its own `start`."""
 
 
 def default_template(tokens: Collection[str]) -> str:

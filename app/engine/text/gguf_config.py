@@ -90,7 +90,7 @@ FLAGS: Mapping[str, Sequence[str]] = {
 SCORES = {1: "softmax", 2: "sigmoid"}
 """The functions that score experts, by their numbers in llama.cpp."""
 MIXTURES = {"llama": "mixtral"}
-"""The names of transformers for architectures that are called differently if they have experts."""
+"""Architectures whose models with experts have another name in transformers, and this name."""
 
 
 def config_of(header: GgufHeader) -> PreTrainedConfig:
@@ -191,7 +191,7 @@ def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any
 
 
 def _recurrent(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the sizes of recurrent layers that follow from their inner size; {} without such layers."""
+    """Compute sizes of recurrent layers from their inner size; return {} if the model has no such layers."""
     inner, heads = header.value("ssm.inner_size"), header.value("ssm.time_step_rank")
     if not inner:
         return {}
@@ -252,8 +252,8 @@ def _falcon(header: GgufHeader) -> dict[str, Any]:
 def _gemma(header: GgufHeader) -> dict[str, Any]:
     """Return the number whose inverse square root scales attention.
 
-    The number is the size of a head or, in models of 27 billion parameters, the model's width divided by its heads.
-    llama.cpp recognises such models by their number of layers, too."""
+    The number is the size of a head or, in models of 27 billion parameters, the width per head. As in
+    llama.cpp, such models are recognised by their number of layers."""
     heads = header.value("attention.head_count")
     large = header.value("block_count") in (46, 62)
     size = header.value("embedding_length") // heads if large else header.value("attention.key_length")
@@ -346,7 +346,7 @@ def _mpt(header: GgufHeader) -> dict[str, Any]:
 
 
 def _llama4(header: GgufHeader) -> dict[str, Any]:
-    return {"use_qk_norm": header.value("expert_count") != 128}  # llama.cpp recognises Maverick so, too
+    return {"use_qk_norm": header.value("expert_count") != 128}  # only Maverick has 128 (as in llama.cpp)
 
 
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {

@@ -1,4 +1,4 @@
-"""Loads a GGUF file by way of a folder with the other files of a model: its config, tokenizer and chat template.
+"""Makes a folder for a GGUF file, with the other files of a model: its config, tokenizer and chat template.
 
     model.gguf --child process--> config.json, tokenizer.json, chat_template.jinja, …     once for each file
     model.gguf ---------------------------------> weights, packed or dequantised     at each load

@@ -13,7 +13,7 @@ Numbers = Callable[[str], "np.ndarray[Any, np.dtype[np.float32]]"]
 """(name) -> the numbers of the tensor of this name in the file."""
 FACTORS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 UNROTATED = 1e20
-"""llama.cpp's files have factors from this number on for the part of a head that is not rotated."""
+"""In llama.cpp's files, factors of at least this number mark the part of a head that is not rotated."""
 LLAMA3 = {"low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}
 """Llama 3.1's parameters in transformers' configs. Files have only the factors that result from them."""
 
@@ -62,8 +62,8 @@ def _base(header: GgufHeader, key: str, usual: Mapping[str, Any]) -> float:
 def _rotated(
     header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the size of the rotated part of a head: as `rotary_dim` if the config has that name, and as a share
-    below "rope" if the part is not the whole head or the config states a share."""
+    """Return the size of the rotated part of a head: as `rotary_dim` if the config has that name, and under
+    "rope" as a share of the head if the part is not the whole head or the config states a share."""
     size = header.value("rope.dimension_count")
     if not size or "qk_rope_head_dim" in values or known.get("rope_type") == "proportional":
         return {}

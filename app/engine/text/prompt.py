@@ -1,13 +1,13 @@
 """Turns requests into token ids: the prompt, the beginning of a reply to continue, and the texts to draft from.
 
-A chat whose last message is the assistant's, without calls, asks to continue this message. The prompt is made as
-it was for the message: the template asks for a reply, and the begun reply follows, tokenised by itself.
+A chat that ends with an assistant's message without calls asks to continue this message. The template asks
+for a reply, as it did when the message was begun. Then the begun reply follows, tokenised by itself.
 
     user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
 
-The template never gets the begun reply, because many templates remove thoughts from it, or the space at its end
-(transformers' `continue_final_message` keeps only what they leave), and the model would continue another text. So a
-reply usually continues as if it had never stopped. If the reply was stopped within a token, the written piece of
+The template never gets the begun reply, because many templates would remove thoughts from it, or the space
+at its end. The model would then continue another text, as with transformers' `continue_final_message`. So a
+reply usually continues as if it had never stopped. If it was stopped within a token, the written piece of
 that token is tokenised anew.
 
 Control tokens that messages spell are read as ordinary text (`control_tokens.py`); in a raw prompt they are
@@ -33,12 +33,12 @@ from app.values.dataclass_json import json_text, parse_json
 from app.values.messages import Message, Prompt, Request, TokenIds, ToolCall
 
 CHARACTERS_PER_TOKEN = 16
-"""Far more characters than a token has on average. A text to draft from is truncated to this many characters for
-each token of the context before it is tokenised."""
+"""Far more characters than a token has on average. A text to draft from is truncated to this many characters
+per token of the context; only then is it tokenised."""
 NO_ANSWER = "…"
 """The text in place of a missing answer, because some templates refuse an empty answer."""
 REMEMBERED = 4
-"""Number of prompts whose ids are cached, because the replies of a race have the same prompt."""
+"""Number of prompts whose ids are cached, because the user may compare several replies to the same prompt."""
 Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]
 """(template, chat, special tokens, whether contents are lists of parts) -> the filled template. Raises
 SandboxRefusal."""
@@ -119,8 +119,8 @@ class RequestTokenizer:
         return RequestTokens(self, *prompt, tuple(documents), prediction)
 
     def encoded(self, prompt: Prompt, values: TemplateValues = NO_VALUES) -> EncodedPrompt:
-        """Encode a chat with the model's template, raw text with the special tokens that the tokenizer adds, or
-        ids.
+        """Encode a prompt. A chat is filled into the model's template. Raw text gets the special tokens that
+        the tokenizer adds. Ids stay as they are.
 
         The last message of a chat is continued if it is the assistant's and has no calls. A prompt that is certain
         to have too many tokens is refused before it is tokenised.
@@ -315,7 +315,7 @@ def _hidden_message(controls: ControlTokens, message: Message) -> Message:
 
 
 def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
-    """Hide the control tokens that a call spells, in its JSON arguments even if they are escaped."""
+    """Hide the control tokens that a call spells, also escaped ones in its JSON arguments."""
     try:
         arguments = json_text(_hidden_values(controls, parse_json(call.arguments)))
     except ValueError:

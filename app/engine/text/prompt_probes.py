@@ -39,7 +39,7 @@ WORDS: Mapping[str, ThinkingLevel] = {
 }  # fmt: skip
 """The levels of thinking, by the words that templates use for efforts."""
 PASTED = ("low", "medium", "high")
-"""The efforts that are offered if a template writes any value into the prompt: models learn these three."""
+"""The efforts that are offered if a template writes any value into the prompt. Models learn these three."""
 SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (
     ("/think", "on"), ("/no_think", "off"), ("detailed thinking on", "on"), ("detailed thinking off", "off"),
 )  # fmt: skip
@@ -180,7 +180,7 @@ def _efforts(shown: Shown, on: Mapping[str, Any]) -> list[tuple[ThinkingLevel, d
 
 
 def _spoken(shown: Shown) -> dict[str, ThinkingMode]:
-    """Return the levels of thinking that words in the system prompt choose, by the prompts with these words.
+    """Map each prompt with words of SYSTEM_WORDS to the level of thinking that the words choose.
 
     A word counts if it changes the end of the prompt. "detailed thinking on" and "off" also count if the default
     system prompt mentions detailed thinking."""

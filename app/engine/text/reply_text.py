@@ -139,7 +139,7 @@ class StoppingCriteria:
         form: ReplyFormat = PLAIN,
         opens_thought: bool = False,
     ) -> None:
-        """Take the number of tokens that the context has left (`room`), the only limit if `max_new_tokens` is 0.
+        """Limit the reply to `room`, the tokens left in the context, and to `max_new_tokens` unless it is 0.
 
         The parameters from `stops` on are those of ReplyText. Stop strings in `before` do not end the reply."""
         self._eos_ids = eos_ids

@@ -119,7 +119,7 @@ class Sandbox:
     ) -> str:
         """Return the template filled with a chat. Raises SandboxRefusal.
 
-        With `parts` each content becomes a list with a part of text."""
+        With `parts` each content becomes a list with one part, the text."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
             raise SandboxTimeout(self._models.no_end("template"))
         try:
@@ -203,7 +203,7 @@ class SandboxProcess:
             self._end()
 
     def _ready(self, what: str) -> dict[str, Any]:
-        """Start the process if needed and import the libraries of this kind of job; return {} without an answer."""
+        """Start the process if needed and import this kind of job's libraries; return {} if that fails."""
         if self._is_closed:
             return {}
         if self._process is None:
@@ -231,7 +231,7 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
     """Return the error of a grammar that cannot be used, with the problem in one line."""
     what = {"json_schema": "JSON schema", "regex": "regular expression", "lark": "grammar"}[kind]
     _, is_of_schema, of_schema = problem.partition("failed to compile JSON schema: ")
-    if is_of_schema:  # of a schema within a grammar; lines of the grammar follow
+    if is_of_schema:  # a schema within a grammar has the problem; lines of the grammar follow in the message
         what, problem = "JSON schema", of_schema.partition("\n")[0]
     if keywords := re.search(r"Unimplemented keys: \[(.*?)\]", problem):
         problem = f"{keywords[1]} cannot be enforced while an answer is written"

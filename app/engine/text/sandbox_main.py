@@ -180,7 +180,7 @@ def grammar_source(kind: GrammarKind, source: str) -> str:
 
 
 def _try_grammar(kind: GrammarKind, source: str) -> str:
-    """Compile a grammar and write a few bytes under it, on a small stack. Raises ValueError with the problem."""
+    """Compile a grammar and write at most TRIED_STEPS bytes under it, on a small stack. Raises ValueError."""
     threading.stack_size(SMALL_STACK)
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(_compile, kind, source).result()

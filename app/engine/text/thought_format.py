@@ -40,11 +40,11 @@ STRAY = {
     ),
     "<|channel>thought": ("<|channel>",),
 }  # fmt: skip
-"""Markers of JSON, calls and text before a call, which templates do not show, by the opening of thoughts."""
+"""Markers that replies have but templates do not show, such as those of calls, by the opening of thoughts."""
 ANSWERS = ("<response>", "</response>", "<answer>", "</answer>")
-"""Markers around answers that a prompt may mention."""
+"""Markers that models write around answers if the prompt mentions them."""
 HUNYUAN = ("<|extra_0|>", "<\uff5chy_User\uff5c>")
-"""Control tokens of models that write ANSWERS, although no prompt mentions them."""
+"""Control tokens of models that write the markers in ANSWERS although no prompt mentions these markers."""
 ASIDES = {CHANNELS[0][0]: ("<|start|>assistant to=", "<|channel|>commentary to=")}
 """Beginnings of messages to a tool, by the opening of thoughts."""
 FORMS = (
@@ -71,7 +71,7 @@ def find_thought(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
 
 
 def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
-    """Return the text that opens an answer, and all markers around an answer that replies are shown without."""
+    """Return the text that opens an answer, and all markers around an answer, which are not shown."""
     asked = render([ASKED], {}).rpartition(QUESTION)[2]
     user_end = render([ASKED], NO_PROMPT).rpartition(QUESTION)[2]
     plain = render([ASKED, {"role": "assistant", "content": ANSWER}], NO_PROMPT).rpartition(QUESTION)[2]
@@ -80,7 +80,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     written, begin = begin, begin.removeprefix(opening).strip()
     header = between.strip().removesuffix(begin)
     turn_end = common_end(user_end, after)
-    # with the word between two control tokens, which would be shown otherwise
+    # includes the word between two control tokens, because the word would be shown otherwise
     words = re.match(rf"{TAG}\w+{TAG}", turn_end)
     end = after.removesuffix(turn_end) if begin else ""
     if begin and not end.strip():

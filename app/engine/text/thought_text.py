@@ -98,7 +98,7 @@ def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callabl
 
     `hidden` replaces control tokens that the text spells, so that they are not read as control tokens."""
     if not form.thought_opening or not written.startswith(OPENING):
-        has_lone_end = CLOSING in written  # an old reply, or the prompt's thought
+        has_lone_end = CLOSING in written  # in old replies, and if the prompt has opened the thought
         begin = form.thought_end if is_opened and written and not has_lone_end else form.answer_opening
         return begin + hidden(written)
     written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)
