@@ -8,10 +8,10 @@ writes its block after the committed rows; a commit moves the accepted rows down
     length=3   rows 0..3             length=5
 
 Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. A
-recorded step (a CUDA graph) does not depend on the prefix's length: it writes to slots whose numbers it reads from
-the device (`writing_at`), and gets the whole buffers. When a buffer is allocated anew, `version` changes, and steps
-that were recorded with the old buffer are invalid. Sliding-window layers keep every row, too, because the attention
-applies their window by position.
+recorded step (a CUDA graph) does not depend on the prefix's length, because it gets the whole buffers and
+reads the numbers of its slots from the device (`writing_at`). When a buffer is allocated anew, `version`
+changes, and steps that were recorded with the old buffer are invalid. Sliding-window layers keep every row,
+too, because the attention applies their window by position.
 
 Recurrent layers have a state instead of rows (`recurrent_state.py`). It cannot be truncated, so a cache with such
 layers can only be rewound to 0 and to lengths whose states it has kept.
@@ -122,7 +122,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self._room = room
         self.length = 0
-        self.slots: Tensor | None = None  # to which rows are written; None: those after the committed rows
+        self.slots: Tensor | None = None  # where rows are written; None: after the committed rows
         self.device = torch.device("cpu")
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
@@ -348,7 +348,7 @@ class BlockCache(Cache):
         self.reserve(max(rows, min(rows + AHEAD, most)))
 
     def give_back(self, rows: int) -> None:
-        """Shrink the buffers to `rows` rows or a little more, but never below the committed rows."""
+        """Shrink the buffers to `rows` rows or all committed rows if these are more, in whole chunks."""
         capacity = self._room.rows = _whole_chunks(max(rows, self.length))
         for layer in self._rows:
             layer.give_back(capacity)
@@ -357,7 +357,7 @@ class BlockCache(Cache):
     def writing_at(self, slots: Tensor) -> Iterator[None]:
         """Make layers write rows to these slots [T], inside the context.
 
-        The buffers must be large enough: none grows."""
+        The buffers must be large enough, because they do not grow."""
         for layer in self._rows:
             layer.slots = slots
         try:
@@ -410,9 +410,9 @@ class BlockCache(Cache):
         return [buffer[:, :, : self.length] for buffer in buffers if buffer is not None]
 
     def restore(self, states: Sequence[Tensor], end: int, recurrent: StatesByLength | None = None) -> None:
-        """Copy rows up to `end` of states that `committed` returned, and commit them. The caller has reserved room.
+        """Copy the rows before `end` from states that `committed` returned, and commit them.
 
-        Of the `recurrent` states, those after `end` tokens are restored, and those after fewer tokens are kept."""
+        The caller has reserved room. `recurrent` states after `end` tokens are restored, earlier ones kept."""
         if recurrent:
             self._restore_states(recurrent[end])
             self._kept |= {at: known for at, known in recurrent.items() if at < end}
@@ -429,6 +429,6 @@ class BlockCache(Cache):
 def block_cache(config: PreTrainedConfig) -> BlockCache:
     """Make an empty cache for a model of this config.
 
-    If a layer's kind is unknown, every layer counts as keys and values."""
+    Every layer gets keys and values if a layer's kind is unknown or no layer is recurrent."""
     kinds = layer_kinds(config.get_text_config(decoder=True))
     return BlockCache(kinds=kinds if {"recurrent", "hybrid"}.intersection(kinds) else [])

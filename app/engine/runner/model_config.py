@@ -63,10 +63,10 @@ class Rotary:
         longrope   two tables, the short one while every position is below S, else the long one (Phi-3)
         dynamic    beyond S a new table for every length (dynamic NTK)
 
-    A block must not lie across S, because its drafts would change the rows before them; `horizon` returns how far a
-    block may reach. A prompt that is longer than S is read in chunks, and all chunks must be read with the same
-    table. So each chunk ends with an anchor: a row at a far position that no other row sees and that is never
-    committed. `switch` is S, or the context if the table is fixed."""
+    A block must not lie across S, because its drafts would change the rows before them; `horizon` returns how
+    far a block may reach. A prompt that is longer than S is read in chunks, and all chunks must be read with
+    the same table. So each chunk ends with an anchor, a row at a far position, which no other row sees and
+    which is never committed. `switch` is S, or the context if the table is fixed."""
 
     kind: Literal["fixed", "longrope", "dynamic"]
     switch: int

@@ -65,7 +65,7 @@ class ModelRunner(Protocol):
         has found."""
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Append these rows of the newest block to the prefix: ascending, the first is row 0."""
+        """Append these rows of the newest block to the prefix; they are ascending and begin with row 0."""
 
     def forget(self) -> None:
         """Drop the prefix, so that the next prefill reads its whole prompt."""

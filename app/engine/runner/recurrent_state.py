@@ -46,7 +46,7 @@ class BlockInPass:
         self._newest: dict[int, Tensor] = {}
 
     def begin(self, block: Block, device: torch.device) -> None:
-        """Set the block: of at most MAX_ROWS rows, or a longer chunk of a prompt, which is committed as a whole.
+        """Set the block: at most MAX_ROWS rows, or a longer chunk of a prompt, which is committed as a whole.
 
         Raises ValueError for a longer block that is not a chain."""
         is_chunk = len(block) > MAX_ROWS
@@ -73,10 +73,10 @@ class RecurrentLayer:
     is_sliding = False
 
     def __init__(self, running: BlockInPass) -> None:
-        self.record_past = True  # otherwise transformers updates the inputs of a single row without asking
+        self.record_past = True  # otherwise transformers updates a single row without `update_conv_state`
         self.has_previous_state: dict[int, bool] = defaultdict(lambda: True)
         self._running = running
-        # Each convolution's inputs of committed rows and of the block, and how many of them stay.
+        # Each convolution's inputs of committed rows and of the block, and how many of them a commit keeps.
         self._newest: dict[int, tuple[Tensor, int]] = {}
         self._state_after: StateAfter | None = None
         self.conv_states: dict[int, Tensor | None] = defaultdict(lambda: None)

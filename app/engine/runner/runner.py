@@ -23,8 +23,8 @@ from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampl
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
-"""Maximum prompt tokens of a forward pass. After each pass the user sees progress and can stop. A GPU's pass over
-1024 tokens computes for much longer than reading the weights and launching the kernels takes."""
+"""Maximum prompt tokens of a forward pass. After each pass the user sees progress and can stop. Computing
+1024 tokens on a GPU takes much longer than reading the weights and launching the kernels."""
 
 ENOUGH = 512
 """If the buffers have room for this many rows after a prompt, they do not grow."""
@@ -56,13 +56,13 @@ class EagerSteps:
         return run_block(self.model, cache, block, attend)[0]
 
     def best_tokens(self, rows: int, count: int, draws: Draws | None = None) -> Tensor | None:
-        """Return `sampling.best_tokens` of the newest logits' first `rows` rows, if a graph found them."""
+        """Return None, because only steps in CUDA graphs find tokens while they compute the logits."""
         del rows, count, draws
         return None
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:
-        """Keep these rows of the newest block: ascending, the first is row 0."""
+        """Keep these rows of the newest block; they are ascending and begin with row 0."""
         cache.commit(rows)
 
     def release(self) -> None:
@@ -247,7 +247,7 @@ class BlockRunner:
         if not buckets or (not self.same_text_buckets and max(rows, wanted) > buckets[-1]):
             return block
         if self.steps.reads_all_rows:
-            rows = wanted = max(rows, wanted)  # a window of 2-grams reads row 0 twice
+            rows = wanted = max(rows, wanted)  # a window of 2-grams wants the logits of row 0 twice
         return padded(block, bucket_for(rows, buckets), bucket_for(wanted, buckets))
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
@@ -287,7 +287,7 @@ class BlockRunner:
 
     @torch.inference_mode()
     def _make_room(self, rows: int) -> None:
-        """Reserve room for a prompt and much of its reply at once; shrink a cache that is far too large.
+        """Reserve room for a prompt and AHEAD further rows; shrink a cache that is far too large (MUCH).
 
         If memory runs out, drops the prefixes of other conversations and reserves room for the prompt alone."""
         if self.cache.capacity > max(ROOMY, MUCH * rows):

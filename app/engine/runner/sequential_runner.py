@@ -53,9 +53,9 @@ class Snapshot:
         keys and values of full layers      only grow: their number of rows is enough, and truncating is free
         keys and values of sliding layers   replaced by every pass: the old tensors are kept
 
-    All attributes of a layer are kept, so the names of its states do not matter. `model_trial.py` tries when the
-    model is loaded whether this really undoes a pass. A snapshot can be restored once, and only into the cache
-    objects that it was made from."""
+    All attributes of a layer are kept, so the names of its states do not matter. When the model is loaded,
+    `model_trial.py` tries whether this really undoes a pass. A snapshot can be restored once, and only into
+    the cache objects that it was made from."""
 
     def __init__(self, state: State) -> None:
         self._state = {name: _copied(value) for name, value in state.items()}
@@ -64,7 +64,7 @@ class Snapshot:
     def restore(self, rows: int = 0) -> State:
         """Restore the state into the same cache and layer objects, and return it.
 
-        The first `rows` rows that were fed after the snapshot stay; only a state that `only_grows` can keep any."""
+        The first `rows` rows that were fed after the snapshot stay. `rows` must be 0 unless `only_grows`."""
         for attributes, kept in self._attributes:
             for name, value in kept.items():
                 attributes[name] = value.of(attributes[name], rows) if isinstance(value, _Rows) else value
@@ -87,8 +87,8 @@ def _holders(state: State) -> Iterator[Any]:
 
 
 def _kept(holder: Any) -> dict[str, Any]:
-    """Copy the attributes of a cache or a layer. Of keys and values that only grow, keep the number of rows; of
-    other keys and values, keep the tensors."""
+    """Copy the attributes of a cache or a layer. Keep only the number of rows of keys and values that only
+    grow; keep other keys and values without copying them."""
     kept = {name: value for name, value in vars(holder).items() if name in ("keys", "values")}
     if not getattr(holder, "is_sliding", False):
         for name, value in kept.items():
@@ -178,7 +178,7 @@ class SequentialRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Read the prompt in chunks, after the current prefix or after the newest prompt if the ids begin with it.
+        """Read the prompt in chunks. Skips the current prefix or the newest prompt if the ids begin with it.
 
         If the model cannot take several tokens at once when it continues from a state, everything after the first
         chunk is read row by row."""
@@ -264,7 +264,7 @@ class SequentialRunner:
     def feed(self, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
         """Feed tokens; returns logits [keep, vocab] of the last `keep` of them.
 
-        At position 0 the state starts empty."""
+        If `start` is 0, drops the prefix and the state first."""
         if start == 0:
             self.forget()
         device = self.model.device
@@ -288,8 +288,8 @@ class SequentialRunner:
         return logits
 
     def _resume(self, ids: Sequence[int]) -> int:
-        """Keep the current state, or return to the state after the newest prompt, if the ids begin with its tokens;
-        otherwise drop the state. Return the number of these tokens."""
+        """Keep the current state, or return to the state after the newest prompt, if the ids begin with its
+        tokens; otherwise drop the state. Return how many of the ids need not be read again."""
         self._take_back()
         held = self._prefix[: len(self._prefix) - self.pending]
         if self.has_fixed_positions and 0 < common_length(held, ids) == len(held) < len(ids):

@@ -113,7 +113,7 @@ class TokenCounts:
 
 
 def penalised(logits: Tensor, counts: Counts, penalty: float) -> Tensor:
-    """Return logits [vocab] with a penalty on the tokens seen so far; above 1 it makes them less likely (CTRL)."""
+    """Return logits [vocab] with CTRL's penalty on the tokens seen so far; above 1 it makes them rarer."""
     return counts.changed(
         logits, lambda scores, _times: torch.where(scores < 0, scores * penalty, scores / penalty)
     )

@@ -6,10 +6,11 @@ This is a draw from the softmax that does not depend on how many rows were compu
 on and off give the same text for the same seed. Sums are computed in float64, and among equal scores the lowest id
 wins, so that a row draws the same token alone and among many rows. Only tokens that pass the filters need noise.
 
-On the CPU a row's token is drawn when verification reaches the row. On a GPU each accepted token would then wait
-for the device again, so the tokens of all rows are drawn at once, and copied together with the likeliest tokens.
-Our own kernels (`sampling_triton.py`) do both if they pass a trial; a recorded step contains these kernels. A
-penalty or a grammar depends on the accepted tokens, so with either of them a GPU's rows are drawn in turn, too.
+On the CPU a row's token is drawn when verification reaches the row. On a GPU each accepted token would then
+wait for the device again, so the tokens of all rows are drawn at once, and copied together with the likeliest
+tokens. Our own kernels (`sampling_triton.py`) do both if they pass a trial; a recorded step (a CUDA graph)
+contains them. A penalty or a grammar depends on the accepted tokens, so with either a GPU's rows are drawn in
+turn, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -42,7 +43,7 @@ _TRIED = (Sampling(0.8), Sampling(0.8, min_p=0.1), Sampling(0.8, 20, 0.95), Samp
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
 """Size of the blocks of logits whose maxima are computed first, and the minimum number of blocks for that."""
 VALUES = 1 << 22
-"""How many logits are filtered and perturbed at once; their intermediate values take some 100 MiB."""
+"""How many logits are filtered and get noise at once; their intermediate values take about 100 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +270,7 @@ def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int =
 
 @cache
 def kernel_fault(device: torch.device, dtype: torch.dtype, vocabulary: int) -> str:
-    """Try our kernels on a GPU with logits of this size; return why they are not used, or "". The answer is kept.
+    """Try our kernels with logits of this size; return why they are not used, or "". Caches the result.
 
     Raises errors that prove nothing, such as full memory; the next call then tries the kernels again."""
     return fault_found(partial(_fault_of_kernels, device, dtype, vocabulary))
@@ -278,8 +279,8 @@ def kernel_fault(device: torch.device, dtype: torch.dtype, vocabulary: int) -> s
 def _fault_of_kernels(
     device: torch.device, dtype: torch.dtype, vocabulary: int, timer: Timer = gpu_seconds
 ) -> str:
-    """Compare tokens with torch's, and for logits of this type also times. float32 is tried, too, because penalties
-    make float32 logits."""
+    """Compare tokens with torch's, and for logits of this type also times. Logits in float32 are tried, too,
+    because penalties make such logits."""
     made = torch.randn((TRIED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
     for kind in dict.fromkeys((dtype, torch.float32)):
         logits = made.to(device, kind)

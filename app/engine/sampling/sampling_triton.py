@@ -60,7 +60,7 @@ def _loaded(logits, token, vocabulary, divisor):
 
 @triton.jit
 def _noise_bits(keyed):
-    """Compute the 52 random bits of sums of token id and key: `_mix` in sampling.py."""
+    """Hash sums of token id and key to 52 random bits, as `gumbel_of` in sampling.py does."""
     word = keyed.to(tl.uint64) * 0x9E3779B97F4A7C15
     word = (word ^ (word >> 30)) * 0xBF58476D1CE4E5B9
     word = (word ^ (word >> 27)) * 0x94D049BB133111EB
@@ -71,7 +71,7 @@ def _noise_bits(keyed):
 def _rough_noise(bits):
     """Compute the Gumbel noise in float32.
 
-    Close to 1 float32 cannot hold a uniform number precisely, so its -log is a series in its distance from 1."""
+    float32 is imprecise for a uniform number near 1, so its -log is a series in the distance from 1."""
     lacking = (4503599627370495 - bits).to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
     series = lacking * (1 + lacking * (0.5 + lacking * (0.33333334 + lacking * 0.25)))
     uniform = bits.to(tl.float32) * 2.220446049250313e-16 + 1.1102230246251565e-16
