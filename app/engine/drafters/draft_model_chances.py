@@ -9,10 +9,10 @@ the node. Each adds to the guess's log odds (logistic regression):
              + slope * log odds of the pool, or the weight of "unknown"
              + weight of the depth
 
-Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et
-al. 2011). All classes share the confidence, so a draft model that is sure without reason loses confidence with its
-first mistakes. The confidence starts at a half: while little is known of the draft model, its guesses get the rows
-that the pool does not need, and a guess of the pool loses little if the draft model disagrees.
+Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et al. 2011).
+All classes share the confidence, so a draft model that is sure without reason loses confidence with its first
+mistakes. The confidence starts at a half. So, while little is known of the draft model, its guesses get only
+rows that the pool does not need, and a guess of the pool loses little if the draft model disagrees.
 """
 
 from bisect import bisect_right
@@ -33,8 +33,8 @@ GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
 """The initial confidence, and the speed at which it learns, relative to other weights."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
-"""The first weights of the gap classes. For distances they add the log odds that the first confidence takes away.
-So only leads are doubted at first, because tokens other than the expected token are seldom right anyway."""
+"""The first weights of the gap classes. Those of distances restore the log odds that FIRST_CONFIDENCE takes
+away, so at first only leads are doubted. Other tokens than the expected one are seldom right anyway."""
 NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
 """The first weights of tokens that the draft model does not name, and of tokens that the pool does not know."""
 NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0

@@ -78,7 +78,7 @@ class _FirstLayer(nn.Module):
 
 
 class EagleHead(nn.Module):
-    """An EAGLE-3 head. Its parts have the names of checkpoints."""
+    """An EAGLE-3 head. Its modules have the names that checkpoints use."""
 
     targets: Tensor
     """The target's token id for each id of the head's LM head [draft vocab]."""

@@ -5,9 +5,9 @@ a node's reach is high enough (`draft_model_budget.py`), the draft model is aske
 both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
 after nodes that the pool does not know.
 
-The pool's own tree is grown, too, which takes microseconds in C. The text leaves a tree at the first token that the
-tree did not guess. When the text has left both trees, the draft model has brought the difference between the
-numbers of tokens that they got right. While the gain from this is no more than chance may explain, the target (the
+The pool's own tree is grown, too, which takes microseconds in C. The text leaves a tree at the first token
+that the tree did not guess. When the text has left both trees, the draft model has gained the right tokens
+of the joint tree minus those of the pool's tree. While chance alone may explain its gains, the target (the
 model that writes the reply) checks the pool's tree, and the draft model's guesses are only counted:
 
     text ... A B C D      joint tree A x      1 token, known with A B
@@ -83,7 +83,7 @@ class _Drafted:
     joint: DraftTree
     alone: DraftTree
     fed: DraftTree  # the tree that the target checks; only as many rows of the other tree are counted
-    reach: float = 0.0  # the sum over all nodes that the draft model was asked about
+    reach: float = 0.0  # the sum of the reaches of all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 
     def learn(self, written: Sequence[int], chances: DraftModelChances, budget: DraftModelBudget) -> bool:

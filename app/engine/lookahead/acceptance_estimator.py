@@ -12,8 +12,8 @@ either may be missing:
 The matched length is the number of tokens of the context that was found. A gap class is how far a token's logit is
 below the likeliest token's or, for the likeliest token, above the second's. A source is a kind of text
 (`context_entries.py`). The pair of properties is the candidate's cell, and each cell counts how often the model
-agreed. A cell's prior comes from weights that were fitted on small models or chosen by hand (`priors.py`), and is
-worth a few observations:
+agreed. A cell's prior comes from weights that were fitted on small models or chosen by hand (`priors.py`). It
+counts like PRIOR observations:
 
     probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 

@@ -68,7 +68,7 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """Add a follower to contexts of the last 1 to 4 tokens; return whether it was new to the longest."""
+        """Add a follower to contexts of the last 1 to 4 tokens; return whether the longest lacked it."""
         is_new = False
         for slot, tag in self._slots(context):
             row = self.rows[slot]

@@ -73,7 +73,7 @@ class ReplyContext:
 
 
 def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    """Make a decoder with fixed sizes, a row budget, or as many rows per step as save time, as `decoding` says."""
+    """Make the decoder for `decoding`: with fixed sizes, a row budget, or as many rows as save time."""
     known = known or ReplyContext()
 
     def decode(
@@ -213,7 +213,7 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
 
 
 def _draft(reply: _Reply, plan: DraftPlan) -> DraftTree:
-    """Draft a tree as planned, within the limits of the reply and the runner; then keep the rows that pay."""
+    """Draft a tree within the limits of plan, reply and runner; keep the rows that the planner would feed."""
     runner, tokens, window = reply.runner, reply.tokens, reply.window
     rows = min(plan.rows, runner.max_rows - window.need)
     depth = min(plan.depth, most_drafts(runner, tokens, reply.stopper))

@@ -25,15 +25,15 @@ FIRST_GAIN, FIRST_REACH = 0.5, 6.0
 MEMORY = 0.98
 """Factor by which the weight of earlier trees in the gain falls with each new tree."""
 SECONDS_MEMORY = 0.9
-"""Factor by which the weight of earlier questions in the seconds of a question falls with each new step."""
+"""The weight of the old estimate of a question's seconds when a step gives a new value."""
 SAVED = 0.005
 """The share of the time of steps without the draft model that may be spent on asking it again."""
 READ_FOR = 32
-"""Number of questions that share the cost of reading unread tokens. From steps with more unread tokens than this
-the seconds of a token are computed, from other steps the seconds of a question."""
+"""Number of questions that share the cost of reading unread tokens. A step with more unread tokens than this
+gives a new estimate of a token's seconds; other steps give a new estimate of a question's seconds."""
 ALWAYS = 0.1
-"""The smallest reach of a node to be asked about while no price is set. With a price, half of ALWAYS is the
-smallest."""
+"""The least reach of a node to be asked about while no price is set. With a price, the least reach is at
+least half of ALWAYS."""
 NEVER = 2.0
 """A reach above that of any node: as the least reach it means that the draft model is not asked."""
 EVIDENCE = 1.0

@@ -40,7 +40,7 @@ def jacobi(
         if reason is None:
             refined = _refined(choices.choose, tokens, tried, len(step.tokens))
             guesses = [*refined, *guesses[len(tried) + 1 :], *tokens[-1:] * width][:width]
-        # In the trace the line that the step fed is its tree, which has no branches, and also its window.
+        # The chain that the step fed is shown in the trace both as a tree and as the window.
         window = (step.trace.tokens,) if tried else ()
         yield replace(step, trace=replace(step.trace, window=window))
 

@@ -140,7 +140,7 @@ class NativeDrafter:
         self._library.learn_successors(self._pointer, *firsts, *ids.shape)
 
     def _show(self, context: Sequence[int]) -> int:
-        """Pass a context's newest tokens, the rates and the trust to C; return the number of these tokens."""
+        """Pass the last tokens (newest first), rates and trust to C; return the number of these tokens."""
         newest = self._context = array("i", context[: -LONGEST - 2 : -1])
         fields, estimator = self._fields, self._estimator
         fields.context, fields.rates = _address(newest), _address(estimator.rates)

@@ -20,7 +20,7 @@ the ratio reached so far). With R = 500 and steps of 2.0, 2.2 and 3.0 ms for 1, 
 reach 0.1 bring 0.7 tokens and cost 0.1: they pay. Eight further guesses of reach 0.03 bring 0.24 and cost 0.4:
 they do not pay. If no guess pays, n is 1: plain decoding.
 
-A drafted step costs a little even if none of its guesses is fed. When several drafts in a row did not pay,
+A drafted step costs a little even if none of its guesses is fed. When PATIENCE drafts in a row did not pay,
 plain steps come before each further draft, so that drafts cost only a small share of the time (LOSS).
 A curve that was measured on a busy machine may be wrong. While it is unproven (too few drafted steps were timed, or
 none recently), small trees are fed although they seem not to pay.

@@ -39,8 +39,7 @@ BELIEF, MOST_BELIEF = 1, 8
 """Weight of a bucket's present time, in steps: BELIEF for the time measured at load, one more with each round
 that had steps of the bucket, at most MOST_BELIEF."""
 MOST_SURPRISE = log(2)
-"""Limit of a bucket's deviation from the pace in one round: its steps count as at most twice and at least half as
-slow."""
+"""Limit of a bucket's deviation from the pace in one round: a factor of two, as a logarithm."""
 PROOF, STALE = 4, 256
 """A curve is proven by PROOF real drafted steps or a stored shape, and unproven again after STALE steps without a
 drafted step. Its time of a plain step is proven by PROOF plain steps, and unproven again in the same way."""

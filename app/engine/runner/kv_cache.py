@@ -412,7 +412,7 @@ class BlockCache(Cache):
     def restore(self, states: Sequence[Tensor], end: int, recurrent: StatesByLength | None = None) -> None:
         """Copy the rows before `end` from states that `committed` returned, and commit them.
 
-        The caller has reserved room. `recurrent` states after `end` tokens are restored, earlier ones kept."""
+        The caller has reserved room. The states `recurrent[end]` are restored, and earlier ones are kept."""
         if recurrent:
             self._restore_states(recurrent[end])
             self._kept |= {at: known for at, known in recurrent.items() if at < end}
