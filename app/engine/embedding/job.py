@@ -14,7 +14,7 @@ from app.errors import AppError
 from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
-"""Maximum number of texts, and of characters of several texts, in a piece, for which a reply may have to wait."""
+"""Maximum texts of a piece, and maximum characters of several texts. A reply may have to wait for a piece."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]
@@ -52,7 +52,7 @@ class EmbeddingJob:
         return self._num_made == len(self._texts)
 
     def piece(self) -> list[EmbeddedText]:
-        """Return the next few texts, at least one."""
+        """Return the next texts: from one to PIECE, and at most LARGEST_PIECE characters unless it is one."""
         found = [self._texts[one] for one in self._order[self._num_made : self._num_made + PIECE]]
         few = sum(size <= LARGEST_PIECE for size in accumulate(map(len, found)))
         return found[: max(1, few)]

@@ -1,9 +1,9 @@
 """Loads a source of drafts for a model: a small model with the same tokenizer, an EAGLE-3 head, or an assistant of
 Gemma 4.
 
-A model or head that cannot draft is refused with a sentence that says why. When both are loaded, a small model and
-its target read the same text, to measure how often the target continues as the draft model expects. This gives only
-the first value of the gain: replies show how much better than n-grams a draft model guesses.
+A model or head that cannot draft is refused with a sentence that says why. A small model and its target read
+the same text after loading. The gain begins as the share of tokens that both predict, less the share that
+n-grams usually guess (USUAL). Replies then refine it.
 
 The files of a head are not trusted: sizes in config.json are compared with the weight files before tensors are
 read, and only safetensors reads tensors.
@@ -212,7 +212,7 @@ def _read_assistant(
 def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str, int]:
     """Return the number of the model's last layer of each kind that has keys and values of its own.
 
-    Raises _Misfit if the model lacks a kind of the assistant's, or if the heads differ in number or size."""
+    Raises _Misfit if the model lacks a kind that the assistant has, or if heads differ in number or size."""
     own, config = assistant.config.get_text_config(), model.config.get_text_config(decoder=True)
     kinds = (getattr(config, "layer_types", None) or [])[: cached_layers(model)]
     layers = {kind: number for number, kind in enumerate(kinds)}

@@ -116,7 +116,7 @@ def _mxfp4(blocks: Tensor) -> Numbers:
 
 
 def _power_of_two(exponents: Tensor) -> Tensor:
-    """Return half of 2 ** exponent in float32; 127 is added to the stored exponents."""
+    """Return half of 2 ** exponent in float32; the stored exponents have a bias of 127."""
     whole = exponents.int()
     return torch.where(whole < 2, 0x200000 << whole.clamp(max=1), whole - 1 << 23).view(torch.float32)
 
@@ -133,7 +133,7 @@ def _tq2_0(blocks: Tensor) -> Numbers:
 
 
 def _tq1_0(blocks: Tensor) -> Numbers:
-    """Unpack base-three digits: five from each of 32, then of 16 bytes, and four from each of the last bytes."""
+    """Unpack base-three digits: five from each of the first 48 bytes, four from each of the next four."""
     scale, powers = _half(blocks[:, 52:]), torch.tensor([[1], [3], [9], [27], [81]], dtype=torch.uint8)
     runs = ((blocks[:, :32], powers), (blocks[:, 32:48], powers), (blocks[:, 48:52], powers[:4]))
     digits = torch.cat([(run[:, None] * by).flatten(1) for run, by in runs], 1)

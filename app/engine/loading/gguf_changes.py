@@ -85,7 +85,7 @@ UNDO: Mapping[Change, Undo] = {
 ROW_CHANGES: Set[Change] = {"pairs", "grouped", "tiled values", "mixed"}
 """Changes that only move rows, which can be undone in packed rows, too."""
 STACK_CHANGES: Set[Change] = {"alternating", "transposed"}
-"""Changes that are allowed for stacked matrices that stay packed. Transpositions are not undone in them."""
+"""Changes that are allowed for stacked matrices that stay packed. In these, "transposed" is not undone."""
 
 
 def undo_in_stack(rows: Tensor, changes: tuple[Change, ...]) -> Tensor:

@@ -126,8 +126,8 @@ def source_of(
 ) -> DraftModelSource:
     """Try and time a head; return a source of drafts for this runner.
 
-    The runner's model writes the states that the head reads, until an error occurs. Raises ArithmeticError if the
-    head's logits differ, and any error of the trial."""
+    If the trial fails, ends `written`, so that the runner's model stops to write the head's states. Raises
+    ArithmeticError if the head's logits differ, and any error of the trial."""
     try:
         seconds = _tried(head, runner, written)
     except Exception:

@@ -45,10 +45,10 @@ class KeptWeight:
 
 
 def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of the weights that can stay packed, by their names: [out, in] of Linears and of the
-    embedding, on a CPU also [experts, out, in] of stacked experts.
+    """Map the names of weights that can stay packed to their shapes: [out, in] for Linears and the embedding,
+    on a CPU also [experts, out, in] for stacked experts.
 
-    Returns {} if some layer may not call its Linears."""
+    Returns {} if a layer may read the weights of its Linears without calling them."""
     if not calls_its_linears(model):
         return {}
     embedding = model.get_input_embeddings()

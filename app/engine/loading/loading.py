@@ -201,7 +201,7 @@ def load(
 
 
 def _compile_kernels(is_on_cpu: bool, progress: Progress) -> None:
-    """Wait for the kernels of a CPU, which the first load of all compiles, and report how long it takes."""
+    """Wait until the kernels for a CPU are compiled, at the first load, and report how long this takes."""
     what = "Compiling for this processor"
     progress(what, 0, LOADED)
     if is_on_cpu:

@@ -229,7 +229,7 @@ class IdleMeasurement:
         """Measure the successors of one block of tokens; return the seconds that this took, 0 if nothing was
         measured.
 
-        An error is logged and ends the measurement. Successors are saved from time to time."""
+        An error is logged and ends the measurement. Saves successors after SECONDS_UNSAVED and at the end."""
         if self.is_done:
             return 0.0
         began = self._clock()

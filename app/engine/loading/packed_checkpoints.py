@@ -147,9 +147,9 @@ class QuantisedTensor:
         return zero.float().view(scale.shape) + middle
 
     def _columns(self, count: int) -> Tensor | None:
-        """Read which of `count` groups each column belongs to, for GPTQ with desc_act.
+        """Read which of `count` groups each column belongs to, if a checkpoint stores that (GPTQ's desc_act).
 
-        Returns None if each group is a run of neighbouring columns, or if the checkpoint does not say."""
+        Returns None if it does not, or if each group is a run of neighbouring columns."""
         name = "g_idx" if self.form.method == "gptq" else "weight_g_idx"
         if f"{self.stem}.{name}" not in self.names:
             return None

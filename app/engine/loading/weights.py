@@ -110,7 +110,7 @@ def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, t
 
 @contextmanager
 def as_model_errors(folder: ModelFolder) -> Iterator[None]:
-    """Turn errors of any type into ModelBroken or ModelUnsafe, because libraries raise many types for files.
+    """Turn errors of any type into ModelBroken or ModelUnsafe, because libraries raise many for broken files.
 
     An AppError, and an error of memory or of the device, is raised unchanged."""
     try:
@@ -204,7 +204,7 @@ def read_weights(
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
     weights = _lazy_weights(folder, config, dtype, described, pack)
     if weights:
-        if reader is AutoModelForCausalLM:  # which needs a folder, even if it gets the weights
+        if reader is AutoModelForCausalLM:  # this class needs a folder, even if it gets the weights
             reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
         source, options = None, {"state_dict": weights}
     read = reader.from_pretrained(
@@ -251,7 +251,7 @@ def _lazy_weights(
         return stored_weights(read_gguf_header(folder.gguf), model, dtype, kept)
     if form := form_of(config):
         for each in (config, config.get_text_config(decoder=True)):
-            vars(each).pop("quantization_config", None)  # else transformers would read the weights its way
+            vars(each).pop("quantization_config", None)  # else transformers would read the weights itself
         return checkpoint_weights(folder.path, form, dtype, kept)
     return {}
 
@@ -264,5 +264,5 @@ def form_of(config: PreTrainedConfig) -> CheckpointForm | None:
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:
-    """Return the bytes of the weights that are copied to the device for each step. torch reports them as meta."""
+    """Return the bytes of the weights that are copied to the device for each step (torch's meta tensors)."""
     return sum(parameter.nbytes for parameter in model.parameters() if parameter.is_meta)

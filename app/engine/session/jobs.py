@@ -1,11 +1,11 @@
 """The jobs of the worker, their queue, and the threads that tokenise requests before they are queued.
 
     short texts    one thread, one after the other
-    long texts     another thread, so that a short question need not wait for a book
+    long texts     another thread, so that a short question need not wait for a long document
 
 The tokenizer releases the interpreter's lock, so the engine's thread can decode meanwhile. The tokens are
 valid only for the model whose tokenizer made them. If another model is loaded when the request is answered, the
-session tokenises it again.
+session tokenises the request again.
 """
 
 from collections.abc import Callable

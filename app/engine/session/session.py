@@ -184,13 +184,13 @@ class Session:
         keep(loaded, self._cache)
 
     def embed(self, job: EmbeddingJob) -> None:
-        """Embed the next few texts of a job; on the CPU if that was chosen for the newest model."""
+        """Embed the next piece of a job's texts; on the CPU if that was chosen for the newest model."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Measure which tokens the model expects after a few more tokens (`IdleMeasurement`); return the seconds
-        that this took, 0 if nothing is left to measure."""
+        """Measure successors of one more block of tokens (`IdleMeasurement`); return the seconds this took, 0
+        if nothing is left to measure."""
         return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(
@@ -270,8 +270,8 @@ class Session:
     def _makes_room(self, error: Exception) -> bool:
         """Free memory after it ran out; return whether to try again.
 
-        A sentence-embedding model is unloaded from the GPU. If there is none and cuBLAS could not start, torch's
-        cached memory is freed for it."""
+        Unloads a sentence-embedding model from the GPU, and frees torch's cached memory. If there is no such
+        model, does so only if cuBLAS could not start."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_gpu():

@@ -147,7 +147,7 @@ class Engine:
         self._put(UnloadJob())
 
     def cancel_load(self) -> None:
-        """Cancel the running load at its next report of progress, and those that wait."""
+        """Cancel the running load at its next report of progress, and the loads that are queued."""
         is_cancelled, self._is_cancelled = self._is_cancelled, threading.Event()
         is_cancelled.set()
         if self._status.phase == "loading":
@@ -176,7 +176,7 @@ class Engine:
     def check_grammar(self, grammar: Grammar) -> None:
         """Raise GrammarRefused for a grammar that cannot be used.
 
-        The caller waits for the sandbox, usually a few seconds at most; the worker thread does not wait."""
+        The caller waits for the sandbox, usually 5 seconds at most; the worker thread does not wait."""
         self._sandbox.check_grammar(grammar)
 
     def chat_format(self, template: str) -> ChatFormat:
@@ -273,7 +273,7 @@ class Engine:
         return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """Return the error of an engine that cannot start, for example because torch is missing, and show it.
+        """Return the error of an engine that cannot start, as without torch, and show it in the status.
 
         The first error is kept, because a half-imported library raises a different error at the next attempt."""
         if self._startup_failure is None:
@@ -320,8 +320,8 @@ class Engine:
         self._status = self._ready(session, problem)
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
-        """Return the status after a job: the loaded model with the problem as a note, if there is one. Without a
-        model, any problem but a cancelled load is a failure."""
+        """Return the status after a job. If a model is loaded, the problem is only a note. Without a model,
+        any problem but a cancelled load is a failure."""
         if (info := session.info) is None:
             is_unloaded = problem in ("", CANCELLED)
             return EngineStatus("ready", UNLOADED) if is_unloaded else EngineStatus("failed", problem)
@@ -356,7 +356,7 @@ class Engine:
         self._status = self._ready(session)
 
     def _embed(self, session: "Session", job: EmbeddingJob) -> None:
-        """Embed a few texts, and queue the job again for the rest. A failure does not affect the loaded model."""
+        """Embed a piece of the texts, and queue the job again for the rest. A failure ends only this job."""
         if not job.is_wanted:
             return
         try:
