@@ -52,7 +52,7 @@ class EmbeddingJob:
         return self._num_made == len(self._texts)
 
     def piece(self) -> list[EmbeddedText]:
-        """Return the next texts: from one to PIECE, and at most LARGEST_PIECE characters unless it is one."""
+        """Return the next texts: at most PIECE of them and, if several, at most LARGEST_PIECE characters."""
         found = [self._texts[one] for one in self._order[self._num_made : self._num_made + PIECE]]
         few = sum(size <= LARGEST_PIECE for size in accumulate(map(len, found)))
         return found[: max(1, few)]

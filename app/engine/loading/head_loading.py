@@ -126,7 +126,7 @@ def source_of(
 ) -> DraftModelSource:
     """Try and time a head; return a source of drafts for this runner.
 
-    If the trial fails, ends `written`, so that the runner's model stops to write the head's states. Raises
+    If the trial fails, ends `written`, so that the runner's model writes no more states for the head. Raises
     ArithmeticError if the head's logits differ, and any error of the trial."""
     try:
         seconds = _tried(head, runner, written)

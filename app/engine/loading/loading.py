@@ -201,7 +201,7 @@ def load(
 
 
 def _compile_kernels(is_on_cpu: bool, progress: Progress) -> None:
-    """Wait until the kernels for a CPU are compiled, at the first load, and report how long this takes."""
+    """Wait, if a CPU is used, until its kernels are compiled, and report the seconds that have passed."""
     what = "Compiling for this processor"
     progress(what, 0, LOADED)
     if is_on_cpu:

@@ -1,4 +1,4 @@
-"""Keeps part of a model in main memory if the GPU's memory is too small, by transformers' device_map="auto".
+"""Keeps part of a model in main memory if the GPU has no room for it, by transformers' device_map="auto".
 
 main memory   layers 20-39, head --copied for each step, one weight after the other--+
 GPU           embedding, layers 0-19 ------------------------------- layers 20-39, head --> logits --> decoder

@@ -68,8 +68,8 @@ def counting_weights(total: int, listen: Listener) -> Iterator[None]:
 def counting_passes(
     model: nn.Module, listen: Listener, clock: Callable[[], float] = perf_counter
 ) -> Iterator[None]:
-    """Report forward passes within the context to `listen`, at most every REPORT_SECONDS. An exception that
-    `listen` raises ends the current pass.
+    """Report forward passes within the context to `listen`, once every REPORT_SECONDS seconds at most. An
+    exception that `listen` raises ends the current pass.
 
     The number of passes is unknown, so the reported share approaches 1 without reaching it. The passes of a model
     on a GPU are not reported, because they are short and may be compiled."""

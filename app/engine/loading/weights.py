@@ -110,7 +110,7 @@ def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, t
 
 @contextmanager
 def as_model_errors(folder: ModelFolder) -> Iterator[None]:
-    """Turn errors of any type into ModelBroken or ModelUnsafe, because libraries raise many for broken files.
+    """Turn errors of any type into ModelBroken or ModelUnsafe, because libraries raise errors of many types.
 
     An AppError, and an error of memory or of the device, is raised unchanged."""
     try:

@@ -64,9 +64,9 @@ Edge = tuple[float, int, int]
 class DraftSources:
     """The knowledge from which a reply's drafts are made, and their limits.
 
-    A branch of the tree ends at a `special` token. `reply` is the number of this reply in its chat, `constraint`
-    finds the tokens that the grammar allows, `branches` is the maximum number of children of a node: with 1 the
-    tree is a chain."""
+    A branch of the tree ends at a `special` token. `reply` is the number of this reply in its chat, and
+    `constraint` finds the tokens that the grammar allows. `branches` is the maximum number of children of a
+    node; with 1 the tree is a chain."""
 
     table: ContextTable
     estimator: AcceptanceEstimator

@@ -191,7 +191,7 @@ class ModelStatistics:
 
     @property
     def shapes(self) -> dict[Buckets, CurveShape]:
-        """The shapes of all curves, with what real steps have refined, by buckets; they are kept on disk."""
+        """The shapes of all curves by their buckets, refined by real steps. They are kept on disk."""
         return self._shapes | {padded: curve.shape for padded, curve in self._curves.items()}
 
     def forget(self) -> None:

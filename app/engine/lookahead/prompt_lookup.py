@@ -26,8 +26,8 @@ LONGEST_CONTEXT = 3
 
 
 class Occurrences:
-    """Maps each n-gram of up to three tokens of a growing text to the position after its latest occurrence that
-    another token follows."""
+    """Maps each n-gram of up to three tokens in a growing text to the position of the token that last
+    followed it."""
 
     def __init__(self) -> None:
         self._follower: dict[tuple[int, ...], int] = {}

@@ -46,8 +46,8 @@ MEMORY = 0.97
 SPARE = 16
 """Rows that are drafted beyond twice the number that paid recently, to see whether more would pay."""
 FLOOR = 0.25
-"""Guesses are looked up if their reach is at least this part of the lowest cost of a row in tokens. The part is
-small, because several guesses may share the cost of the next bucket."""
+"""Guesses are looked up if their reach is at least this part of the tokens that the cheapest row costs. The
+part is small, because several guesses may share the cost of the next bucket."""
 CHECK, CLEAR = 48, 1.3
 """After CHECK drafted steps a plain step is timed, unless drafting is at least CLEAR times as fast."""
 CHECK_SOON = 12

@@ -99,7 +99,7 @@ def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
 
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
-    """Make passes with a BlockCache store what these modules return, in layers after the model's own layers."""
+    """Make passes with a BlockCache store these modules' outputs, in cache layers after the model's own."""
     begin = cached_layers(model)
     layers = tuple(range(begin, begin + len(modules)))
     hooks = zip(modules, map(_writer, layers), strict=True)

@@ -56,8 +56,8 @@ class BlockInPass:
         self.visible = None if is_chunk else uploaded(block.visible(), device)
 
     def newest(self, count: int) -> Tensor:
-        """Return the indices of each row's newest inputs [T, count], among the `count` - 1 newest committed inputs
-        followed by the block's inputs."""
+        """Return the indices [T, count] of each row's newest inputs, in a list of the `count` - 1 newest
+        committed inputs and then the block's inputs."""
         assert self._block is not None
         if count not in self._newest:
             self._newest[count] = uploaded(newest_on_path(self._block, count) + count - 1, self.device)

@@ -1,9 +1,9 @@
 """The runner of models that cannot check draft trees: it feeds chains, with transformers' own attention and cache.
 
-A recurrent state cannot branch, and it cannot be truncated like keys and values. So the state is copied before
-several tokens are fed as a chain. If the whole chain is accepted, the new state is right. Otherwise the copy is
-restored, and the accepted tokens are `pending`: they are fed once more together with the next chain, so that they
-need no pass of their own. Only a state of keys and values alone is truncated instead; then nothing is fed again.
+A recurrent state cannot branch, and it cannot be truncated like keys and values. So the state is copied
+before several tokens are fed as a chain. If all are accepted, the new state is right. Otherwise the copy is
+restored, and the accepted tokens are `pending`: they are fed once more together with the next chain, so that
+they need no pass of their own. A state of only keys and values is truncated, and nothing is fed again.
 
     state after A, fed B c d, B c are right      the state after A is restored    pending: B c
     next step: fed B c and D e f, all right      the state after D e f            pending: nothing

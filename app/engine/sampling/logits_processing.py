@@ -1,7 +1,7 @@
 """Changes a row's logits before a token is drawn, by penalties and biases.
 
-Grammars (`grammar_mask.py`) change logits, too. Their types are defined here, so that drafters can be imported
-without llguidance (tools/gpu_report).
+Grammars (`grammar_mask.py`) change logits, too. Their types are defined here, so that tools/gpu_report can
+import drafters without llguidance.
 
 A change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
 tokens of its own path. So the text is the same with lookahead on and off.

@@ -117,7 +117,7 @@ class JobQueue:
         self._numbers = count()
 
     def put(self, job: AnyJob | Shutdown, may_wait: bool = False) -> None:
-        """Add a job after the earlier urgent jobs; if the job may wait, after all other jobs."""
+        """Add a job after earlier jobs of its kind. Jobs that may wait come after all urgent jobs."""
         self._waiting.put((may_wait, next(self._numbers), job))
 
     def get(self, timeout: float | None = None) -> AnyJob | Shutdown:

@@ -273,7 +273,7 @@ class Engine:
         return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """Return the error of an engine that cannot start, as without torch, and show it in the status.
+        """Return the error of an engine that cannot start, for example without torch; show it in the status.
 
         The first error is kept, because a half-imported library raises a different error at the next attempt."""
         if self._startup_failure is None:

@@ -112,8 +112,8 @@ def _user(content: str) -> dict[str, Any]:
 def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
     """Return the control token that ends a turn, then all control tokens between an answer and the next question.
 
-    A turn ends with the last control token before the beginning of the next turn; if there is none, with the first
-    control token of that beginning. Returns () without such a token, or if it also occurs inside a turn: gpt-oss
+    A turn ends with the last control token before the next turn or, if there is none, with the first control
+    token of the next turn. Returns () without such a token, or if it also occurs inside a turn: gpt-oss
     writes the same token after a thought and after an answer."""
     names = re.compile(f"({'|'.join(map(re.escape, sorted(controls, key=len, reverse=True))) or '(?!)'})")
     text = shown(_user(USER), _message("assistant", ANSWER), _user(NEXT))
