@@ -63,7 +63,7 @@ class RunnerSequenceReader:
         self._runner = runner
 
     def read(self, tokens: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after these tokens. Over FED_AS_STEP new tokens are read as a prompt."""
+        """Compute logits [vocab] after tokens. More than FED_AS_STEP new tokens are read as a prompt."""
         rest = tokens[known:]
         self._runner.rewind(known)
         if len(rest) > FED_AS_STEP:

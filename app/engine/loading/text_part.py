@@ -166,7 +166,7 @@ class _TextModel(PreTrainedModel):  # type: ignore[no-untyped-call]
         logits_to_keep: int | Tensor = 0,
         **others: Any,
     ) -> CausalLMOutputWithPast:
-        """Return logits of the last `logits_to_keep` rows (0: all), or of the rows in a tensor of indices."""
+        """Return scaled logits of the last `logits_to_keep` rows (0: all), or of the rows in a tensor."""
         output = self.model(input_ids=input_ids, position_ids=position_ids, use_cache=use_cache, **others)
         rows = slice(-logits_to_keep, None) if isinstance(logits_to_keep, int) else logits_to_keep
         logits = self.lm_head(output.last_hidden_state[:, rows])

@@ -117,10 +117,10 @@ FADE = 0.5
 class WindowSizer:
     """Chooses how many columns the window has, in all replies of a model.
 
-    The window's cost is the planner's estimate of the tokens that its rows would have brought in the tree, or
-    by the time they take. Its gain is the number of accepted tokens from its n-grams. Every STEPS steps the
-    sums are compared. If the window gained less than WORTH times its cost, it loses a column. If it gained
-    more than 2 * WORTH times its cost, the next reply begins with one more (at most MOST_COLUMNS)."""
+    The window's cost is the planner's estimate of the tokens that its rows, or their time, would have brought
+    without it. Its gain is the number of accepted tokens from its n-grams. Every STEPS steps the sums are
+    compared. If the window gained less than WORTH times its cost, it loses a column. If it gained more than
+    2 * WORTH times its cost, the next reply begins with one more column (at most MOST_COLUMNS)."""
 
     columns: int
     """The number of columns that a reply's window begins with."""

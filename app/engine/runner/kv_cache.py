@@ -9,7 +9,7 @@ writes its block after the committed rows; a commit moves the accepted rows down
 
 Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. A
 recorded step (a CUDA graph) does not depend on the prefix's length, because it gets the whole buffers and
-reads the numbers of its slots from the device (`writing_at`). When a buffer is allocated anew, `version`
+reads from the device to which slots it writes (`writing_at`). When a buffer is allocated anew, `version`
 changes, and steps that were recorded with the old buffer are invalid. Sliding-window layers keep every row,
 too, because the attention applies their window by position.
 
@@ -348,7 +348,7 @@ class BlockCache(Cache):
         self.reserve(max(rows, min(rows + AHEAD, most)))
 
     def give_back(self, rows: int) -> None:
-        """Shrink the buffers to `rows` rows or all committed rows if these are more, in whole chunks."""
+        """Shrink the buffers to the fewest chunks that hold `rows` rows and all committed rows."""
         capacity = self._room.rows = _whole_chunks(max(rows, self.length))
         for layer in self._rows:
             layer.give_back(capacity)

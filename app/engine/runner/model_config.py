@@ -65,8 +65,8 @@ class Rotary:
 
     A block must not lie across S, because its drafts would change the rows before them; `horizon` returns how
     far a block may reach. A prompt that is longer than S is read in chunks, and all chunks must be read with
-    the same table. So each chunk ends with an anchor, a row at a far position, which no other row sees and
-    which is never committed. `switch` is S, or the context if the table is fixed."""
+    the same table. So each chunk ends with an anchor: a row at a far position. No other row sees it, and it
+    is never committed. `switch` is S, or the context if the table is fixed."""
 
     kind: Literal["fixed", "longrope", "dynamic"]
     switch: int

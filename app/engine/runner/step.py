@@ -70,7 +70,7 @@ class StatisticsMeter:
     """Adds up one reply's steps. The time to the first token is measured from the creation of the meter."""
 
     def __init__(self, prompt_tokens: int, cost_of: Callable[[int], float] = lambda _: 0.0) -> None:
-        """Start to measure time. `cost_of` estimates a step's cost by its rows unless it was measured."""
+        """Start to measure time. `cost_of` estimates a step's cost by its rows if the step states none."""
         self._cost_of = cost_of
         self._begin = perf_counter()
         self._decoding_since = self._begin
