@@ -63,7 +63,7 @@ class NoFreePort(AppError):
 
 
 class StoreError(AppError):
-    """The database of chats and documents failed, or a backup of it."""
+    """The database of chats and documents, or a backup of it, failed."""
 
 
 class StoreFull(StoreError):
@@ -146,7 +146,7 @@ class ModelUnsafe(ModelError):
 
 
 class ModelBroken(ModelError):
-    """Files of the model are missing, damaged or invalid, or do not match."""
+    """Files of the model are missing, damaged or invalid, or do not match each other."""
 
 
 class OnlyDrafts(ModelError):
@@ -158,7 +158,7 @@ class ModelTooLarge(ModelError):
 
 
 class NetworkSettingsUnusable(ModelError):
-    """The shell names a proxy or certificates with which no connection can be opened."""
+    """Environment variables name a proxy or certificates with which no connection can be opened."""
 
 
 class ServerError(ModelError):
@@ -177,7 +177,7 @@ class PromptTooLong(AppError):
 
 
 class ToolFailed(AppError):
-    """A tool or its server failed, or a server cannot be added. The model that made a call reads the message."""
+    """A tool or its server failed, or a server cannot be added. The model reads why its call failed."""
 
 
 class ArgumentsRefused(ToolFailed):
@@ -207,7 +207,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def impossible_values() -> Iterator[None]:
-    """Raise BadOption, with the message as a sentence, if the block raises ValueError."""
+    """Convert a ValueError of the block to BadOption. Its message becomes a sentence."""
     try:
         yield
     except ValueError as error:

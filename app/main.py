@@ -52,8 +52,8 @@ cli.add_typer(models_cli, name="models")
 cli.add_typer(chats_cli, name="chats")
 cli.add_typer(documents_cli, name="documents")
 SWITCH_SECONDS = 0.0005
-"""Seconds after which a thread must release the GIL if another thread waits for it. Python's default of 5 ms is as
-long as a whole decoding step, for which the engine's thread would wait."""
+"""Seconds after which a thread must release the GIL if another thread waits for it. With Python's default of
+5 ms the engine's thread could wait for as long as a whole decoding step takes."""
 HUB_HOSTS = ("huggingface.co", "hf.co")
 
 

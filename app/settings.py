@@ -20,7 +20,7 @@ DEMO_MODEL = "demo"
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 MOST_LOADED = 100
-"""Maximum number of models whose last load is remembered, and of models whose thinking is."""
+"""Maximum number of models whose last load is remembered, and also of models whose level of thinking is."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page; "system" follows the system's setting."""
 
@@ -36,7 +36,7 @@ def assets_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of the model library: additional model folders, whether the hub may not be contacted, and downloads.
+    """Settings of the model library: more folders, whether it is offline, and how many downloads run at once.
 
     `embedder` is the hub id or the folder of the embedding model for documents."""
 
@@ -121,7 +121,8 @@ class Settings:
         return next((one for one in known if not one.server), ModelChoice(DEMO_MODEL))
 
     def choice_of(self, name: str) -> ModelChoice:
-        """Return how this model was loaded last, in any revision; else the local model's device and attention."""
+        """Return the choice with which any revision of this model was loaded last. If none was ever loaded,
+        the choice has the local model's device and attention."""
         automatic = ModelChoice(name, device=self.local_model.device, attention=self.local_model.attention)
         return replace([*self._loads_of(name), automatic][0], name=name)
 

@@ -52,8 +52,8 @@ LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 
 @dataclass(frozen=True, slots=True)
 class Opening:
-    """How the app is opened: the page's port, whether in the browser or in a native window, whether with a key and
-    with the API, and on which devices."""
+    """How the app is opened: at which port, in the browser or in a native window, with or without a key and
+    the API, and on which devices the model runs."""
 
     port: int
     in_browser: bool
@@ -65,7 +65,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class ModelAsked:
-    """The model of the command line, and its draft model; None means as it was used last."""
+    """The model of the command line, and its draft model; None means the one that was used last."""
 
     name: str | None = None
     draft_model: str | None = None
@@ -228,7 +228,7 @@ def _api(services: Services, engine: Engine, data_dir: Path) -> ApiSwitch:
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
     """Delete attached documents that no chat searches, at the beginning and at the end of the block.
 
-    At the beginning there are some if the app was killed. Everything that is hidden is erased, too."""
+    At the beginning there are some if the app was killed. All removed documents are erased, too."""
 
     def delete() -> None:
         with suppress(AppError):  # if the disk is full, they stay until the next start
@@ -314,7 +314,8 @@ def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterat
 
 
 def _erase(deletions: Deletions, stored: Chats, documents: Documents, is_over: Event) -> None:
-    """Erase deleted things: chats in steps, while no reply is being written, as a step of FTS5 may take long."""
+    """Erase deleted things. Chats are erased in steps, and only while no reply is being written, because a
+    step of the search index (FTS5) may take long."""
 
     def claim() -> None:
         stored.purge(0)

@@ -31,8 +31,8 @@ POLICY_VIOLATION = 1008
 def own_names(host: str) -> IsOwnName:
     """Return a function that checks whether a Host header names a server that listens at this address.
 
-    If the server listens on all interfaces, any IP address in Host is accepted, because DNS rebinding, by which a
-    page of another site could reach the server, needs a host name."""
+    If the server listens on all interfaces, any IP address in Host is accepted. A page of another site could
+    reach the server only by DNS rebinding, which needs a host name."""
     names = OWN_NAMES | {host.lower()}
     is_everywhere = host in ("0.0.0.0", "::")
 
@@ -136,7 +136,7 @@ class ApiSwitch:
     def turn(self, is_on: bool) -> None:
         """Turn the API on or off.
 
-        Before the API is on, makes its key if there is none, and builds the app the first time. Raises
+        Turning it on writes a key if there is none, and builds the API the first time. Raises
         SettingsNotSaved if the key cannot be read, or a new key cannot be written."""
         if is_on:
             self.key.read()

@@ -116,8 +116,8 @@ class Plan(ABC):
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
 
-        A stream starts with its first event, so that a request that is refused earlier gets an error status. At the
-        latest the stream starts PATIENCE seconds after the checks, because some clients give up without headers."""
+        A stream starts with its first event, so that a request refused earlier gets an error status. It
+        starts at most PATIENCE seconds after the checks, because some clients give up without headers."""
         requests = await unless_closed(http, self._checked(services))
         choices = list[Choice]()
         events = self._events(services, requests, choices)
@@ -146,7 +146,7 @@ class Plan(ABC):
 
     @asynccontextmanager
     async def _naming_grammar(self) -> AsyncIterator[None]:
-        """Raise ApiError, which names the parameter that the grammar comes from, if the grammar is refused."""
+        """Convert GrammarRefused to an ApiError that names the request's parameter with the grammar."""
         try:
             yield
         except GrammarRefused as error:
@@ -155,7 +155,7 @@ class Plan(ABC):
     async def _events(
         self, services: ApiServices, requests: Sequence[TokenisedRequest], choices: list[Choice]
     ) -> AsyncGenerator[Json, None]:
-        """Yield all events, choice by choice. Appends each choice that has begun to `choices`."""
+        """Yield all events, choice by choice. Appends each choice to `choices` when it begins."""
         for index, request in enumerate(requests):
             async with self._naming_grammar(), engine_reply(services, request) as reply:
                 is_first = not index or request.request.prompt is not self.requests[index - 1].prompt

@@ -66,7 +66,7 @@ def engine_messages(
 ) -> tuple[Message, ...]:
     """Make the engine's messages, with `system` added to the system prompt. Raises ApiError.
 
-    A template that knows tools writes calls and results itself; for any other template they become texts."""
+    A template that knows tools writes calls and results itself; for other templates they become text."""
     form = calls_of(chat_format)
     found = _messages(given, form)
     found = as_the_template_takes(found, form)

@@ -41,7 +41,7 @@ class CompletionPlan(Plan):
         self._is_echo, self._is_begun = bool(asked.echo), False
         for text in each_text(asked.prompt, "prompt", MOST_PROMPTS):
             prompt = text if isinstance(text, str) else TokenIds(text)
-            # The text of token ids is joined from the texts in their log probabilities.
+            # A prompt of token ids is repeated as text, which only its log probabilities contain.
             of_prompt = self._is_echo and (self._has_logprobs or isinstance(prompt, TokenIds))
             likely = max(0, top) if of_prompt else top
             requests += engine_requests(
@@ -133,7 +133,7 @@ def _logprobs(tokens: Logprobs, offset: int, is_first: bool) -> Json:
 
 
 def _by_text(likeliest: Sequence[LikelyToken]) -> Json:
-    """Return log probabilities by text. If several tokens have the same text, the likeliest token counts."""
+    """Return log probabilities by text. If several tokens have the same text, keeps that of the likeliest."""
     found: Json = {}
     for one in likeliest:
         found.setdefault(one.text, max(one.logprob, -9999.0))

@@ -36,7 +36,7 @@ class EventQueue:
         """Whether the engine is to end the reply after its current step."""
 
     def append(self, event: Event) -> None:
-        """Add an event, and wake the event loop if it waits for one. The engine's thread calls this."""
+        """Add an event from the engine's thread. Wakes the event loop if it waits or the reply has ended."""
         self._events.append(event)
         if not self._is_waiting and not isinstance(event, Finished | Failed):
             return
@@ -47,7 +47,7 @@ class EventQueue:
             self.is_stopping = True
 
     async def events(self) -> AsyncIterator[list[Event]]:
-        """Yield all events, in batches of those that have arrived; the last event is Finished or Failed.
+        """Yield the events in batches of all that have arrived. The last event is Finished or Failed.
 
         The first piece of text and the last event are never delayed by the pause."""
         while True:

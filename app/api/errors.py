@@ -95,7 +95,7 @@ def add_error_handlers(app: FastAPI) -> None:
 
 @contextmanager
 def validated_at(place: str, names: Mapping[Any, str] = {}) -> Iterator[None]:
-    """Raise ApiError, which names the wrong field below `place`, if the block raises a ValidationError.
+    """Convert a ValidationError of the block to an ApiError that names the wrong field below `place`.
 
     `names` maps a field to the name under which the client has sent it."""
     try:

@@ -23,7 +23,7 @@ from app.api.services import ApiServices, ServedModel, Services
 from app.conversation.reply_parsing import Delta, TextDelta, ThoughtDelta
 
 VERSION = "0.13.0"
-"""The version of Ollama that these routes follow, because some programs refuse older versions."""
+"""The version of Ollama that these routes follow and report. Some programs refuse older versions."""
 OPTIONS = {
     **{name: name for name in ("temperature", "top_k", "top_p", "min_p", "seed", "stop")},
     **{name: name for name in ("presence_penalty", "frequency_penalty")},

@@ -39,7 +39,7 @@ from app.values.text_normalisation import without_surrogates
 SMALL = 2**14
 """Bodies of fewer bytes are parsed on the event loop, others on a thread."""
 MOST_VALUES = 1_000_000
-"""Maximum number of commas between values. JSON with many more takes seconds, while no other thread can run."""
+"""Maximum number of commas between values. Parsing many more blocks all other threads for seconds."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
 TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
 TOO_DEEP = "The request's body is nested too deeply."
@@ -75,16 +75,16 @@ UNSUPPORTED: Mapping[str, str] = {
     "suffix": "it continues a text only at its end",
     "web_search_options": "it has no search",
 }  # fmt: skip
-"""Fields that a route refuses, with this advice, if they are set and its request does not define them. Ignoring
-them might give another answer than the client asks for. The first are other names for an answer's format."""
+"""Fields, and the advice with which a route refuses them unless its request defines them. Ignoring them might
+give another answer than the client asks for. "send {form}" is for other names of an answer's format."""
 SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
-"""Variables of templates that choose the level of thinking if no field does: a word, true or false."""
+"""Template variables that choose the level of thinking if no field does. Each is a word, true or false."""
 Limit = Annotated[
     Annotated[int, Field(ge=0)] | None,
     BeforeValidator(lambda given: None if given in (-1, -2) else given),
     AfterValidator(lambda given: given and min(given, HIGHEST_LIMIT)),
 ]
-"""A maximum number of tokens. Some clients send -1 or -2 for no maximum. 0 new tokens mean reading the prompt."""
+"""A maximum number of tokens; some clients send -1 or -2 for none. For 0 new tokens, only reads the prompt."""
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 
@@ -110,7 +110,7 @@ Texts = Annotated[
     Field(min_length=1),
     described("a text or a list of texts, or the token ids of a text or of several, and not empty"),
 ]
-"""A text, a list of texts, or the token ids of a text or of several."""
+"""A text, a list of texts, the token ids of one text, or a list of several texts' token ids."""
 Stops = Annotated[
     Annotated[Some[Annotated[str, Field(max_length=LONGEST_STOP)]], Field(max_length=MOST_STOPS)] | None,
     BeforeValidator(
@@ -227,7 +227,8 @@ class ThinkingFields(BaseModel):
 
     @property
     def template_variables(self) -> str:
-        """The chat template's variables as JSON. Raises ApiError for OF_THE_APP and SWITCHES of a wrong type."""
+        """The chat template's variables as JSON, or "". Raises ApiError if one of OF_THE_APP is given, or if
+        one of SWITCHES has a wrong type."""
         values = self.chat_template_kwargs or {}
         if taken := [name for name in values if name in OF_THE_APP]:
             raise ApiError(

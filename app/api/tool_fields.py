@@ -14,7 +14,7 @@ from app.values.logits import Grammar
 
 ANYTHING = {"type": "object"}
 MOST_TOOLS = 1024
-"""Eight times the number of tools that OpenAI's API takes."""
+"""Maximum number of tools in a request, eight times OpenAI's."""
 
 
 class ResponseFormat(BaseModel):

@@ -150,7 +150,7 @@ def means(sets: Sequence[SetResults]) -> tuple[LaneNumbers, ...]:
 
 
 def _warm_up(plan: BenchPlan) -> None:
-    """Let each contestant write a few tokens, which keeps most one-time work out of the measured runs."""
+    """Let each contestant write up to 16 tokens, which keeps most one-time work out of the measured runs."""
     item = plan.sets[0].prompts[0]
     options = warm_up_options(item.options(plan.options))
     for contestant in plan.contestants:

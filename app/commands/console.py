@@ -1,7 +1,7 @@
 """Output on the console: JSON for programs, columns for people, progress bars, and errors as sentences.
 
-Untrusted text for a terminal is printed through `printable`, because a terminal obeys control characters (ESC ] 52
-writes to the clipboard): documents, chats, replies and answers of the hub.
+Untrusted text (documents, chats, replies and answers of the hub) is printed through `printable`, because a
+terminal obeys control characters: ESC ] 52 writes to the clipboard.
 """
 
 import json
@@ -51,7 +51,7 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Encode a value as JSON, with escapes for all non-ASCII characters if standard output cannot encode all."""
+    """Encode a value as JSON. Escapes all non-ASCII characters if standard output cannot encode one."""
     text = json.dumps(value, ensure_ascii=False, default=_to_dict)
     try:
         text.encode(sys.stdout.encoding or "utf-8")
@@ -80,7 +80,7 @@ def columns(rows: Iterable[Iterable[str]]) -> str:
 def progress_bar(*columns: ProgressColumn) -> Progress:
     """Make a progress bar that disappears at its end. The bar is shown only if standard error is a terminal.
 
-    By default its only further column is the elapsed time."""
+    Without `columns` it shows the elapsed time."""
     console = Console(stderr=True)
     return Progress(
         TextColumn("{task.description}", table_column=Column()),  # a Column wraps long descriptions

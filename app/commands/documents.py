@@ -214,7 +214,7 @@ def answer_question(
     settings: ReplySettings,
     as_json: bool,
 ) -> None:
-    """Retrieve passages and print the model's answer, or the app's own if there are none. Raises AppError."""
+    """Retrieve passages and print the model's answer; the app's own if none are found. Raises AppError."""
     collections = tuple(one.id for one in chosen_collections(documents, names))
     loaded: Future[bool] = Future()
     engine.load(settings.model, loaded.set_result)  # first, because the model's tokenizer counts the prompt

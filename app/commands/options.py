@@ -20,7 +20,7 @@ from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, 
 from app.values.quantisation import QuantisationChoice
 
 BEFORE = "app.commands.options_before_the_command"
-"""The key in a context's `meta` of the options that were given to its groups, with their values as typed."""
+"""The key under which a context's `meta` has the options given to its groups, with their values as typed."""
 MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
 
@@ -253,7 +253,7 @@ class CommandGroup(TyperGroup):
             return super().make_context(*arguments, **more)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the options before the command, and keep them as typed in the context."""
+        """Read the options before the command, and keep them in the context with their values as typed."""
         with errors_as_sentences():
             ctx.meta.setdefault(BEFORE, {}).update(_given(self, ctx, args))
         return super().parse_args(ctx, args)
@@ -313,7 +313,7 @@ def _in_plain_words() -> Iterator[None]:
         yield
     except typer.BadParameter as error:
         words = error.message.removeprefix("Value error, ").partition(", unable to parse")[0]
-        if words:  # a missing argument has none
+        if words:  # the error of a missing argument has no message
             error.message = f"{words.replace('Input should be', 'it must be').rstrip('.')}."
             error.ctx = None  # so that no usage is printed above the sentence
         raise

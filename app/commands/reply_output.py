@@ -1,4 +1,4 @@
-"""Runs a request: shows progress on standard error, and prints the text or returns it with the finished reply."""
+"""Runs a request: shows its progress on standard error, prints its text if wanted, and returns the reply."""
 
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
@@ -24,7 +24,7 @@ from app.values.messages import (
 )
 
 LONG_PROMPT = 2_000
-"""Minimum number of a prompt's tokens for which a progress bar is shown while the prompt is read."""
+"""While a prompt of at least this many tokens is read, a progress bar is shown."""
 LOOK_SECONDS = 0.1
 """Seconds between two checks of what is being loaded."""
 

@@ -143,7 +143,7 @@ def chosen_key(
 ) -> ApiKey:
     """Return the key that clients must send: the given key, the data folder's, or None. Raises BadOption.
 
-    Prints a warning if other users can read the given file of the key."""
+    Prints a warning if other users can read the given key file."""
     ways = {"--api-key": option, "--api-key-file": file, KEY_VARIABLE: variable, "--no-key": has_none or None}
     given_ways = [way for way, value in ways.items() if value is not None]
     if len(given_ways) > 1:
@@ -167,7 +167,7 @@ def chosen_key(
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, loaded: Future[bool]) -> None:
-    """Print the API's address, and its key unless the user chose it. Returns after Ctrl+C or the server's end."""
+    """Print the API's address, and its key unless the user chose it. After Ctrl+C, closes the API."""
     try:
         if running.port != asked_port:
             print_text(f"Port {asked_port} is taken.")

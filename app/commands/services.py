@@ -91,7 +91,7 @@ def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device
 def engine_in(
     data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE, device: Device = "auto"
 ) -> Iterator[Engine]:
-    """Open an engine for a command, and close it at the end, which waits for its thread for `closing_seconds`."""
+    """Open an engine for a command, and close it at the end. Waits up to `closing_seconds` for its thread."""
     engine = make_engine(data_dir, lambda: hub_of(SettingsFile(data_dir).load().library), plan, device)
     try:
         yield engine
@@ -138,8 +138,8 @@ def embedded_documents(
 ) -> Iterator[tuple[Documents, Engine]]:
     """Open documents together with an engine on this device, by default the app's own.
 
-    For a search the embedding model is loaded. If that fails, a note that only words were searched is printed after
-    the block."""
+    For a search the embedding model is loaded. If it is missing or cannot be loaded, a note that only words
+    were searched is printed after the block."""
     from app.models_registry.locate import folder_here
 
     folder = data_dir_or_default(data_dir)

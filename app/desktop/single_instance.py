@@ -19,8 +19,8 @@ Show = Callable[[str], object]
 def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> str:
     """Show the running instance that uses the data folder, and return a sentence with its address.
 
-    `show` opens an address in a browser; without it nothing is shown. Waits up to STARTING_SECONDS for the address,
-    and raises `in_use` without it."""
+    `show` opens an address in a browser; without it nothing is shown. Waits up to STARTING_SECONDS for the
+    address. Raises `in_use` if there is none then."""
     deadline = monotonic() + STARTING_SECONDS
     while not (address := folder.running_at()) and monotonic() < deadline and folder.is_held():
         sleep(0.1)
@@ -34,7 +34,7 @@ def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> st
 
 
 def raise_window(address: str) -> str:
-    """Raise the native window of the app at this address. Returns "", or if that fails the address to open
+    """Raise the native window of the app at this address. Returns "" if that works, else the address to open
     in a browser."""
     place = urlsplit(address)
     key = "".join(parse_qs(place.query).get("key", ()))

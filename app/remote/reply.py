@@ -91,7 +91,7 @@ class RemoteReply:
 
 
 def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
-    """Adds the counts that the server reported at the end. The first token is left out, as in all statistics."""
+    """Returns `times` with the server's counts. As in all statistics, the first token is left out."""
     usage = _part(parts, "usage")
     numbers = replace(
         times,
@@ -105,7 +105,7 @@ def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
 def _steps(tokens: int, parts: Mapping[str, Any]) -> int:
     """Returns how many forward passes wrote these tokens; 0 if the server reports no drafts.
 
-    Each forward pass wrote the drafted tokens that it accepted, and another token."""
+    Each forward pass wrote the drafted tokens that it accepted, and one token more."""
     mean = _part(parts, "foresight").get("tokens_per_step")
     if tokens and isinstance(mean, int | float) and 1 <= mean <= LARGEST:
         return round(tokens / mean)

@@ -98,9 +98,9 @@ class Servers:
         return names
 
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
-        """Appends the reply's events, and a last event in any case. Runs on the reply's own thread.
+        """Appends the reply's events, the last one even if the server fails. Runs on the reply's own thread.
 
-        The last event is appended here, because `asyncio.run` may end later: it waits for lookups of the host."""
+        The last event is appended here, because `asyncio.run` may return later: it waits for DNS lookups."""
         from app.remote.client import chunks
         from app.remote.failures import cut_off, sentence_of
         from app.remote.reply import RemoteReply

@@ -4,7 +4,7 @@ uvicorn closes idle keep-alive connections only. `TimeoutProtocol` checks every 
 
     no complete request header since the last check      closed
     less than a kilobyte of a body since the last check  closed, unless the app itself does not read more
-    a response that is not read                          closed after some checks, because a laptop may have slept
+    a response that is not read                          closed after 12 checks, as a laptop may have slept
 
 Streams without new data, and WebSockets, stay open. Only the newest MOST_WAITING connections without a request stay
 open, so that file descriptors remain for browsers, which send their request at once.
@@ -149,7 +149,7 @@ class TimeoutProtocol(H11Protocol):
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket that can be shut down while its client disconnects, which raises InvalidState in uvicorn 0.54."""
+    """A WebSocket whose shutdown works while its client disconnects; uvicorn 0.54 raises InvalidState."""
 
     def shutdown(self) -> None:
         """Close the connection, with a closing handshake if it is open."""

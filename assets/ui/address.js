@@ -39,7 +39,7 @@
     asked = null;
     if (to?.view === "chat" && to.chat !== drawn) open((asked = shown = to.chat));
     else write(isReplaced);
-    // Other views are read when their buttons are pressed.
+    // Other views are opened by their buttons, which also make the server read what the view shows.
     if (to && to.view !== "chat") document.getElementById(`to-${to.view}`)?.click();
   });
 

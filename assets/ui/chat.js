@@ -131,8 +131,8 @@
     applyAll();
   };
 
-  // The keyboard: Escape stops the reply, except in boxes other than the message box, which handle it themselves; Ctrl+K
-  // searches.
+  // Escape stops the reply, unless the focus is in a box other than the message box, because such a box handles Escape
+  // itself. Ctrl+K searches.
   const mayStop = (target) =>
     document.getElementById("stop")?.offsetParent &&
     !document.querySelector(":is(#question, #chat-question) .question") &&
@@ -184,7 +184,7 @@
     drawn();
   };
 
-  // The press that is reported here may have redrawn it; then it is no longer in the document.
+  // The press may have redrawn the pressed element; then the element is no longer in the document.
   document.addEventListener("click", ({ target }) => {
     if (isOpen() && target.isConnected && !target.closest("#collection-picker")) show(false);
   });

@@ -103,7 +103,7 @@
   }, true);
   document.addEventListener("click", ({ target }) => {
     if (target.closest("#send")) send();
-    // Editing a waiting message swaps its text and that of the box.
+    // Editing a waiting message swaps its text with the text in the box.
     const edit = target.closest("[data-do=queue-edit]");
     if (edit) edit.dataset.value = box().value;
     if (edit) box().focus();

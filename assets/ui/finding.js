@@ -1,5 +1,5 @@
-// A chat that was found opens at the message with the words of the search highlighted. Before the browser finds in the
-// page or prints it, all messages are drawn.
+// Opens a found chat at the message that has the words of the search, and highlights the words. All messages are drawn
+// before the browser searches the page or prints it.
 (() => {
   const WAIT_MS = 5000;
   const view = () => document.body.dataset.view;
@@ -10,7 +10,7 @@
     button?.click();
     return Boolean(button);
   };
-  // Calls `then` once `isSo` holds after something was drawn, or gives up.
+  // Calls `then` once `isSo` holds after something was drawn. Gives up after WAIT_MS.
   const whenDrawn = (isSo, then) => {
     const until = performance.now() + WAIT_MS;
     const look = () => {
@@ -66,7 +66,7 @@
   document.addEventListener("keydown", (event) => {
     const isPlain = (event.ctrlKey || event.metaKey) && !event.shiftKey && !event.altKey && view() === "chat";
     const key = isPlain ? event.key.toLowerCase() : "";
-    if (key === "f") drawAll(); // and the browser finds
+    if (key === "f") drawAll(); // then the browser searches
     if (key !== "p" || !earlier()) return;
     event.preventDefault();
     whenDrawn(() => !earlier(), print);

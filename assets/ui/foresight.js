@@ -34,7 +34,8 @@
   };
 
   // Buttons inside a list. Rows may move while the mouse button is down, so a click counts only if it ends on the button
-  // on which it began. A button with data-ask first asks for words in a box in its row, which suggests those of data-list.
+  // on which it began. A button with data-ask first asks for words in a box in its row. data-list is the id of a
+  // list of suggestions for the box.
   window.foresight = {
     closeMenu,
     isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
@@ -100,8 +101,8 @@
     next.focus();
   });
 
-  // If the list is redrawn while the user types, the box is removed or is in another row. Then it is put back into the row
-  // of its button, if there still is that row.
+  // If the list is redrawn while the user types, the box is removed or is in another row. Then the box is put back into
+  // the row of its button, if that row still exists.
   const askInPlace = (list, button, send) => {
     const asked = { ...button.dataset };
     const row = () => {
@@ -199,9 +200,9 @@
     (isGone ? document.querySelector(view === "chat" ? "#message textarea" : `#to-${view}`) : element)?.focus();
   };
 
-  // A question takes the focus, on its element with data-focus or else on the last answer, which changes nothing, and
-  // gives it back at the end. A redrawn question takes it again only if nothing has the focus, because a list in it may
-  // change all the time.
+  // A question takes the focus on its element with data-focus, or else on its last answer, which changes nothing. It
+  // gives the focus back at its end. A redrawn question takes the focus again only if nothing has it, because a list in
+  // the question may change all the time.
   const focusQuestions = (place) => {
     let before = null;
     const stopsOf = () => [...place.querySelectorAll(".question :is(button, select, input:checked, input[type=checkbox])")].filter((each) => !each.matches(":disabled"));
@@ -226,9 +227,9 @@
     });
   };
 
-  // Gradio's loading screen leaves a timer that requests every frame, 60 times a second, and draws nothing. Frames are
-  // numbered: if for a second each frame was requested by something else than the page, it is that timer, and its next
-  // frame is cancelled.
+  // Gradio's loading screen leaves a timer that requests every frame, 60 times a second, and draws nothing. Requests
+  // are numbered: if each of 60 frames has exactly one other request, it comes from that timer, whose next frame is then
+  // cancelled.
   const endLoadingTimer = (before = 0, alone = 0, timed = 0) => {
     if (alone === 60) return;
     const next = requestAnimationFrame(() => endLoadingTimer(next, next - before === 1 ? alone + 1 : 0, next - before === 2 ? timed + 1 : 0));

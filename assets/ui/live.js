@@ -2,7 +2,7 @@
 (() => {
   const KEY = "foresight-live";
 
-  // Few numbers are shown until the user opens the others, which is remembered.
+  // Few numbers are shown until the user opens the others. The choice is remembered.
   const showLess = (less) => {
     document.body.dataset.live = less ? "less" : "more";
     const button = document.getElementById("fewer-numbers");

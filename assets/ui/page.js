@@ -51,8 +51,8 @@
 
   // Gradio keeps the values of its boxes, so an event of Gradio's fills them when their values were changed elsewhere.
   const filled = { "chat-settings-of": "0.0", draft: "", model: undefined };
-  // Typed text belongs to the chat in which it was typed; the events of single keys may come too late. It is kept in the
-  // tab, also after a reload and after the end of the app, except for a private chat.
+  // Typed text belongs to the chat in which it was typed; the events of single keys may come too late. The text is kept
+  // in the tab, also after a reload and after the end of the app, except for a private chat.
   const KEPT = "foresight-typed"; // [chat, text]
   const FIRST_PRIVATE = 2 ** 40;
   const isSecret = () => Number(chat) >= FIRST_PRIVATE || (chat === "0" && document.body.hasAttribute("data-is-private"));
@@ -62,7 +62,7 @@
     if (of === shown) sessionStorage.removeItem(KEPT);
     return of === shown ? text : "";
   };
-  // The server stores what was typed before it draws another chat, because it takes messages of a WebSocket in their order.
+  // The server handles a WebSocket's messages in their order, so it stores the typed text before it draws another chat.
   const leave = (left, typed) => window.foresight.say(typed, left) || isOver || setTimeout(leave, RETRY_MS[0], left, typed);
   // If the chat that is shown is opened once more, the text that is being typed stays.
   const showDraft = (leaving, isLeft, [opened, draft]) => {
@@ -113,11 +113,11 @@
     return button;
   };
 
-  // Why there is no connection: after a restart, the app knows neither this page nor its key.
+  // Shows why there is no connection. After a restart, the app knows neither this page nor its key.
   const explain = async () => {
     document.body.dataset.isLost = "";
     const answer = await fetch("/foresight/page").catch(() => null);
-    if (!losses || isOver) return; // it is back already, or no longer needed
+    if (!losses || isOver) return; // the connection is back already, or no longer needed
     if (answer?.status === 403) showNote("Foresight was restarted, and this page no longer has its key. Open Foresight from its window or terminal.");
     else showNote("The connection to Foresight is lost. Reconnecting…");
   };

@@ -46,7 +46,7 @@ def collection_picker_html(
     tools: Sequence[ToolChoice] = (),
     note: str = "",
 ) -> str:
-    """Return the button above the message box with what the chat searches and may use, and the list to choose from.
+    """Return the button above the message box, which names what the chat searches and may use, and its list.
     Empty collections are offered only if they are chosen; each document in `attached` has a button to remove it."""
     names = {one.id: _name(one, attached) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}
@@ -127,7 +127,7 @@ class ChatDocuments(Actions):
         change_settings(self._services, state, chat, change)
 
     def _own_collection(self, state: ChatState, name: str) -> int:
-        """Return the chat's own collection, created with the first attached file. Raises AppError."""
+        """Return the chat's own collection. Creates it for the first attached file. Raises AppError."""
         if state.is_private or is_private(state.version.chat):
             raise AppError(PRIVATE)
         settings, collections = settings_of(self._services, state), self._services.documents.collections()

@@ -37,7 +37,7 @@ def settings_of(services: Services, state: ChatState) -> ChatSettings:
 def change_settings(
     services: Services, state: ChatState, chat: int, change: Callable[[ChatSettings], ChatSettings]
 ) -> None:
-    """Change the settings of a chat and save them. Chat 0 has not begun; only the page keeps its settings."""
+    """Change and save a chat's settings. Chat 0 has not begun, so only the page keeps its settings."""
     store = services.conversations.stores.of(chat)
     if not chat:
         state.settings = change(state.settings)

@@ -20,7 +20,7 @@ TIME_LIMIT = 0.25
 """Seconds of processor time after which the rest of a block keeps one colour. Code usually takes a tenth of that,
 but a page of prose that is labelled as C# would take minutes."""
 _GAP = re.compile(r"\s{200}")
-"""Code with this much white space keeps one colour, because lexers for C rescan it from each position in it."""
+"""Code with 200 blanks in a row keeps one colour, because lexers for C rescan them from each position."""
 
 KINDS: dict[_TokenType, str] = {
     Token.Keyword: "k", Token.Keyword.Constant: "n", Token.Name.Builtin: "b", Token.Name.Function: "f",

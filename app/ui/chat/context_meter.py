@@ -16,13 +16,13 @@ from app.values.messages import EngineStatus, Message, Options
 COUNT_SECONDS = 0.4
 """Minimum seconds between two counts of the context."""
 CHARACTERS_PER_TOKEN = 16
-"""The assumed maximum of a text's mean number of characters per token."""
+"""The assumed maximum of characters per token, averaged over a text."""
 LEAST_SHARE = 0.8
 """A message that is cut to fit ends at its last space or line end, if that is beyond this share of what fits."""
 
 
 class ContextMeter:
-    """Counts the tokens of the chat and the text being typed after a change, at most once every `seconds`."""
+    """Counts the tokens of the chat and the typed text after each change, at most once every `seconds`."""
 
     def __init__(self, services: Services, seconds: float) -> None:
         self.fit: ContextFit | None = None

@@ -18,7 +18,7 @@ from markdown_it.token import Token
 
 _FENCE = re.compile(r" {0,3}(`{3,}(?=[^`]*$)|~{3,})[ \t]*(.*)")
 Fences = tuple[tuple[str, bool], ...]
-"""The fences that are open, outermost first, each with whether its block is Markdown."""
+"""The fences that are open, outermost first: the fence's characters, and whether its block is Markdown."""
 
 
 def opened_by(token: Token) -> Fences:

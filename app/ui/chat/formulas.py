@@ -24,7 +24,7 @@ LONGEST = 2_000
 DEEPEST = 80
 """Maximum nesting depth of the elements of a formula that is drawn."""
 MOST_LINES = 60
-"""Maximum number of lines of a formula, in which its end is searched."""
+"""Maximum number of lines that are searched for the end of a formula."""
 
 CLOSING = {"$$": "$$", r"\[": r"\]", r"\(": r"\)"}
 """The closing delimiter of each opening delimiter; a single $ has rules of its own."""
@@ -81,7 +81,7 @@ def _known(latex: str) -> str:
 
 
 def _is_whole(tree: Element) -> bool:
-    """Return whether no element lacks a part, as in "\\frac{a", and nothing is nested too deeply."""
+    """Return whether all elements have their parts (unlike "\\frac{a"), and none is nested too deeply."""
     level, depth = [tree], 0
     while level and depth <= DEEPEST:
         if any(len(element) != PARTS.get(element.tag, len(element)) for element in level):
@@ -173,8 +173,8 @@ def _environment_rule(state: StateBlock, start: int, end: int, silent: bool) -> 
 
 
 def _lines_until(state: StateBlock, start: int, end: int, is_last: Callable[[str], bool]) -> str:
-    """Return the lines from `start` to the first for which `is_last` is true; "" if none of MOST_LINES is before a
-    blank line or the block's end. The opening delimiter is not taken for the closing delimiter."""
+    """Return the lines from `start` to the first for which `is_last` is true. Returns "" if a blank line or
+    the end comes first, or after MOST_LINES. `is_last` gets the first line without its opening delimiter."""
     lines: list[str] = []
     for number in range(start, min(end, start + MOST_LINES)):
         lines.append(_line(state, number))

@@ -7,9 +7,9 @@ until a blank line ends it, so blocks are settled only up to a blank line.
     "# A\\n\\nb\\n\\nc"    A is settled; b and c are rendered again with every update
     "```py\\nlong…"     an open block of code only grows: new code is coloured, the rest is kept
 
-Formulas in $$, \\[ or \\( that are not closed yet are shown as if they were closed. A very long last block, such as
-a list of a hundred items, is updated less often, because rendering may take only a share of the time. When the text
-is complete, the HTML equals the result of `markdown.render`.
+Formulas in $$, \\[ or \\( that are not closed yet are shown as if they were closed. A very long last block,
+such as a list of a hundred items, is updated less often, because rendering may take only 4% of the time. When
+the text is complete, the HTML equals the result of `markdown.render`.
 """
 
 import re
@@ -28,7 +28,7 @@ from app.ui.chat.plain_text import LivePlain, rendered_part
 OPEN_BLOCKS = 2
 """Number of top-level blocks at the end that may still change."""
 CHUNK = 300
-"""Minimum characters of a piece of an open block of code, which is coloured once when it is complete."""
+"""Minimum characters of a piece of an open block of code. A complete piece is coloured only once."""
 SHARE = 1 / 25
 """The share of the time that rendering may take."""
 QUICK = 2_000
@@ -168,7 +168,7 @@ class OpenCode:
 
     @property
     def is_closed(self) -> bool:
-        """Whether the block's closing fence is in the code; the last line may still grow into another line."""
+        """Whether the block's closing fence is in the code. The last line may still change as it grows."""
         return not still_open(self._fences, self._rest)
 
     @property

@@ -50,7 +50,7 @@ _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 
 
 class CjkInline(StateInline):
-    """Parses bold and italic words also in Chinese, Japanese and Korean texts, which have no spaces beside them.
+    """Parses bold and italic words also in Chinese, Japanese and Korean, which have no spaces beside words.
 
     CommonMark leaves the stars of "**「重点」**内容" as they are, because they are between punctuation and letters.
     This follows the CJK-friendly amendments to CommonMark: punctuation of these scripts does not forbid an opening

@@ -45,7 +45,7 @@ class ThreadOptions:
 
 @dataclass(frozen=True, slots=True)
 class Button:
-    """A button below a message: for the action `do` on the message `name`, or (`copy`, `show`) for chat.js."""
+    """A button below a message. It sends the action `do`; chat.js handles `copy` and `show`."""
 
     label: str
     do: str = ""
@@ -151,8 +151,8 @@ def _buttons(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]
 
 
 def can_compare(written: MessageContent) -> bool:
-    """Return whether a reply can be written again with lookahead switched, to compare both times. The time of a
-    stopped or continued reply is not comparable, and some models never use lookahead."""
+    """Return whether a reply can be written again with or without lookahead, to compare both times. The time
+    of a stopped or continued reply is not comparable, and some models never use lookahead."""
     made = written.provenance
     if written.state != "done" or made is None or made.model.server or not written.marks or written.calls:
         return False

@@ -24,7 +24,7 @@ TOO_LONG = '<p class="ending">This text is very long: from here on it is shown a
 
 
 def rendered_part(text: str) -> str:
-    """Return the part of a text that is rendered as Markdown: all, or a beginning, if possible of whole lines."""
+    """Return the part of a text that is rendered as Markdown: all, or its beginning if it is too long."""
     if len(text) <= RENDERED:
         return text
     for border in ("\n\n", "\n"):
@@ -54,7 +54,7 @@ class LivePlain:
         return (TOO_LONG, *self._settled, self._tail) if self._settled or self._tail else ()
 
     def update(self, text: str) -> None:
-        """Add the new part of the text so far, which must continue the former text."""
+        """Add the part of `text` that is new. `text` must continue the former text."""
         while len(text) - self._start > PLAIN_BLOCK:
             end = self._start + PLAIN_BLOCK
             end = text.rfind("\n", self._start, end) + 1 or end

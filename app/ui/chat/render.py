@@ -51,7 +51,7 @@ class ChatRenderer:
         has_changed = self._read_chats()
         has_written = self._state.reply is not None and self._state.reply.read()
         status = self._services.engine.status()
-        # A long chat is drawn first: counting a million characters takes seconds.
+        # A long chat is drawn first, because counting a million characters takes seconds.
         is_late = has_changed and sum(len(message.text) for message in self._thread.messages) > LONG
         has_counted = not is_late and self._meter.update(self._thread, self._state, status)
         if has_changed or (has_counted and self._cut != self._current_cut()):

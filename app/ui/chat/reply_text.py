@@ -4,7 +4,7 @@ A citation such as [1] is shown as a small button, and a quiet line below the an
 numbers of sources become buttons, and only in prose, not in code. A citation whose source does not support its
 sentence (conversation/citation_check.py) has a question mark. Example:
 
-    "x[1] is <code>x[1]</code> [9]"   with one source, the first [1] alone is a button
+    "x[1] is <code>x[1]</code> [9]"   if there is one source, only the first [1] is a button
 """
 
 import json
@@ -95,7 +95,6 @@ class LiveReplyText:
         self._begin()
 
     def _begin(self) -> None:
-        """Begin another round of the reply."""
         self._thought, self._answer = LiveMarkdown(self._clock), LiveMarkdown(self._clock)
         self._thought_block: tuple[str, ...] = ()
 

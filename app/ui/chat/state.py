@@ -11,7 +11,7 @@ from app.values.chat import ChatSettings, ChatVersion
 CHAT_LIMIT = 100
 """How many chats the sidebar lists at first."""
 MOST_CHANGES = 8
-"""How many changes of the message box are sent again, because a page may have missed some."""
+"""How many of the last changes of the message box are sent again, because a page may have missed some."""
 
 
 class SentTexts:
@@ -31,7 +31,8 @@ class SentTexts:
         self._sent.append(text)
 
     def has(self, stored: str) -> bool:
-        """Return whether this page sent the stored text. Forgets the texts sent before it, or all if it did not."""
+        """Return whether this page sent the stored text. Forgets the texts that were sent before it; if the
+        page did not send it, forgets all texts."""
         is_own = stored in self._sent
         while self._sent and not (is_own and self._sent[0] == stored):
             self._sent.popleft()

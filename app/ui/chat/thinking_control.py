@@ -17,7 +17,7 @@ from app.values.dataclass_json import parse_json
 
 BUDGETS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)
 NAMES = {"default": "Automatic"}
-"""Labels of levels that are not the level's own name."""
+"""Labels of levels that differ from their names."""
 
 
 def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:
@@ -33,8 +33,6 @@ def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:
 
 
 class ThinkingActions(Actions):
-    """The event handler of the control."""
-
     def choose(self, event: gr.EventData) -> None:
         """Save the choice for the current model; it applies from the next reply on."""
         given: dict[str, Any] = parse_json(pressed(event).value)

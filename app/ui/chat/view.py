@@ -54,7 +54,7 @@ WARMER = 0.7
 ACTIONS = ("regenerate", "compare", "answer-anyway", "continue", "edit", "queue-send", *CHANGES)
 """The buttons that change the chat, perhaps after a question."""
 QUEUED = ("queue-edit", "queue-earlier", "queue-remove")
-"""The buttons that change a message that waits to be sent, or the messages' order."""
+"""The buttons that edit, move or remove a message that waits to be sent."""
 
 
 class ChatActions(Actions):
@@ -80,9 +80,9 @@ class ChatActions(Actions):
             self._services.chat = 0
 
     def turn_to(self, state: ChatState, left: str, typed: str, opened: int) -> None:
-        """Save what was typed in the chat that the page has left, and read the draft of the chat that it shows now,
-        when `state.opened` was `opened`. `left` is "" for a new page, which keeps what was typed before it was
-        drawn."""
+        """Save what was typed in the chat that the page has left, and read the draft of the chat shown now.
+        When the page drew this chat, `state.opened` was `opened`. `left` is "" for a new page, which keeps
+        what was typed before it was drawn."""
         drafts, chat = self._services.conversations.drafts, state.version.chat
         state.filled = opened
         if left == "" and typed:
@@ -131,7 +131,7 @@ class ChatActions(Actions):
         return question or NO_QUESTION
 
     def _change_queue(self, state: ChatState, press: Press) -> None:
-        """Change a waiting message. Editing swaps its text and the message box's."""
+        """Change a waiting message. Editing swaps its text with the text in the message box."""
         chat, message = state.version.chat, int(press.name)
         store = self._services.conversations.stores.of(chat)
         if press.do == "queue-earlier":

@@ -145,7 +145,7 @@ class DocumentPanelActions:
 
     def _open_source(self, chat: int, message: int, number: int, marker: int) -> Panel:
         """Open the source that an answer cites by this number, or show why the source is gone. Highlights the
-        sentence that matches best the claim before the answer's citation with index `marker`."""
+        sentence that best matches the claim before the citation. `marker` is the citation's index."""
         title = "Source"
         try:
             text, sources = self._answer(chat, message)

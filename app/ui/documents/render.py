@@ -41,8 +41,6 @@ DEFAULT_EMBEDDER_SIZE = "90 MB"
 
 
 class DocumentsRenderer(CachedRenderer):
-    """Renders the view for one page."""
-
     def __init__(self, services: Services, state: DocumentsState) -> None:
         self._services = services
         self._documents = services.documents

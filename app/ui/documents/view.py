@@ -68,7 +68,7 @@ def listed_collections(services: Services) -> tuple[Collection, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModelStatus:
-    """The embedding model's name and state. `obstacle` says after its name why it cannot be downloaded now."""
+    """The embedding model's name and state. `obstacle` is a clause on why it cannot be downloaded now."""
 
     name: str
     is_installed: bool = False
@@ -96,8 +96,6 @@ def embedding_model_status(services: Services) -> EmbeddingModelStatus:
 
 
 class DocumentsActions(Actions):
-    """The event handlers of the Documents view."""
-
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         super().__init__(services, notify)
         documents = self._documents = services.documents

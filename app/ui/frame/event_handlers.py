@@ -190,7 +190,7 @@ class PageEvents:
 
 
 def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
-    """Store the results that belong to page values, and return the others. A single result is returned."""
+    """Store the results that belong to page values, and return the others, as a list if there are several."""
     if len(drawn) < 2 or result == gr.skip():
         return result
     for output, value in zip(drawn, result, strict=True):

@@ -91,7 +91,7 @@ class QueuePace:
         self._slow_down()
 
     def speed_up(self) -> None:
-        """Poll often for a while, because a page is used. Call this on the event loop."""
+        """Poll often for BUSY_FOR seconds, because a page is used. Call this on the event loop."""
         self._queue.sleep_when_free = BUSY_SECONDS
         if self._timer:
             self._timer.cancel()
@@ -120,7 +120,7 @@ class NeededRoutes:
 
 
 def mount(app: fastapi.FastAPI, blocks: PageBlocks, pace: QueuePace, **options: Any) -> None:
-    """Serve the page at the app's root, with all features of Gradio turned off that would open further routes."""
+    """Serve the page at the app's root. Turns off all features of Gradio that would open further routes."""
     # Newer releases keep a history of every run by default; not all releases from 6.22 on have this option.
     if "run_history" in signature(gr.mount_gradio_app).parameters:
         options["run_history"] = False

@@ -60,7 +60,7 @@ def judged(base: Options, values: OptionValues) -> tuple[Options, dict[str, str]
 
 
 def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, dict[str, str]]:
-    """Change the options of these names one by one. Returns all options, and what is wrong with any, by name."""
+    """Change the options of these names one by one. Returns all options, and the faults by option name."""
     options, faults = base, dict[str, str]()
     for name, value in given.items():
         try:

@@ -50,7 +50,7 @@ class KeyCheck:
         self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
 
     def refusal(self, request: HTTPConnection) -> Response | None:
-        """Return the response to a request without the key, or for / with a key in its URL; None if it may pass."""
+        """Return the response to a request without the key, or for / with a key in its URL; else None."""
         is_at_root = request.scope.get("method") == "GET" and request.scope["path"] == "/"
         if not self._key or (self._has_key(request) and not (is_at_root and "key" in request.query_params)):
             return None

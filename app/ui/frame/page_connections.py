@@ -58,7 +58,7 @@ class PageValue(Generic[T]):
 class PageSession:
     """One page's values. `connections` counts its WebSockets, because a page may reconnect before its lost one is
     noticed; `typed` is called with the text of its message box, `left` with a chat that it has left, what was typed
-    there, and the number of the chat that it shows now."""
+    there, and `ChatState.opened` for the chat that it shows now."""
 
     def __init__(self, session: str) -> None:
         self.session = session

@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ReplyHtmlBlocks:
-    """The HTML blocks of the message `message` that is being written; 0 if no message is."""
+    """The HTML blocks of the message that is being written. `message` is its id; 0 if there is none."""
 
     message: int = 0
     blocks: tuple[str, ...] = ()
@@ -48,7 +48,7 @@ Parts = Mapping[str, Part]
 
 
 class CachedRenderer(ABC):
-    """Renders a view for one page, again only when its inputs have changed."""
+    """Renders a view for one page. Renders it again only when its inputs have changed."""
 
     _inputs: object = None
     _parts: Parts = MappingProxyType({})
@@ -72,7 +72,7 @@ class CachedRenderer(ABC):
 
 @dataclass(frozen=True, slots=True)
 class PolledRenderer:
-    """A view's `render`, called at most about every `seconds`, on another thread while `is_slow()` is true."""
+    """A view's `render`, called about every `seconds` or less often; on another thread if `is_slow()`."""
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
@@ -89,7 +89,7 @@ class PageStream:
         self._woken = asyncio.Event()
 
     def wake(self) -> None:
-        """Poll soon, then often for a while, because the user uses the page."""
+        """Poll soon, then often for ACTIVE_FOR seconds, because the user uses the page."""
         self._active_until = monotonic() + ACTIVE_FOR
         self._woken.set()
 

@@ -179,8 +179,8 @@ class Services:
         self.change(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Load this model. When loading has ended, calls `ended` with whether it succeeded, then saves the choice
-        if so."""
+        """Load this model. When loading has ended, calls `ended` with whether it succeeded. Then
+        saves the choice if it did."""
         self._loading = choice
         self.engine.load(choice, partial(self._loaded, choice, ended))
 

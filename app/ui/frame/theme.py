@@ -82,6 +82,6 @@ def head(appearance: Mapping[str, str]) -> str:
 
 
 def _joined(ending: str) -> str:
-    """Join the page's files of a kind, foresight's before those of the views."""
+    """Join the page's files of a kind: first the file named foresight, then those of the views."""
     files = sorted(asset("").glob(f"*{ending}"), key=lambda file: (file.stem != "foresight", file.name))
     return "\n".join(file.read_text(encoding="utf-8") for file in files)

@@ -32,7 +32,7 @@ RESERVE = 1_000_000
 
 
 def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
-    """Receive the page's files, each request's in its own folder; refuse them if the disk has no room."""
+    """Receive the page's files, in a new folder for each request. Refuses files if the disk has no room."""
     from app.ui.frame.gradio_internals import UPLOAD
 
     @app.post(UPLOAD)
@@ -86,7 +86,7 @@ def uploads_dir(data_dir: Path) -> Path:
 def upload_at(path: str) -> Path:
     """Return the upload that the page names. Raises NotUploaded for folders, URLs and files outside the uploads.
 
-    Links are followed, so a link cannot lead outside."""
+    Symbolic links are resolved first, so they cannot lead outside."""
     from app.ui.frame.gradio_internals import upload_folder
 
     folder = upload_folder().resolve()

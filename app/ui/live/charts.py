@@ -57,7 +57,7 @@ def _chart(title: str, curve: str, top: str, bottom: str) -> Markup:
 
 
 def _curve(shares: Sequence[float]) -> str:
-    """Return a line through these shares of the height, which begins and ends at the bottom."""
+    """Return a line from the bottom through these shares of the height and back to the bottom."""
     # Heights are rounded to half units, whose few strings are made only once.
     heights = (_Y[int(2 * (BOTTOM - share * (BOTTOM - TOP)) + 0.5)] for share in shares)
     points = "".join(map(add, _X, heights))
@@ -73,7 +73,7 @@ _GRID = "".join(
 
 
 BAR, GAP, TOKEN, BARS_HEIGHT = 4, 2, 8, 56
-"""Sizes of the step bars in their own units; all boxes are drawn lower if the longest step would not fit."""
+"""Sizes of the step bars in their own units; if the longest step would not fit, all boxes are less tall."""
 
 BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 

@@ -79,7 +79,7 @@ def placed(step: TracedStep) -> list[Placed]:
 
 
 def nodes(step: TracedStep) -> Iterator[Node]:
-    """Yield the rows of the draft tree, then the model's own token, if not drafted, below the last accepted row."""
+    """Yield the rows of the draft tree, then the model's own token as a node, unless it was drafted."""
     trace, accepted = step.trace, set(step.trace.accepted)
     end = trace.accepted[-1] if trace.accepted else 0
     # If the reply ends with a drafted token, the token's row is not among the accepted ones.
@@ -167,7 +167,7 @@ def _node(
     one: Placed, columns: Sequence[float], texts: Texts, chosen: int | None, is_alone: bool
 ) -> dict[str, object]:
     """Return the template's values of a node; `chosen` is what the model chose after its parent, if anything. The
-    model's own token has a caption: it continued the drafts or replaced a draft."""
+    caption of the model's own token says whether it continued the drafts or replaced a draft."""
     x, y, width = columns[one.depth], _middle(one), _width(one, texts)
     state = "accepted" if one.node.is_accepted else "rejected"
     return {
@@ -185,7 +185,6 @@ def _node(
 
 
 def _about(one: Placed, chosen: int | None, texts: Texts) -> str:
-    """Return the tooltip of a node."""
     node = one.node
     text = f"“{visible(texts[node.token])}”"
     if one.parent < 0:

@@ -53,7 +53,7 @@ def panel_html(
 
 
 def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
-    """Return the further numbers. A reply from before the app's start has no charts."""
+    """Return the further numbers. A reply that was written before the app started has no charts."""
     drawn = bool(history.means)
     return {
         "tiles": list(_tiles(numbers)),
@@ -65,8 +65,8 @@ def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
 
 
 def speed_up_in_words(statistics: Statistics) -> str:
-    """Return how many times as fast as plain decoding the reply is: "2.4"; "" if it is not faster or unknown, if
-    both times are the same in words, or after few tokens."""
+    """Return how many times as fast as plain decoding the reply is, such as "2.4". Returns "" if that is
+    unknown or not above 1, if both times are the same in words, or with fewer than FEW_TOKENS tokens."""
     times, (now, plain) = f"{statistics.speed_up:.1f}", _times_in_words(statistics)
     return times if float(times) > 1 and now != plain and statistics.tokens >= FEW_TOKENS else ""
 

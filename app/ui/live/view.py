@@ -36,7 +36,7 @@ class XrayState:
     shown: int = 0
 
     def number(self, history: StepHistory) -> int:
-        """Return the number of the step to show, the kept step nearest to the wanted step; 0 without steps."""
+        """Return the number of the kept step that is nearest to the wanted step; 0 without steps."""
         if not history.traced:
             return 0
         return history.last if self.is_live else min(max(self.shown, history.first), history.last)

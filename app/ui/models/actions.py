@@ -24,8 +24,6 @@ NO_QUESTION = ""
 
 
 class ModelsActions(Actions):
-    """The event handlers of the view."""
-
     def __init__(self, services: Services, inventory: InventoryCache, notify: Notify = toast) -> None:
         super().__init__(services, notify)
         self._inventory = inventory
@@ -51,7 +49,7 @@ class ModelsActions(Actions):
             "list-server": lambda address, _: services.servers.add(address, ""),
             "remove-server": self._remove_server,
         }
-        """The handlers of buttons, by action. If a handler returns a string, the page asks this question first."""
+        """The handlers of buttons, by action. A string that a handler returns is a question for the user."""
 
     @property
     def _is_busy(self) -> bool:
@@ -75,7 +73,7 @@ class ModelsActions(Actions):
         return *self._shown(results), question if isinstance(question, str) else NO_QUESTION
 
     def search(self, text: str) -> Iterator[tuple[Any, ...]]:
-        """Search for models. A model id or the URL of its page is inspected directly."""
+        """Search for models. For a model id or the URL of its page, inspects this model instead."""
         text = text.strip()
         if not text:
             yield SearchResults(), ""

@@ -46,8 +46,8 @@ KINDS: dict[Kind, str] = {"dense": "", "hybrid": "some layers are recurrent", "m
 MOST = 3
 """Maximum number of models that are recommended."""
 CPU_PARAMETERS = 4_500_000_000
-"""Maximum number of parameters of models that are recommended for a CPU. Larger models usually write more slowly
-than people read there."""
+"""Maximum number of parameters of models that are recommended for a CPU, on which larger models usually write
+more slowly than people read."""
 
 
 @dataclass(slots=True)
@@ -76,8 +76,8 @@ class SearchResults:
 
 
 def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
-    """Choose up to MOST models for a first start: the largest model that suits this machine, then the largest with
-    at most half of its download, and so on. Smaller models are downloaded sooner and usually write faster."""
+    """Choose up to MOST models for a first start: the largest model that suits this machine, then the largest
+    one whose download is at most half as large, and so on. Smaller models usually write faster."""
     chosen: list[Recommendation] = []
     for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
         is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2

@@ -70,7 +70,7 @@ class InventoryCache:
 
     @property
     def precision(self) -> Precision:
-        """The precision that dtype "auto" means: the loaded model's, if that was loaded with "auto"."""
+        """The precision that dtype "auto" means: that of a model loaded with "auto", else AUTO_PRECISION."""
         is_auto = self._services.settings.model.dtype == "auto"
         return precision_of(self._services.engine.status().model if is_auto else None)
 

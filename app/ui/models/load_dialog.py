@@ -84,7 +84,7 @@ class LoadOptions:
     attention: tuple[Option, ...]
 
     def allowed(self, choice: ModelChoice) -> ModelChoice:
-        """Replace each value that this machine lacks by the first option. The choice may be another machine's."""
+        """Replace values that this machine lacks by the first option. Another machine may have saved them."""
         for field in fields(self):
             known = [option.value for option in getattr(self, field.name)]
             if getattr(choice, field.name) not in known:
@@ -186,7 +186,7 @@ class LoadActions:
         self._inventory = inventory
 
     def open(self, dialog: LoadDialog, model: InstalledModel) -> None:
-        """Open the dialog for this model, with the options of its last load, or preselected ones for its first."""
+        """Open the dialog with the options of the model's last load; with preselected ones if it had none."""
         found = self._inventory.get()
         options = options_here(found.gpus if found else ())
         choice = options.allowed(self._services.settings.choice_of(load_name(model)))
@@ -200,7 +200,7 @@ class LoadActions:
         dialog.form, dialog.folder = self._preselected(form) if is_new else form, None
 
     def browse(self, dialog: LoadDialog, typed: str) -> None:
-        """Let the user look for a model: in the folder typed in the box, its parent, or the home folder."""
+        """Let the user look for a model: in the typed folder, else in its parent, else in the home folder."""
         path = Path(typed.strip() or "~").expanduser()
         folders = [one for one in (path, path.parent, Path.home()) if one.is_absolute() and one.is_dir()]
         self._look_into(dialog, "browse", str(folders[0]) if folders else path.anchor)

@@ -92,7 +92,7 @@ def downloads_html(downloads: Sequence[Download]) -> Markup:
 
 
 def download_count(downloads: Sequence[Download]) -> str:
-    """Count downloads for the Models button: "2 downloading, 1 failed", also queued ones; "" if all are done."""
+    """Return "2 downloading, 1 failed"; queued downloads count as downloading. Returns "" if all are done."""
     words = {"queued": "downloading", "running": "downloading", "paused": "paused", "failed": "failed"}
     counts = Counter(words[one.state] for one in downloads if one.state in words)
     return ", ".join(f"{counts[word]} {word}" for word in dict.fromkeys(words.values()) if counts[word])

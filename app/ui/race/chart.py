@@ -139,7 +139,7 @@ def _step_path(run: LaneRun | None, length: int) -> str:
 
 
 def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:
-    """Return (name, value) of a run's statistics; `speed`, the median of the rounds, replaces its own if not 0."""
+    """Return a run's statistics as (name, value). If `speed` is not 0, it replaces the run's own speed."""
     names = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
     if run is None or not run.tokens:
         return [(name, UNKNOWN) for name in names]

@@ -53,7 +53,7 @@ def clock_words(value: float) -> str:
 
 
 def badge_words(lane: LaneResult) -> str:
-    """Return "identical text", or the first token that differs with its margin if that is known."""
+    """Return "identical text", or which token differs first, and the margin if it is known."""
     difference = lane.difference
     if difference is None:
         return "identical text"

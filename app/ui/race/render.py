@@ -26,8 +26,6 @@ WARMING_UP = "Warming up: each lane writes a few tokens, so that one-time work i
 
 
 class RaceRenderer(CachedRenderer):
-    """Renders the view for one page."""
-
     def __init__(self, race: Race, status: Callable[[], EngineStatus]) -> None:
         self._race = race
         self._status = status
@@ -198,8 +196,8 @@ def history_html(
 
 
 def best_by_kind(speeds: Sequence[SpeedByKind]) -> dict[TextKind, SpeedByKind]:
-    """Return the best decoder for each kind of text, in the order of the page: enough races count most, then being
-    faster than plain decoding, then the speed-up. Plain decoding itself is left out."""
+    """Return the best decoder except plain for each kind of text, in the order of the page. Decoders rank by
+    whether they have ENOUGH_RACES, then by whether they are faster than plain, then by speed-up."""
     by_kind = {kind: [one for one in speeds if one.kind == kind and one.lane != "plain"] for kind in KINDS}
     return {
         kind: max(each, key=lambda one: (one.races >= ENOUGH_RACES, one.is_faster, one.speed_up))

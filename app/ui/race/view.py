@@ -45,8 +45,6 @@ class RaceViewState:
 
 
 class RaceActions:
-    """The event handlers of the view."""
-
     def __init__(
         self,
         race: Race,
@@ -92,7 +90,7 @@ class RaceActions:
     def _plan(
         self, state: RaceViewState, prompt: RacePrompt, tokens: float | None, lanes: Sequence[Any]
     ) -> RacePlan:
-        """Make the plan. `lanes` has a decoder and its sizes for each lane; the rest is as in the chat."""
+        """Make the plan. `lanes` has a decoder and its sizes for each lane; other options are the chat's."""
         self._keep(state, 0, {"max_new_tokens": tokens})
         options = replace(self._options(), max_new_tokens=state.options[0].max_new_tokens)
         each = [lanes[start : start + 4] for start in range(0, len(lanes), 4)]
@@ -208,7 +206,7 @@ def _judge(
     lane: int, boxes: Mapping[str, gr.Number], state: PageValue[RaceViewState], actions: RaceActions,
     events: PageEvents,
 ) -> None:  # fmt: skip
-    """Check the values of these boxes, which are listed by the names of their options, as the user types."""
+    """Check the values of these boxes while the user types. `boxes` maps the name of an option to its box."""
     judge = partial(actions.judge, lane, {name: box.elem_id or "" for name, box in boxes.items()})
     for box in boxes.values():
         events.on(

@@ -49,7 +49,7 @@ OPEN_WEBUI_HINT = (
 
 
 def client_examples(address: str, key: str, model: str, context: int) -> list[tuple[str, str, str]]:
-    """Return a program's name, instructions and any text to copy for each example; `context` is the model's."""
+    """Return each example as (program, instructions, text to copy). `context` is the model's, in tokens."""
     # The model is written as a string that is valid in Python, YAML and JSON.
     values = {"address": address, "key": key, "model": json.dumps(model), "context": context}
     return [

@@ -112,7 +112,7 @@ def _slider(least: int, most: int, value: int | None, label: str, info: str, nam
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
-    """Return how many rows these sizes take in the largest step, and their memory; `price` is that of one row."""
+    """Return how many rows these sizes take in the largest step, and their memory; `price` is for one row."""
     rows = largest_step(decoding)
     window = f"{rows.tree} tree + {rows.window} window, " if rows and rows.window else ""
     return render_macro(

@@ -41,7 +41,7 @@ PARTS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("Temporary files", ("gradio",)),
     ("Settings", ("settings.json*",)),
 )
-"""The parts of the data folder, and the patterns of the names at its top that belong to each."""
+"""The parts of the data folder, each with the patterns of its files and subfolders."""
 OTHER = "Other"
 FILE_MANAGERS = {"darwin": "open", "win32": "explorer"}
 
@@ -159,7 +159,6 @@ class DataActions(Actions):
 
 
 def import_summary(imported: ImportResult) -> str:
-    """Describe in words what was imported."""
     new = f"Imported {counted(imported.new, 'chat')}."
     if not imported.known:
         return new
@@ -172,8 +171,6 @@ def delete_chats_html(done: str = "") -> Markup:
 
 
 class ImportRenderer(CachedRenderer):
-    """Renders the progress of an import of chats."""
-
     def __init__(self, progress: Callable[[], tuple[int, int]]) -> None:
         self._progress = progress
 

@@ -133,8 +133,6 @@ Row = tuple[ToolServer, ServerStatus, bool]
 
 
 class ToolsRenderer(CachedRenderer):
-    """Renders the lists of tools and servers."""
-
     def __init__(self, services: Services, logs: set[str]) -> None:
         self._services = services
         self._logs = logs

@@ -37,8 +37,6 @@ TEXT_SIZES: dict[TextSize, str] = {"90": "Small", "100": "Normal", "115": "Large
 
 
 class SettingsActions(Actions):
-    """The event handlers of the Settings view."""
-
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         super().__init__(services, notify)
         self._prices: dict[tuple[str, str], RowPrice | None] = {}
@@ -91,7 +89,7 @@ class SettingsActions(Actions):
         return None, "", *to_values(before.options)
 
     def _price(self) -> RowPrice | None:
-        """Return the memory of a row with the loaded local model, which is cached; None without such a model."""
+        """Return the memory of a row, cached by model; None if no local model is loaded."""
         model, name = self._services.engine.status().model, self._services.settings.model.name
         if model is None or model.server:
             return None
@@ -156,7 +154,7 @@ def _section(name: str) -> gr.Column:
 
 
 def _build_general(endpoint: Endpoint, events: PageEvents) -> tuple[gr.Button, gr.HTML]:
-    """Build the buttons that restore the defaults and quit. Returns the former, and the line about its effect."""
+    """Build the buttons that restore the defaults and quit. Returns the first one and the line below it."""
     with gr.Column(elem_classes="part"):
         gr.HTML(
             "<h3>Defaults</h3><p class='hint'>Resets sampling, decoder and appearance. The model is kept.</p>",

@@ -55,8 +55,6 @@ class Group:
 
 
 class ChatListRenderer(CachedRenderer):
-    """Renders the list of chats."""
-
     def __init__(self, services: Services, state: ChatState) -> None:
         self._services = services
         self._state = state
@@ -145,7 +143,7 @@ def group_of(chat: ChatSummary, today: date) -> str:
 
 
 def _day(moment: float) -> date:
-    """Return the day of a time stamp; the first of all days if it is invalid, so that the list can be drawn."""
+    """Return the day of a time stamp; `date.min` if it is invalid, so that the list can be drawn."""
     try:
         return datetime.fromtimestamp(moment).date()
     except (ValueError, OverflowError, OSError):
@@ -158,7 +156,7 @@ def excerpt_html(excerpt: str) -> Markup:
 
 
 class UndoRenderer(CachedRenderer):
-    """Renders the line that offers to undo the last deletion or the last replacement of a document, if recent."""
+    """Renders the offer to undo the newest deletion or replacement of a document in the last UNDO_SECONDS."""
 
     _parts: Parts = MappingProxyType({"undo": ""})
 

@@ -25,8 +25,6 @@ EDGE = (
 
 
 class SidebarActions(Actions):
-    """The event handlers of the sidebar."""
-
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         super().__init__(services, notify)
         self._stores = services.conversations.stores
@@ -75,7 +73,7 @@ class SidebarActions(Actions):
         return NO_FILE
 
     def _open(self, state: ChatState, chat: int, message: int = 0) -> None:
-        """Open a chat, with at least the messages from `message` on, in the version that has it."""
+        """Open a chat. Shows the version that has `message`, if it is not 0, with all messages from it on."""
         store = self._stores.of(chat)
         if message and not store.count_shown_from(chat, message):
             store.show(store.thread(chat, 1).version, message)

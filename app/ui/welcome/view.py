@@ -85,7 +85,7 @@ def starters_for(model: str) -> tuple[Starter, ...]:
 
 
 class ModelGetter:
-    """Downloads models, and loads the model that was requested last after its download. All pages share it."""
+    """Downloads models, and then loads the one that was requested last. All pages share it."""
 
     def __init__(self, services: Services, inventory: InventoryCache) -> None:
         self._services = services
