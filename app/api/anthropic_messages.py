@@ -115,7 +115,7 @@ class MessagesPlan(ChatPlan):
         }
 
     def _ended(self, choice: Choice) -> Json:
-        """Return why the message ended. The stop sequence is named only if the request has no other."""
+        """Return why the message ended. The stop sequence is named only if the request has just one."""
         if choice.reply.finished.reason != "stop_string":
             return {"stop_reason": STOP_REASONS[choice.finish_reason], "stop_sequence": None}
         stops = self.requests[0].options.stop

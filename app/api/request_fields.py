@@ -84,7 +84,7 @@ Limit = Annotated[
     BeforeValidator(lambda given: None if given in (-1, -2) else given),
     AfterValidator(lambda given: given and min(given, HIGHEST_LIMIT)),
 ]
-"""A maximum number of tokens; some clients send -1 or -2 for none. For 0 new tokens, only reads the prompt."""
+"""A maximum number of tokens; -1 and -2 mean no maximum. With 0 new tokens only the prompt is read."""
 TokenId = Annotated[int, Field(ge=0, lt=2**31)]
 Bias = Annotated[float, Field(ge=-100, le=100)]
 

@@ -21,7 +21,7 @@ NUMBERS = ("usage", "foresight", "timings", "metrics")
 LARGEST = 10**9
 """Larger numbers are ignored as impossible."""
 LONGEST_REPLY, MOST_PIECES = 2_000_000, 300_000
-"""Maximum numbers of characters and pieces of a reply. The longest replies of models have a third of these."""
+"""Maximum numbers of characters and pieces of a reply. The longest replies of models have a third as many."""
 HALF_PAIR = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair, which JSON can contain but valid text cannot."""
 THOUGHTS = ("reasoning_content", "reasoning")

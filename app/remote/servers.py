@@ -154,7 +154,7 @@ class Servers:
 
 
 async def _until_stopped(work: Coroutine[Any, Any, None], reply: EventSink) -> bool:
-    """Waits for the work, and raises its errors. Returns False if it was stopped, which closes its connection."""
+    """Waits for the work, and raises its errors. Returns False after a stop, which closes the connection."""
     task = asyncio.create_task(work)
     while not task.done():
         if reply.is_stopping:

@@ -228,8 +228,8 @@
   };
 
   // Gradio's loading screen leaves a timer that requests every frame, 60 times a second, and draws nothing. Requests
-  // are numbered: if each of 60 frames has exactly one other request, it comes from that timer, whose next frame is then
-  // cancelled.
+  // are numbered: if each of 60 frames has exactly one other request, it comes from that timer, whose next frame is
+  // then cancelled.
   const endLoadingTimer = (before = 0, alone = 0, timed = 0) => {
     if (alone === 60) return;
     const next = requestAnimationFrame(() => endLoadingTimer(next, next - before === 1 ? alone + 1 : 0, next - before === 2 ? timed + 1 : 0));

@@ -96,7 +96,7 @@ class ChatDocuments(Actions):
         return self._succeeded(lambda: paste(self._own_collection(state, name), text, title))
 
     def remove(self, state: ChatState, document: int) -> None:
-        """Remove an attached document. If it was the last, the chat stops searching the collection of its files."""
+        """Remove an attached document. After the last one, the chat no longer searches its attachments."""
         documents, chat, opened = self._services.documents, state.version.chat, state.opened
         own = documents.document(document).collection
 

@@ -51,7 +51,7 @@ def switched(chosen: tuple[T, ...], one: T) -> tuple[T, ...]:
 
 
 def typed_in(settings: ChatSettings) -> str:
-    """Return the values of the boxes of a chat's settings as one string, by which changes are noticed."""
+    """Return the contents of the boxes of a chat's settings as one string, to detect changes."""
     return json.dumps([settings.system, settings.json_answers.is_on, settings.json_answers.schema])
 
 

@@ -17,7 +17,7 @@ from app.values.dataclass_json import parse_json
 
 BUDGETS = (0, 250, 500, 1_000, 2_000, 4_000, 8_000)
 NAMES = {"default": "Automatic"}
-"""Labels of levels that differ from their names."""
+"""The labels that differ from the name of their level."""
 
 
 def thinking_html(chat_format: ChatFormat, chosen: Thinking) -> str:

@@ -157,7 +157,7 @@ class PageEvents:
     def _for_page(
         self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]
     ) -> Callable[..., Any]:
-        """Wrap the handler as Gradio calls it: with the request, which identifies the page."""
+        """Wrap the handler in a function that Gradio calls with the request, which identifies the page."""
         event_at = _event_at(handler)
 
         def results(

@@ -9,8 +9,9 @@ of this machine have no key. A key is made at each start; the address that the a
     Cookie                   the browser sends this with later requests: a second secret, not the key itself
     Authorization: Bearer    the key as programs send it: a second start, and the self-check
 
-A request without any of these gets 403, and GET / a form that asks for the key. The method and path of each request
-that passes are logged at INFO, which the app's log file leaves out; its query, which may have a key, is not logged.
+A request without any of these gets 403; for GET / this is a form that asks for the key. The method and path
+of each request that passes are logged at INFO, which the app's log file leaves out. The query, which may have
+a key, is not logged.
 """
 
 import logging

@@ -190,7 +190,7 @@ class Services:
         return {"theme": self._settings.theme, "text-size": self._settings.text_size}
 
     def change(self, change: Callable[[Settings], Settings]) -> None:
-        """Change the settings and save them. If it raises SettingsNotSaved, they still apply until the app ends."""
+        """Change and save the settings. They apply until the app ends even if this raises SettingsNotSaved."""
         with self._lock:  # because the engine's thread may change them, too
             settings = change(self._settings)
             if settings != self._settings:
