@@ -190,7 +190,7 @@ class Services:
         return {"theme": self._settings.theme, "text-size": self._settings.text_size}
 
     def change(self, change: Callable[[Settings], Settings]) -> None:
-        """Change and save the settings. They apply until the app ends even if this raises SettingsNotSaved."""
+        """Change and save the settings. If this raises SettingsNotSaved, they apply until the app ends."""
         with self._lock:  # because the engine's thread may change them, too
             settings = change(self._settings)
             if settings != self._settings:
