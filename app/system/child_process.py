@@ -223,7 +223,7 @@ def python_command(*arguments: str) -> list[str]:
 
 
 def limit_processor_time(seconds: int) -> None:
-    """Raise OutOfProcessorTime after this many seconds of processor time, if the system supports it."""
+    """Make this process raise OutOfProcessorTime after these seconds of processor time, if the system can."""
     try:
         import resource
     except ImportError:
@@ -242,7 +242,7 @@ def limit_processor_time(seconds: int) -> None:
 
 
 def seconds_left() -> float:
-    """Return how much processor time this process may still use, if the system limits it; else infinity."""
+    """Return the seconds of processor time that this process may still use; infinity without a limit."""
     try:
         import resource
     except ImportError:

@@ -1,8 +1,8 @@
 """Prints which GPUs CUDA finds on this machine, as the driver's library reports them: `python cuda_main.py`.
 
-The library numbers GPUs for this environment as for torch: by CUDA_DEVICE_ORDER, without those that
-CUDA_VISIBLE_DEVICES hides, and parts of a GPU (MIG) as GPUs. Nothing is created on a GPU. This program runs as a
-separate process, because a broken driver may hang or crash. It imports nothing of the app.
+The library numbers GPUs as for torch: in the order that CUDA_DEVICE_ORDER asks for, and without GPUs that
+CUDA_VISIBLE_DEVICES hides. A part of a GPU (MIG) counts as a GPU. Nothing is created on a GPU. This program runs as
+a separate process, because a broken driver may hang or crash. It imports nothing of the app.
 """
 
 import json

@@ -14,7 +14,7 @@ from pathlib import Path
 UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.EACCES, errno.EPERM)
 """Errors of systems that cannot sync a folder, and of folders that this user may write to but not list."""
 LONGEST_PREFIX = 40
-"""Characters of a file's name that the new file's name begins with; file systems allow 255 bytes in all."""
+"""Maximum number of characters that a new file's name takes from the old name; file systems allow 255 bytes."""
 DEVICES = Path("/dev")
 
 

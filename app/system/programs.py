@@ -47,7 +47,7 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def find_program(name: str, environ: Mapping[str, str] | None = None) -> str | None:
-    """Return the path of a program; None if no absolute folder on PATH, from `environ` if given, contains it."""
+    """Return the path of a program; None if no absolute folder on PATH has it. `environ` may give another PATH."""
     endings = (".exe", ".cmd", ".bat") if sys.platform == "win32" else ("",)
     folders = (Path(entry) for entry in os.get_exec_path(environ))
     files = (folder / f"{name}{end}" for folder in folders if folder.is_absolute() for end in endings)
@@ -86,7 +86,7 @@ def _searched(folders: str) -> str:
 
 
 def _settled(path: str) -> str:
-    """Return the absolute path; "" for the current folder, or if the current folder was deleted."""
+    """Return the absolute path, or a path with "~" as it is; "" for the current folder, or if that was deleted."""
     if path.startswith("~") or Path(path.strip('"')).is_absolute():
         return path
     try:

@@ -46,7 +46,7 @@ class ChatSettings:
     """A chat's system prompt, the document collections that are searched for it, whether its answers are JSON, and
     `tools`: the names of the tool servers, and of the app's own tools, that the model may use.
 
-    A preset uses only `system` and `sampling`, the values of the page's sampling controls."""
+    A preset uses only `system` and `sampling`, which has the values of the page's sampling controls."""
 
     system: str = ""
     sampling: Sampling | None = None

@@ -158,7 +158,7 @@ class ReplyFormat:
 
     `thought_end` is all of the text between a thought and its answer, and `marks` are all texts around an answer
     that are not shown. `answer_opening` is a hidden text at the beginning of replies without a thought. `asides`
-    begin messages to a tool, which are not shown unless they are `calls`."""
+    are texts that begin messages to a tool; these messages are shown only if they are `calls`."""
 
     thought_opening: str = ""
     thought_closing: str = ""
@@ -189,9 +189,9 @@ class ChatFormat:
     """The properties of a model's chat template.
 
     `modes` are the levels of thinking that can be chosen, the template's own default first. A template without
-    levels has at most one, which says whether its prompt opens a thought. The `takes_…` fields are False for what
-    the template refuses or omits: a system message; a system message without a question; several messages of the
-    user in a row; a chat that begins with the assistant; a content that is a text instead of a list of parts.
+    levels has at most one mode, which says whether its prompt opens a thought. The `takes_…` fields are False for
+    what the template refuses or omits: a system message; a system message without a question; several messages of
+    the user in a row; a chat that begins with the assistant; a content that is a text instead of a list of parts.
     `turn_ends` are the control tokens after an assistant's message, beginning with the token that ends it."""
 
     reply: ReplyFormat = field(default_factory=ReplyFormat)
@@ -231,8 +231,8 @@ def beginning_at_end(text: str, markers: Collection[str]) -> int:
 def first_marker(text: str, markers: Collection[str]) -> tuple[int, str]:
     """Return the position of the first marker, and the longest marker that begins there.
 
-    Without a marker, or if more text could complete an earlier or a longer marker, returns the length of the text
-    that certainly contains no marker, and ""."""
+    If there is no marker yet, or if more text could complete an earlier or a longer marker, the marker is "". The
+    position is then the end of the text that certainly contains no marker."""
     places = {marker: place for marker in markers if (place := text.find(marker)) >= 0}
     begun = len(text) - beginning_at_end(text, markers)
     first = min(places.values(), default=len(text))

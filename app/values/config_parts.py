@@ -6,7 +6,7 @@ from typing import Any
 TEXT_PARTS = ("thinker_config", "text_config", "llm_config", "language_config")
 """Parts of a config about the model that writes text, in models that also read pictures or sound, or speak."""
 LAYER_PART = "transformer_layer_config"
-"""The part about the model that writes text in the config of a draft head."""
+"""The part of a draft head's config that describes its decoder layers."""
 OTHER_PARTS = {
     "vision_config": "pictures", "vq_config": "pictures", "audio_config": "sound", "encoder_config": "sound",
 }  # fmt: skip

@@ -25,7 +25,7 @@ MARGINS = "Menus and margins of the page"
 
 @dataclass(frozen=True, slots=True)
 class Collection:
-    """Documents that are searched together. `characters` and `passages` count the documents that are ready."""
+    """Documents that are searched together. `characters` and `passages` are those of the ready documents."""
 
     id: int
     name: str
@@ -151,9 +151,9 @@ class TokenBudget:
 class Sources:
     """The sources that were put into the prompt for one question.
 
-    `searched` is the query, the question made self-contained. `is_whole` is whether the collections were given
-    whole; `left_out` is how many passages were found but did not fit. If `cited` is empty, no passage is near
-    enough to the question, or no passage that was found fits, and the app's answer explains it. `unsupported` are
+    `searched` is the query, which is the question made self-contained. `is_whole` is whether the collections were
+    given whole; `left_out` is how many passages were found but did not fit. If `cited` is empty, no passage is near
+    enough to the question, or none of the passages fits, and the app's answer says which. `unsupported` are
     the indices (from 0) of the answer's markers [n] whose sentence source n does not support. `missing` has, for
     each such marker, the words of the sentence that the source lacks ("7:15, Anna"), or "" if sentence and source
     have little in common."""

@@ -25,7 +25,7 @@ KIND = "speculators_model_type"
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
 """The model types of assistants."""
 STATES = "backbone_hidden_size"
-"""The key of the width of the states that an assistant reads, in its config."""
+"""The key, in an assistant's config, of the width of the states that the assistant reads."""
 LayerType = Literal["llama", "qwen3"]
 """The kinds of layers that a head may have."""
 LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}

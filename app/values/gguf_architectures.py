@@ -20,7 +20,7 @@ Change = Literal[
     "tiled columns",
     "mixed",
 ]
-"""How a tensor of a file differs from transformers', as llama.cpp's converter changed it.
+"""How llama.cpp's converter has changed a tensor, so that it differs from the tensor of transformers.
 
 pairs: the two halves of each rotated head became pairs of rows. minus one: one was added. log: A_log became
 -exp(A_log). transposed: rows became columns. alternating: rows of gates and of values, which had been interleaved,
@@ -34,7 +34,7 @@ key head of linear attention, were separated."""
 class GgufArchitecture:
     """An architecture of GGUF files: its name in transformers, fixed values of its config, and changed tensors.
 
-    `changes` maps a regular expression, which is searched in a tensor's name in the file, to its change.
+    `changes` maps regular expressions, which are searched in the names of the file's tensors, to changes.
     `recurrent` is transformers' word for its layers without attention."""
 
     model_type: str

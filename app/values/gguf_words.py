@@ -1,5 +1,4 @@
-"""Rules by which tokenizers cut a text into words before they merge characters, by their names in GGUF files
-(`pre`).
+"""Rules by which tokenizers cut a text into words before they merge characters. GGUF files name their rule (`pre`).
 
     "llama-bpe"    "It's 1234 o'clock"    ->    It | 's |   | 123 | 4 |  o | 'clock
 
@@ -34,7 +33,7 @@ class WordRule:
 
 @lru_cache(maxsize=1)
 def word_rules(assets: Path) -> Mapping[str, WordRule]:
-    """Return the rules of all known names, which are listed in the folder of shipped files."""
+    """Return the rules by name, read from gguf-words.toml in the folder of shipped files."""
     rules = dict[str, WordRule]()
     for listed in tomllib.loads((assets / "gguf-words.toml").read_text(encoding="utf-8"))["rule"]:
         names, patterns = listed.pop("names"), tuple(listed.pop("patterns"))

@@ -36,7 +36,7 @@ class ModelChoice:
     `context` is the longest context in tokens; 0 means the model's own. If `server` is the address of a server, the
     model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts for
     this model; "" for none. With `offload` the weights for which a GPU has no room stay in main memory.
-    `quantisation` "auto" may quantise only on a CPU, and while `dtype` is "auto", too."""
+    `quantisation` "auto" quantises only on a CPU, and only if `dtype` is "auto", too."""
 
     name: str
     dtype: DType = "auto"
@@ -341,7 +341,7 @@ class Loading:
 class Prefilling:
     """The prompt is being read: `done` of `total` tokens.
 
-    `logprobs` has an entry for each token read since the event before, if the request asks for them."""
+    `logprobs` has an entry for each token read since the previous event, if the request asks for them."""
 
     done: int
     total: int
@@ -354,8 +354,8 @@ class Piece:
     incomplete.
 
     `ends` are the ends of the tokens in `text`: token i is text[ends[i-1]:ends[i]]. A piece without tokens has text
-    of the newest token that was held back before. `logprobs` has an entry for each token if the request asks for
-    them."""
+    that was held back before, and belongs to the newest token. `logprobs` has an entry for each token if the
+    request asks for them."""
 
     text: str
     token_ids: tuple[int, ...]

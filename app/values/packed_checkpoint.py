@@ -19,8 +19,7 @@ SIDES = (
 )  # fmt: skip
 """The last parts of the names of tensors that belong to a quantised weight."""
 STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
-"""The ends of the names of the stacked experts' tensors in MXFP4, which have two numbers in a byte, and of their
-scales."""
+"""In MXFP4, the ends of the names of stacked experts' tensors: numbers, two in a byte, and their scales."""
 
 
 PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}

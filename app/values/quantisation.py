@@ -28,8 +28,8 @@ _POSITIONS = ("wpe.", "embed_positions.", "position_embeddings.")
 """Parts of the names that checkpoints give to embedding and head, and to position embeddings."""
 
 _EXPERTS = re.compile(r"(?<!shared_)experts\.")
-"""Matches the names of experts' matrices, which transformers stacks in one tensor if a checkpoint has each alone.
-Shared experts are ordinary Linears."""
+"""Matches the names of experts' matrices. If a checkpoint stores them separately, transformers stacks them in one
+tensor. Shared experts are ordinary Linears."""
 
 SMALL = 50_000_000
 """Parameters below which a model is not quantised automatically, because its steps are short and its text would

@@ -1,10 +1,10 @@
 """Values of races: one prompt, two or three decoders in turn, round after round, and the results.
 
     speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
-    identity     a lane's tokens compared with those of plain decoding, padded to the same bucket of rows
+    identity     a lane's tokens compared with those of plain decoding, padded if the lane is padded
 
-A lane is one decoder. In half precision with same text on, plain decoding is padded to a bucket of rows for the
-comparison of texts, and also runs unpadded for the speed. Plain decodings that are not lanes are run besides them.
+A lane is one decoder. In half precision with same text on, all steps are padded to row counts that give bitwise
+identical results. Plain decoding then also runs unpadded, for the speed. It always runs, even if it is no lane.
 """
 
 from collections.abc import Iterable
