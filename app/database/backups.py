@@ -34,8 +34,8 @@ def write_backup(
 ) -> None:
     """Copies the database of the connection `source` into the file `target`, which is replaced by the whole copy.
 
-    `progress` is called from time to time, and may raise an error to stop the copying. `advice` is the end of the
-    sentence about a file that cannot be written. Raises StoreError, and StoreBroken if the copy is damaged."""
+    `progress` is called after each COPIED_PAGES pages, and may raise an error to stop the copying. `advice` ends
+    the message about a file that cannot be written. Raises StoreError, and StoreBroken if the copy is damaged."""
     with _writing(target, advice), replacing_output(target) as draft:
         with store_errors(str(target), advice):
             damage = _copy_pages(source, draft, progress)
@@ -62,5 +62,5 @@ def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Progress) -> 
         # This query begins the read, so that later changes of other connections are hidden.
         source.execute("SELECT count(*) FROM sqlite_master")
         source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
-        copy.execute("PRAGMA journal_mode = DELETE")  # which needs no WAL beside the file
+        copy.execute("PRAGMA journal_mode = DELETE")  # so that the file needs no WAL
         return quick_damage_in(copy)

@@ -65,7 +65,7 @@ def data_dir_or_default(chosen: Path | None) -> Path:
 
 
 def optional_data_dir(chosen: Path | None = None) -> Path:
-    """Returns the data folder for commands that work even if the default folder cannot be written.
+    """Returns the same folder as `data_dir_or_default`, even if the default folder cannot be made or marked.
 
     Raises DataFolderRefused."""
     if chosen:
@@ -215,7 +215,7 @@ class DataFolder:
             return ""
 
     def is_held(self) -> bool:
-        """Returns whether an instance has locked the folder."""
+        """Returns whether another DataFolder has locked the folder."""
         try:
             with self._lock.acquire(timeout=0):
                 return False

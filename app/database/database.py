@@ -98,7 +98,7 @@ class Database:
     def backup(self, target: Path, progress: Progress = lambda: None) -> None:
         """Copies the database into one file. A complete and undamaged copy replaces an existing file.
 
-        `progress` is called from time to time, and may raise an error to stop the copying. Raises StoreError."""
+        `progress` is called repeatedly meanwhile, and may raise an error to stop the copying. Raises StoreError."""
         if not self._is_memory:
             require_target(target, self.path)
         with self._own_connection() as source:

@@ -164,7 +164,7 @@ class _Table:
         )
 
     def put(self, rowid: int, row: Row) -> None:
-        """Adds a row, unless its id is taken. Values that were cut off become the columns' defaults."""
+        """Adds a row, unless its id is taken. Missing values and NULLs become the columns' defaults."""
         pairs = zip_longest(row[: len(self._types)], self._empty)
         values = [empty if value is None else value for value, empty in pairs]
         if self._has_id:

@@ -2,7 +2,7 @@
 
 semantic-text-splitter finds where to cut. It needs a whole text, so it gets one window of the text at a time. The
 last chunk of a window ends only because the window ends, so the next window begins with that chunk. A heading
-begins a new chunk, unless the text since the previous such chunk is very short.
+begins a new window, and so a new chunk, unless the current window is very short (SHORT_SECTION).
 
     for chunk in chunks(parts, "notes.md"):    text[chunk.start : chunk.end] == chunk.text
 """
@@ -136,7 +136,7 @@ def _parts_of(start: int, text: str, is_new: bool) -> Iterator[Line]:
 def _whole_characters(text: str) -> int:
     """Returns the greatest length, up to MAX_LINE, at which no letter loses its combining marks or joiners.
 
-    If there is none in the second half, returns MAX_LINE."""
+    If no length above MAX_LINE // 2 is possible, returns MAX_LINE."""
     end = MAX_LINE
     while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
         end -= 1
@@ -339,7 +339,7 @@ class _Window:
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """Yields all chunks, except a last chunk after the window's beginning, which begins the next window."""
+        """Yields all chunks but the last, which begins the next window. A single chunk at the start is yielded, too."""
         text = self._emptied()
         found = self._split(text)
         is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow the chunk

@@ -115,7 +115,7 @@ def hide_collection(connection: sqlite3.Connection, collection: int) -> tuple[in
 
 
 def show_collection(connection: sqlite3.Connection, collection: int) -> None:
-    """Restores a hidden collection without its documents, with a number if its name is taken.
+    """Restores a hidden collection, but not its documents. If its name is taken, a number is added to the name.
 
     Raises DocumentNotFound if it was erased."""
     row = connection.execute("SELECT name FROM collection WHERE id = ? AND is_leaving = 2", (collection,))
@@ -210,7 +210,7 @@ def add(
 
 
 def same_text(connection: sqlite3.Connection, collection: int, digest: bytes, besides: int = 0) -> int:
-    """Returns a collection's oldest document, except `besides`, whose text has this digest; 0 without one."""
+    """Returns a collection's oldest document, except `besides`, whose text has this digest; 0 if there is none."""
     return _first(connection, "collection = ? AND digest = ? AND id <> ?", (collection, digest, besides))
 
 

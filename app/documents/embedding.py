@@ -38,7 +38,7 @@ BATCH = 32
 DELETED_AT_ONCE = 2_000
 """Maximum number of vectors of other models that are deleted in one transaction."""
 RETRY_SECONDS = 30.0
-"""Seconds until the next look for work, if nothing wakes the thread."""
+"""Seconds until the thread checks for work again, if nothing wakes it."""
 POLL_SECONDS = 0.5
 """Seconds between checks of whether the app is closing."""
 NEWER = (
@@ -174,7 +174,7 @@ class VectorIndex:
             return tuple(block for block in self._blocks if block.vectors.shape[1] == len(vector))
 
     def _read_block(self, width: int) -> bool:
-        """Reads some newer rows. Returns whether there may be more."""
+        """Reads at most READ_AT_ONCE newer rows. Returns whether there may be more."""
         with self._database.reading() as connection:
             rows = connection.execute(NEWER, (self._newest, self._model, READ_AT_ONCE)).fetchall()
         if not rows:

@@ -220,7 +220,7 @@ class FileImport:
             return duplicates.store_file_text(connection, document, new, " ".join(self._notes), older, now)
 
     def drop(self) -> None:
-        """Deletes the stored parts of the text, a few in each transaction."""
+        """Deletes the stored parts of the text, PARTS_AT_ONCE in each transaction."""
         cleared = PARTS_AT_ONCE
         while cleared == PARTS_AT_ONCE:
             with self._task.database.writing() as connection:

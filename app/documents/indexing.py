@@ -34,7 +34,7 @@ BATCH = 200
 DELETED_PASSAGES = 200
 """Maximum number of passages of a removed document that are deleted in one transaction."""
 DELETED_PARTS = 100
-"""Maximum number of parts of its text that are deleted in one transaction."""
+"""Maximum number of parts of a removed document's text that are deleted in one transaction."""
 CUT = "Part of this text could not be read from the damaged database. Add it again to have all of it."
 LOST = "The text of this document could not be read from the damaged database. Add it again."
 ADOPT_TEXTS = """
@@ -146,7 +146,7 @@ def index(task: Task) -> None:
 
 
 def delete_some(connection: sqlite3.Connection) -> bool:
-    """Deletes some passages or text parts of documents in state LEAVING. Returns whether there were any."""
+    """Deletes a batch of passages, or else of text parts, of a document in state LEAVING; False if none is left."""
     for document in document_table.leaving(connection):
         ids = passage_table.some_ids(connection, document, DELETED_PASSAGES)
         passage_table.drop(connection, ids)
@@ -164,10 +164,10 @@ def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
 
 
 def mend_documents(connection: sqlite3.Connection) -> None:
-    """Repairs documents that were saved from a damaged database, without the index of words and perhaps some rows.
+    """Repairs documents saved from a damaged database. Their words are not indexed, and rows may be missing.
 
-    Gives each text a document and each document a collection. Marks documents whose text was read as
-    waiting, so that the next start indexes them, and others as failed, except cancelled and hidden documents."""
+    Gives each text a document and each document a collection. A document whose text could be read is marked as
+    waiting, so that the next start indexes it. Others are marked as failed, except cancelled and hidden ones."""
     connection.execute(ADOPT_TEXTS)
     connection.execute(ADOPT_DOCUMENTS)
     connection.execute(ADOPT_VERSIONS)

@@ -94,7 +94,7 @@ def _move(connection: sqlite3.Connection, place: PassagePlace, chunk: Chunk) -> 
 
 
 def _index(connection: sqlite3.Connection, passage: int, one: NewPassage) -> None:
-    """Adds a passage's words to the index, unless it has them: after a migration or a rescue the index is empty."""
+    """Adds a passage's words to the index unless it has them. After a migration or a rescue the index is empty."""
     connection.execute(
         "INSERT INTO passage_words (rowid, text) SELECT ?, ?"
         " WHERE NOT EXISTS (SELECT 1 FROM passage_words WHERE rowid = ?)",
@@ -108,7 +108,7 @@ def drop(connection: sqlite3.Connection, ids: Iterable[int]) -> None:
 
 
 def merge_words(connection: sqlite3.Connection, is_first: bool) -> bool:
-    """Merges some pages of the index of words. Returns whether there is more to do."""
+    """Merges about MERGED_PAGES pages of the index of words. Returns whether there is more to do."""
     return merge_index(connection, "passage_words", MERGED_PAGES, is_first)
 
 

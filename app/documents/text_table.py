@@ -1,4 +1,4 @@
-"""The table of texts. Each is stored in parts of PART characters, so that position // PART is the number of a part.
+"""The table of texts. A text is stored in parts of PART characters: the part at a position is position // PART.
 
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """

@@ -76,7 +76,7 @@ class DocumentWorker:
         self._thread.start()
 
     def wake(self) -> None:
-        """Makes the thread look for work now."""
+        """Makes the thread check for work now, even after an error."""
         with self._changed:
             self._is_awake, self._error = True, None
             self._changed.notify_all()
@@ -137,7 +137,7 @@ class DocumentWorker:
             return bool(document_table.leaving(connection) or document_table.next_busy(connection))
 
     def _work(self) -> bool:
-        """Deletes documents in state "leaving", or else processes the oldest. Returns whether there was work."""
+        """Deletes leaving documents, or else processes the oldest active one. Returns whether there was work."""
         self._is_busy = True  # set before the check, so that `wait` never misses work in between
         try:
             if not self._has_work():

@@ -41,7 +41,7 @@ STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 
 
 def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields the messages of the reader of a file's format. Raises DocumentUnreadable."""
+    """Recognises the format of an archive, and yields its reader's messages. Raises DocumentUnreadable."""
     try:
         with zipfile.ZipFile(path) as archive:
             _require_readable(archive, name)

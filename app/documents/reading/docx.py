@@ -54,7 +54,7 @@ BOX = f"{WORD}txbxContent"
 FIELD, INSTRUCTION = f"{WORD}fldChar", f"{WORD}instrText"
 STORED = " SET"
 SILENT = re.compile(r"\s*(?:XE|TC|TA|RD|ASK|PRIVATE|PAGE|SECTIONPAGES|FORM\w+|SET)\b|\s*$")
-"""The instructions of fields without which no words are lost: entries of an index, page numbers, form fields."""
+"""The instructions of fields whose missing results lose no words: index entries, page numbers, form fields."""
 NOTES = _named("footnoteReference endnoteReference commentReference")
 COMMENT = f"{WORD}commentReference"
 PROPERTIES = f"{WORD}pPr"

@@ -201,7 +201,7 @@ class Encoding:
 
 
 def is_binary(sample: bytes) -> bool:
-    """Returns whether all bytes are zeros, or CONTROLS are more than the share MANY_CONTROLS of the other bytes."""
+    """Returns whether all bytes are zeros, or more than the share MANY_CONTROLS of the other bytes are CONTROLS."""
     bare = sample.replace(b"\0", b"")
     if sample and not bare:
         return True

@@ -12,7 +12,7 @@ from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
 WORD = f"{{{nsmap['w']}}}"
 MAX_BASED = 10
-"""Maximum number of styles that are followed from a style to the style on which it is based."""
+"""Maximum length of a chain of styles, each of which is based on the next."""
 BULLET = "-"
 ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
          (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip

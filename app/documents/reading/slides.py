@@ -45,7 +45,7 @@ def read_slides(path: Path, name: str) -> Iterator[ReadMessage]:
 
 
 def _lines(shape: Any) -> Iterator[str]:
-    """Yields the lines of a shape and of the shapes in it, its table or chart, or alternative and diagram texts."""
+    """Yields the lines of a shape: of inner shapes, a table, a chart or a text, else of a picture or a diagram."""
     if hasattr(shape, "shapes"):
         for one in shape.shapes:
             yield from _lines(one)

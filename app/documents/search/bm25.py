@@ -36,13 +36,13 @@ weigh 30."""
 SENTENCE_END = re.compile(r"(?<=[.!?\u2026])\s+|(?<=[\u061f\u0964\u3002\uff01\uff1f])\s*|\n+")
 CLAUSE_END = re.compile(SENTENCE_END.pattern + r"|(?<=[;,:])\s+|(?<=[\u060c\u061b\uff0c\uff1b])\s*")
 PAIR_WORTH = 1.5
-"""Factor by which a pair of characters counts more in a share. Without spaces a passage has a smaller share of the
-pairs of a question than of its words, because many pairs belong to two words."""
+"""Factor by which a pair of characters counts more in a share. In texts without spaces, a passage has a smaller
+share of a question's pairs than of its words, because many pairs belong to two words."""
 MAX_CLAUSES = 64
 """Number of sentences, and of clauses, after which the rest of a question counts as one sentence or clause."""
 MAX_SCORED = 3_000
-"""Maximum number of passages that are scored for most questions. The rarest words are searched whose passages
-together are at most this many, because scoring more would take long and change next to nothing."""
+"""Maximum number of passages that are scored for most questions. Only the rarest words are searched, whose
+passages together are at most this many, because scoring more takes long and changes little."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages that are scored for any question: the newest, if more have the searched words."""
 LANGUAGES = """
@@ -136,7 +136,7 @@ def _shares(
     passages: Sequence[int],
 ) -> dict[int, float]:
     """Returns the largest share that each passage has of the question or of one of its clauses."""
-    # Searching the index for each word in each passage would take ten times as long as reading all its words.
+    # Searching the index for each word in each passage would take ten times as long as reading the passages.
     weights = {term: one.weight for term, one in weighed.items() if not term.is_common}
     whole = weights or {term: one.weight for term, one in weighed.items() if one.passages}
     parts = [whole, *({term: weights[term] for term in clause if term in weights} for clause in clauses)]

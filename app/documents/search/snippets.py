@@ -70,7 +70,7 @@ def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
 
 
 def snippet(passage: Passage, question: str, most: int) -> Passage:
-    """Narrows a passage to the sentence that matches a question best and its neighbours, up to `most` characters.
+    """Narrows a passage to at most `most` characters: the sentence that suits the question best, and neighbours.
 
     A word of the question counts less if more sentences have it. Neighbours of the best sentence are added as long
     as they fit, following sentences first:
@@ -137,7 +137,7 @@ def _spans(text: str) -> list[Span]:
 
 
 def _best(text: str, spans: Sequence[Span], question: str, language: str) -> int:
-    """Returns the index of the sentence whose words of the question weigh most, the first if several do.
+    """Returns the index of the sentence whose words of the question weigh most; the first if there are several.
 
     A word that n sentences have weighs 1 / n."""
     language = language or language_of(text)
@@ -150,7 +150,7 @@ def _best(text: str, spans: Sequence[Span], question: str, language: str) -> int
 
 
 def plain_passage(passage: Passage) -> Passage:
-    """Returns the passage without Markdown's marks, if its title has one of SUFFIXES; others are unchanged.
+    """Returns the passage without Markdown's marks if its title has one of SUFFIXES; otherwise unchanged.
 
     ## Rent            Rent
     **740** euros      740 euros
