@@ -34,7 +34,8 @@ FIRST_QUESTIONS = """
         (SELECT id FROM message WHERE chat = chat.id AND role = 'user' ORDER BY id LIMIT 1)
     WHERE chat.title = '' AND chat.deleted IS NULL
 """
-# A message whose parent is missing or impossible gets the chat's newest message that is older than both.
+# A message whose parent is missing or impossible gets a new parent: the chat's newest message that is older than
+# the message and than its old parent.
 NEAREST_PARENTS = """
     UPDATE message SET parent = (
         SELECT max(before.id) FROM message AS before

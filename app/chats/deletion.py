@@ -110,7 +110,7 @@ def _erase_some_removed(connection: sqlite3.Connection) -> bool:
 
 
 def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:
-    """Deletes some messages of a chat. Returns whether there were any."""
+    """Deletes the newest messages of a chat, up to the limits. Returns whether there were any."""
     # The newest first, because deleting a message also deletes those below it, and SQLite nests at most 1,000.
     newest = connection.execute(
         "SELECT id, length(text) AS length FROM message WHERE id IN"
@@ -127,7 +127,7 @@ def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:
 
 
 def _merge(connection: sqlite3.Connection) -> bool:
-    """Merges some pages of the indexes, which removes deleted words. At the end, deletes the rows of erased chats.
+    """Merges pages of the indexes, which removes deleted words. At the end, deletes the rows of erased chats.
 
     Returns whether there is more to do."""
     is_first = connection.execute("SELECT 1 FROM chat WHERE deleted = 0").fetchone() is None

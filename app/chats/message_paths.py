@@ -78,7 +78,7 @@ def message(connection: sqlite3.Connection, wanted: int) -> StoredMessage:
 
 
 def path_texts(connection: sqlite3.Connection, chat: int, upto: int | None = None) -> tuple[Message, ...]:
-    """Returns the messages that the model reads down to a message, by default the shown leaf; no system prompt.
+    """Returns the messages that the model reads, down to `upto` or else the shown leaf, without system prompts.
 
     Summarised messages are replaced by the request for the summary and the summary.
 
@@ -133,8 +133,8 @@ def _shown_leaf(row: sqlite3.Row, tree: MessageTree) -> int:
 
 
 def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
-    """Leaves out an empty last reply, and failed or unanswered turns before the last message, which always
-    stays."""
+    """Leaves out an empty last reply, and then failed or unanswered turns before the message that is now the last
+    one."""
     if path and path[-1]["role"] == "assistant" and not path[-1]["text"]:
         path = path[:-1]
     before = _without_failed_turns(path[:-1])

@@ -21,7 +21,7 @@ from app.values.tools import CalledTool
 
 ROOT = 0
 MOST_INDEXED = 500_000
-"""Maximum number of characters of a message that are indexed: more would lock the database for too long."""
+"""Maximum number of characters of a message that are indexed, because more would lock the database for long."""
 INTERRUPTED = "Foresight ended before this reply was complete."
 T = TypeVar("T")
 LETTERS: Mapping[Origin, str] = MappingProxyType(

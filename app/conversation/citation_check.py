@@ -39,8 +39,8 @@ FEWEST_JUDGED = 2
 SUPPORTED = 0.25
 """A source with at least this share of a claim's words, by weight, supports the claim unless a fact is missing."""
 SIMILAR = 0.2
-"""A source with fewer of the claim's words is treated like one with enough words if the cosine of both texts is at
-least this, and no other source is nearer."""
+"""A source with fewer of the claim's words supports the claim, too, if the cosine of both texts is at least this
+and no other source is nearer."""
 _THOUSANDS = re.compile(r"(?<=\d)[.,\u2019'\u00a0\u202f](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[a-z\d,;)\u00c0-\u024f] )[A-Z\u00c0-\u00de][\w-]+")
 _LABEL = re.compile(r"^\s*(?:[-*+]\s+)?(?:\d+[.)]\s+)?(?:\*\*[^*]{1,60}\*\*:?)?")
@@ -122,7 +122,7 @@ def claim_at(reply: str, place: int) -> str:
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
-    """Yields the sentences. Markers at the beginning of a sentence move to the one before, if that has none."""
+    """Yields the sentences. Markers at the beginning of a sentence move to the sentence before if it has none."""
     before = ""
     for sentence in sentences:
         leading = LEADING.match(sentence)

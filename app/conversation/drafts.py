@@ -32,7 +32,7 @@ class Drafts:
             return self._stores.of(chat).draft(chat)
 
     def keep(self, chat: int, text: str) -> None:
-        """Remembers the text typed in a chat, and saves it a moment later."""
+        """Remembers the text typed in a chat. It is saved SAVE_SECONDS after the first unsaved change."""
         with self._lock:
             if self._is_closed:
                 return

@@ -40,7 +40,7 @@ class MessageQueue:
         return chat in self._settings
 
     def reason(self, chat: int) -> str:
-        """Returns why the chat's queue last had to wait for the user; "" if it did not since the app's start."""
+        """Returns why the chat's queue last had to wait for the user; "" if it has not had to since the start."""
         return self._reasons.get(chat, "")
 
     def takes(self, chat: int) -> bool:
@@ -48,8 +48,8 @@ class MessageQueue:
         return self._is_writing(chat) or (self.is_sending(chat) and bool(self.of(chat)))
 
     def add(self, chat: int, text: str, settings: ReplySettings) -> None:
-        """Adds a message to the chat's queue. The whole queue is sent with these settings, a message after each
-        reply, but a queue that waits for the user keeps waiting."""
+        """Adds a message to the chat's queue. If the queue waits for the user, it keeps waiting. Otherwise all its
+        messages are sent with these settings, one after each reply."""
         if self.is_sending(chat) or not self.of(chat):
             self._settings[chat] = settings
         self._stores.of(chat).add_queued(chat, text)

@@ -228,7 +228,7 @@ def _counter(reader: CachedTokenReader, options: Options, tools: ToolUse) -> Cou
 
 
 def with_system(chat_settings: ChatSettings, messages: Messages, more: str = "") -> Messages:
-    """Puts a system prompt, the chat's own prompt and `more`, before the messages, unless both are empty."""
+    """Puts the system prompt before the messages: the chat's own, then `more`. Adds none if both are empty."""
     system = "\n\n".join(filter(None, (chat_settings.system.strip(), more)))
     return (Message("system", system), *messages) if system else messages
 

@@ -184,7 +184,7 @@ def _fitting(found: Sequence[PassageHit], query: str, budget: _SourceBudget) -> 
 
 
 def _narrowed(passage: Passage, query: str, budget: _SourceBudget) -> tuple[Passage, int]:
-    """Cuts a passage that exceeds its share to the part about the query. `tokens_of` counts the returned tokens."""
+    """Cuts a passage that exceeds its share to the part about the query. Returns it with its number of tokens."""
     most, kept = len(passage.text), passage
     while (tokens := budget.tokens_of([kept.text])) > budget.share and most > LEAST_CHARACTERS:
         most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * budget.share // tokens))
@@ -244,8 +244,8 @@ def guarded(messages: Sequence[Message]) -> tuple[Message, ...]:
 def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, bool]]:
     """Yields the excerpt of a found passage that a page shows, as (text, whether it is a word of the question).
 
-    It starts with the sentence nearest to the question, and has no Markdown marks and, besides "…", at most
-    `most` characters."""
+    The excerpt starts with the sentence nearest to the question. It has no Markdown marks and, besides "…", at
+    most `most` characters."""
     passage = plain_passage(passage)
     begin = best_start(passage, question)
     shown = passage.text[begin : begin + most].rstrip()

@@ -106,7 +106,7 @@ class TextParser:
 
 
 class ReplyParser:
-    """Reads a reply, or what follows a `begun` one: its thought, then its answer with calls.
+    """Reads a reply, or the rest of a reply that has `begun`: its thought, then its answer with calls.
 
     Text in a thought that looks like a call is a call only if the thought is never closed."""
 
@@ -118,7 +118,7 @@ class ReplyParser:
 
     @property
     def thought_end(self) -> int:
-        """Where the thought ends in the text after the begun reply."""
+        """The position of the thought's end in the text after the begun reply."""
         return max(0, self._fold.end - self._begun)
 
     def push(self, text: str) -> list[Delta]:

@@ -48,7 +48,7 @@ class ChatTitles:
         self._seconds = seconds
 
     def begin(self, chat: int, settings: ReplySettings) -> None:
-        """Start a thread that titles this chat if the model stays idle for a while."""
+        """Start a thread that titles this chat if the model stays idle for IDLE_SECONDS."""
         threading.Thread(target=self._run, args=(chat, settings), name="title", daemon=True).start()
 
     def _run(self, chat: int, settings: ReplySettings) -> None:

@@ -1,4 +1,4 @@
-"""A reply that calls tools is written in rounds. All rounds are one reply: one event log, one message, one stop.
+"""A reply that calls tools is written in rounds. All rounds share one event log and one message, and stop together.
 
     round 1    "Let me look.<tool_call>…</tool_call>"    the user allows the call, and the tool answers
     round 2    "It is 12 degrees in Rome."               no call, so the reply is complete
@@ -223,7 +223,7 @@ class ToolRounds:
         )  # fmt: skip
 
     def _answered(self, writing: _Writing) -> bool:
-        """Ask for and make all open calls, one after the other. Returns False if the reply is to stop."""
+        """Ask the user about each open call, and make it, in turn. Returns False if the reply is to stop."""
         for call in writing.content.calls:
             if call.state in ("asked", "running"):
                 self._answer(writing, call)

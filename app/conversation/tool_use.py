@@ -121,8 +121,8 @@ class ToolUse:
 
     @property
     def grammar(self) -> Grammar | None:
-        """The grammar of the reply: forced calls, or else the answer's `form`; a form that is a JSON Schema allows
-        calls of the offered tools instead."""
+        """The grammar of the reply: forced calls, or else the answer's `form`. If the form is a JSON Schema, the
+        reply may have calls of the offered tools instead."""
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
         if self.forced:
@@ -221,7 +221,7 @@ def is_of_object(schema: Any) -> bool:
 
 
 def with_rounds(messages: Sequence[Message], form: CallFormat) -> tuple[Message, ...]:
-    """Return a chat's messages with the rounds of replies that called tools as messages of their own."""
+    """Return a chat's messages, in which each reply that called tools is split into its rounds and results."""
     if not any(message.called for message in messages):
         return tuple(messages)
     found = [part for message in messages for part in _rounds(message, form)]

@@ -169,7 +169,7 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a name for a GGUF file: Ollama's, or the file's own, in the hub's cache after its repository's."""
+    """Return a GGUF file's name: Ollama's, or its stem, in the hub's cache with the repository's name before it."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):
@@ -239,7 +239,7 @@ def _delete_files(folder: Path, model: InstalledModel) -> None:
 
 
 def freed_by(model: InstalledModel, hub: Hub) -> int:
-    """Return the bytes that deleting this model would free at least."""
+    """Return the minimum number of bytes that deleting this model would free."""
     if model.origin == "hub" and not model.revision:
         return disk_size(RepoCache(hub.root, model.name).folder)
     if model.origin not in ("hub", "hub-gguf"):

@@ -18,7 +18,7 @@ from app.values.tools import ToolServer
 
 EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
-"""The keys under which most programs, VS Code, Zed, and VS Code's settings or opencode list servers."""
+"""The keys under which servers are listed by most programs, VS Code, Zed, and opencode or VS Code's settings."""
 LONGEST = 1_000_000
 """Maximum number of characters that are read."""
 LAUNCHERS = frozenset((

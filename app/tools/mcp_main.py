@@ -47,7 +47,7 @@ LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
 """Maximum length and depth of a tool's schema in JSON, and the maximum length of all schemas."""
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_WORDS, LONGEST_ERROR = 128, 8_000, 500, 4_000
 MOST_LINES, LOG_SECONDS = 200, 0.1
-"""The maximum number of lines of a server's log that are sent at once, and the seconds between two sendings."""
+"""Maximum number of lines of a server's log in one message, and seconds between two such messages."""
 MOST_NOISE = 1_000
 """Maximum number of lines of a server's output that are not messages."""
 CHECK_SECONDS = 5
@@ -114,7 +114,7 @@ class _Session:
                 self._say(json.dumps(each).encode() + b"\n")
 
     def log(self, *lines: str) -> None:
-        """Add lines to the server's log. Its newest MOST_LINES lines are sent a moment later."""
+        """Add lines to the server's log. Its newest MOST_LINES lines are sent within LOG_SECONDS."""
         self._lines.extend(plain_words(line, LONGEST_WORDS) for line in lines)
 
     def _send_log(self) -> None:

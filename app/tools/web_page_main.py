@@ -87,7 +87,7 @@ def _page(address: str) -> dict[str, str]:
 def _read(response: httpx2.Response) -> dict[str, str]:
     """Return an answer's address, content type and body in base64.
 
-    Raises ToolFailed if the answer is an error, is not a text, is compressed in another way, or is too large."""
+    Raises ToolFailed if the answer is an error, is not a text, is encoded in an unknown way, or is too large."""
     host, kind = response.url.host, response.headers.get("Content-Type", "text/html").lower()
     if not response.is_success:
         raise ToolFailed(

@@ -92,8 +92,8 @@ def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
 def fastest_plain(columns: Iterable[Sequence[LaneRun]]) -> Sequence[LaneRun]:
     """Return the column of the fastest plain decoding.
 
-    A race may have two plain decodings: with a row per step, and padded to a bucket of rows. On most machines the
-    first is faster. Only finished runs count; if there are none, the column is empty."""
+    A race may have two plain decodings: with one row per step, and padded to more rows. On most machines the first
+    is faster. Only finished runs count; if there are none, the column is empty."""
     plains = [[run for run in column if run.decoding.decoder == "plain" and run.reason] for column in columns]
     return max(plains, key=lambda column: Spread.of(map(speed, column)).median, default=[])
 

@@ -1,4 +1,4 @@
-"""Runs downloads, a few at a time, and lists them with their states.
+"""Runs downloads, by default two at a time, and lists them with their states.
 
     start --> queued --> running --> done
                  ^          |

@@ -25,7 +25,7 @@ def new_hash(digest: str, size: int) -> "hashlib._Hash":
 
 
 def file_digest(path: Path, kind: str) -> str:
-    """Return the checksum of a whole file, of the same kind as the given checksum `kind`."""
+    """Return the checksum of a whole file. `kind` is another checksum, of the kind to compute."""
     with GrowingFileHash(path, new_hash(kind, path.stat().st_size)) as following:
         return following.finish()
 

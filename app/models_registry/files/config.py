@@ -213,7 +213,7 @@ def _repeated(
     """List the layers that a model passes several times (Dory's loops), once for each further pass; [] if only the
     last pass keeps its keys.
 
-    `listed` is the number of entries for a layer: 2 if its attention and its MLP are listed apart."""
+    `listed` is the number of entries for a layer: 2 if its attention and its MLP are listed separately."""
     loops = _count(values, "n_recurrent_loops")
     if loops < 2 or values.get("recurrent_kv_cache_mode") == "last_loop":
         return []
@@ -356,7 +356,7 @@ def own_temperature(folder: Path) -> float:
 def chat_template(path: Path) -> str:
     """Return the chat template of the model in this folder or GGUF file.
 
-    If a folder has several templates, it returns the one for tools; a GGUF file's template is its default one.
+    If a folder has several templates, returns the template for tools; of a GGUF file, the default template.
     Returns "" if there is none, or if the files cannot be read."""
     try:
         if path.is_file():

@@ -5,7 +5,7 @@
                prompts
     rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits;
                on a GPU also what recorded steps keep
-    runtime    Python, torch and the libraries that they load, unless they are in memory already
+    runtime    Python, torch and the libraries that they load
 
 On a CPU, pages of the weight files count as memory of the process while they are read. The system takes them back
 when it needs memory, so they are in `peak` and not in `need`. `docs/models.md` has the measurements.

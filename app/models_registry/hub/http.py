@@ -119,7 +119,7 @@ class NoJson(Exception):
 
 @dataclass(frozen=True, slots=True)
 class RetryPolicy:
-    """When a transfer fails and is retried. It fails if fewer than ENOUGH bytes arrive in `read_timeout` seconds.
+    """Rules for failed transfers. A transfer fails if fewer than ENOUGH bytes arrive in `read_timeout` seconds.
 
     It is retried `first_wait` seconds after the first failure. Each further failure doubles the wait, up to
     `longest_wait`. The transfer is given up after `tries` failures without ENOUGH bytes between them."""
