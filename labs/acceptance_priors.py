@@ -58,8 +58,8 @@ REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
 BORROWED = ("document", "history", "prediction")
-"""The last sources, from which single short replies never draft. Their weights are the mean of the weights of
-prompt and output."""
+"""Sources from which single short replies never draft. Their weights are the mean of the weights of prompt and
+output."""
 
 
 class Recorder(AcceptanceEstimator):

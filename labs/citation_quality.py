@@ -1,8 +1,8 @@
 """Measures how well the citation check finds wrong citations: `python -m labs.citation_quality`.
 
-Prints the tables of docs/notes/2026-11-retrieval.md: how many citations each threshold would mark in the
-development half of the answers, how many the thresholds of app/conversation/citation_check.py mark in the other
-half, by words alone and with the model all-MiniLM-L6-v2, and which changed numbers and names the check finds.
+Prints the tables of docs/notes/2026-11-retrieval.md. The first has how many citations each threshold would mark in
+the development half of the answers. The second has how many the thresholds of app/conversation/citation_check.py
+mark, by words alone and with the model all-MiniLM-L6-v2. The third has how many missing facts the check finds.
 `--spec-bench FILE` adds the RAG questions of Spec-Bench (its dev.jsonl).
 """
 

@@ -91,7 +91,7 @@ def sentences(text: str) -> list[str]:
 
 
 def descriptions(count: int, rng: random.Random) -> dict[str, str]:
-    """Return long descriptions of installed packages, by name."""
+    """Return descriptions of `count` installed packages, with at least eight plain sentences each, by name."""
     texts = {
         str(each.metadata["Name"]): str(each.metadata.json.get("description", "")) for each in distributions()
     }
@@ -161,7 +161,7 @@ def answered(engine: Engine, plan: PreparedReply, decoding: Decoding) -> Finishe
 
 
 def speeds(engine: Engine, plans: Sequence[PreparedReply], rounds: int) -> dict[str, float]:
-    """Compare auto with plain, in turn: tokens per second over all answers, and the median of the single
+    """Compare auto with plain, in turn: tokens per second over all answers, and the median of the answers'
     ratios."""
     decoders = {"plain": Decoding("plain"), "auto": Decoding("auto")}
     seconds: dict[str, list[float]] = {name: [] for name in decoders}

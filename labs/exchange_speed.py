@@ -1,4 +1,4 @@
-"""Measures the time of a message to each rank and its answer, which a step of several ranks takes besides passes.
+"""Measures how long a message to each rank and its answer take. A step of several ranks takes this time, too.
 
 The ranks are processes of this machine, as `--devices cpu,cpu` starts them, without a model.
 """

@@ -3,7 +3,7 @@
     python -m labs.memory_fit --contexts 64,full --precisions float32,bfloat16,int8 FOLDER...
     python -m labs.memory_fit --make FOLDER      writes a model of 0.5B random weights to measure
 
-Linux only: the peak is the kernel's VmHWM, and the part without file pages is RssAnon, which is read often.
+Linux only: the peak is the kernel's VmHWM, and the part without file pages is RssAnon, which is read every 5 ms.
 """
 
 import argparse
@@ -100,7 +100,7 @@ def status(key: str) -> int:
 
 
 class _Anonymous:
-    """The largest RssAnon, which is read every few milliseconds."""
+    """The largest RssAnon so far, which is read every 5 ms on a thread."""
 
     def __init__(self) -> None:
         self._most = 0
@@ -122,7 +122,7 @@ class _Anonymous:
 def compare(folder: Path, precision: Precision, context: int) -> str:
     """Run a measurement in a process of its own. Returns its line of the table.
 
-    Raises SystemExit if the context is not about as long as requested."""
+    Raises SystemExit if the used context differs from the requested context by more than NEARLY tokens."""
     command = python_command("-m", "labs.memory_fit", "--run", precision, str(context), str(folder))
     told = subprocess.run(
         command, capture_output=True, text=True, check=True, env=importing_environment()

@@ -1,7 +1,7 @@
 """Measures how much of the engine's speed the page costs, and how fast long chats open: `python -m labs.page_cost`.
 
 The same request runs with and without a page that shows it, in turn, in one process with the real engine and the
-demo model, beside a real Chromium. If they share few cores, the browser's own work counts as well.
+demo model, beside a real Chromium. If app and browser share few cores, the browser's own work counts, too.
 
 With OMP_NUM_THREADS=1 only the engine's thread computes, so that the time of the process's other threads per token
 is the most that the page can cost, if the browser has a core of its own.

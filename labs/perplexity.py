@@ -23,7 +23,7 @@ from app.values.quantisation import Quantisation
 TOKENS, ROWS = 512, 64
 """Maximum number of tokens that are read from a text, and in one pass."""
 SHORTEST = 600
-"""Texts with fewer letters are left out."""
+"""Texts with fewer characters are left out."""
 
 
 def texts(file: Path, limit: int) -> list[str]:

@@ -52,7 +52,7 @@ def measure(arguments: argparse.Namespace) -> Times:
 
 
 def _several(step: TakeStep, rows: int) -> Iterator[float]:
-    """Take one step that only warms up the caches, then yield the times of some further steps."""
+    """Take one step to warm up the caches, then yield the times of four more steps, or of two above 16 rows."""
     step(rows)
     return (step(rows) for _ in range(4 if rows <= 16 else 2))
 

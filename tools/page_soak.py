@@ -25,7 +25,7 @@ from tools.processor_time import seconds_of
 
 SETTLE_SECONDS, MOST_SETTLE_SECONDS = 10.0, 180.0
 SETTLED = 0.05
-"""Maximum share of a core at rest. Above this share the app still works, for example measures its model."""
+"""Maximum share of a core at rest. Above this share the app is still busy, for example measuring its model."""
 REST_SECONDS = 20.0
 
 

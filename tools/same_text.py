@@ -2,10 +2,10 @@
 
     python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
 
-Each side has its own session. The second session reads the step times that the first has measured, as the app does
-at its next start. Every second prompt continues plain's last reply, or half of a story; with `--reuse`, each side
-then reuses its cache. Replies are written to the full length. Prints a JSON line of options and numbers after every
-20 prompts and at the end, and with `--show` a line for each reply that differs.
+Each side (on, off) has its own session. The second session reads the step times that the first has measured, as the
+app does at its next start. Every second prompt continues plain's last reply, or half of a story; with `--reuse`,
+each side then reuses its cache. Replies are written to the full length. Prints a JSON line of options and numbers
+after every 20 prompts and at the end, and with `--show` a line for each reply that differs.
 """
 
 import argparse
@@ -111,7 +111,7 @@ def locate(name: str, _progress: Progress) -> ModelFolder:
 
 
 def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bool) -> Iterator[Tally]:
-    """Give both sides the same prompts; every second prompt continues `off`'s reply before it. Yields the results
+    """Give both sides the same prompts; every second prompt continues `off`'s previous reply. Yields the results
     so far."""
     tally = Tally()
     before: Prompt = ""

@@ -71,7 +71,7 @@ class StopAfter:
         self._left = pieces or TOKENS + 1
 
     def __call__(self) -> bool:
-        """Return whether enough pieces were counted."""
+        """Return whether this number of pieces was counted."""
         return self._left <= 0
 
     def count(self) -> None:

@@ -1,7 +1,7 @@
 """Keeps the runs of a benchmark as JSON lines, so that a stopped benchmark continues.
 
-A run is identified by contestant, model, prompt, options and round. If one of these differs, it is measured anew;
-older runs stay in the file. An incomplete last line, left by a killed process, is dropped.
+A run is identified by contestant, model, prompt, options and round. If one of these differs, the run is measured
+anew; older runs stay in the file. An incomplete last line, left by a killed process, is dropped.
 """
 
 import json

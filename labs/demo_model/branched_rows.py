@@ -60,9 +60,9 @@ class Hop:
 class Row:
     """The tokens of a row, with the weight of the loss of predicting each token, and labels.
 
-    For each token, `numbers` has the number of the source that contains the token or answers it, `firsts` the first
-    token of the sentence, and `copied` the position in the sources of the next token; or -1. `hops` has a Hop for
-    each answerable question."""
+    For each token of a source, `numbers` has the source's number and `firsts` the sentence's first token; for an
+    asked word, those of its answer. `copied` has the position in the sources of the next token, if an answer copies
+    it. Other labels are -1. `hops` has a Hop for each answerable question."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -114,8 +114,8 @@ def copying_row(
 ) -> Row:
     """Make a row of sources of about this many characters, and as many questions about them as fit.
 
-    The share `share_short` of the answers stops after a few tokens, which are enough to learn which sentence is
-    the answer."""
+    The share `share_short` of the answers stops after two to four tokens, which are enough to learn which sentence
+    is the answer."""
     while True:
         sources, system = tasks.sources(round(characters)), tasks.system()
         before = f"{TURN}system\n{system}{END}\n" if system else ""

@@ -47,8 +47,8 @@ HELD_OUT_CONVERSATIONS = 60
 class Stage:
     """Rows of `length` tokens with sources of `characters` characters, until the share `until` of the time is over.
 
-    `short` is the share of answers that stop after a few tokens; `probing` and `guiding` weigh the two parts of the
-    deep supervision. Of stages that end at the same time, each step draws one."""
+    `short` is the share of answers that stop after 2 to 4 tokens; `probing` and `guiding` weigh the two parts of
+    the deep supervision. Of stages that end at the same time, each step draws one."""
 
     until: float
     length: int
@@ -197,7 +197,7 @@ class CopyTraining:
 
 
 def train(training: CopyTraining, tasks: Tasks, options: Namespace, tokenizer: Any) -> None:
-    """Train from `options.begin` on until the time is over, and write the model every few rounds."""
+    """Train from `options.begin` on until the time is over. Writes the model repeatedly, and at the end."""
     started, share, rounds = monotonic(), options.begin, 0
     while share < 1:
         losses = list[tuple[float, float]]()

@@ -153,7 +153,7 @@ class CopyingTasks:
         return taken
 
     def _as_text(self, sentences: Sentences) -> str:
-        """Format a passage: sometimes in lines of some width, sometimes after the end of another sentence."""
+        """Format a passage: sometimes in lines of 50 to 90 characters, sometimes after another sentence's end."""
         text, rng = " ".join(sentences), self.rng
         if rng.random() < 0.08:
             text = self.make.nonsense().lower() + " " + text

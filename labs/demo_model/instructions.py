@@ -38,7 +38,7 @@ def small_talk(data: Path) -> Iterator[Conversation]:
 
 
 def _finished_lists(text: str) -> Iterator[list[str]]:
-    """Yield the lists `- - question` / `  - answer` that another list follows.
+    """Yield the lines of each list (`- - question` / `  - answer`) that another list follows.
 
     Each file's last list is left out, as for the shipped model, so that the data stays the same."""
     lines: list[str] = []

@@ -52,13 +52,13 @@ REPEATED_GREETINGS = 60
 
 
 def introductions(rng: random.Random) -> Iterator[Conversation]:
-    """Yield questions such as "Who are you?" and their answer, often enough to be learned."""
+    """Yield REPEATED_INTRODUCTION questions such as "Who are you?" with their answer, so that it is learned."""
     for _ in range(REPEATED_INTRODUCTION):
         yield pair("identity", rng.choice(WHO_ARE_YOU), I_AM)
 
 
 def greetings() -> Iterator[Conversation]:
-    """Yield greetings and the two questions about lookahead decoding, often enough to be learned."""
+    """Yield the greetings and two questions about lookahead decoding, each REPEATED_GREETINGS times."""
     for _ in range(REPEATED_GREETINGS):
         for question, answer in GREETINGS:
             yield pair("greeting", question, answer)

@@ -94,7 +94,7 @@ class TextMaker:
         return form + "."
 
     def form_of(self, sentence: str) -> str:
-        """Replace some of a real sentence's longer words by slots.
+        """Replace one to three long words of a real sentence by slots.
 
         If there is no such word, or the sentence is too long, returns a form of facts."""
         rng, words = self.rng, sentence.split()

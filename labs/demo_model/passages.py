@@ -58,7 +58,7 @@ def read_books(data: Path) -> Iterator[Sentences]:
 
 
 def split_sentences(text: str) -> Sentences:
-    """Return the sentences of a text that are neither fragments nor very long."""
+    """Return the sentences of a text that have 26 to 259 characters."""
     parts = re.split(r'(?<=[.!?])\s+(?=[A-Z"])', re.sub(r"\s+", " ", text))
     return [part.strip() for part in parts if 25 < len(part.strip()) < 260]
 

@@ -64,7 +64,7 @@ def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
 
 
 def content_words(sentence: str, others: str, library: Library) -> list[str]:
-    """Return the sentence's words that are long enough, not common, and in no other sentence of the sources."""
+    """Return the sentence's words of at least four letters that are not common and in no other sentence."""
     return [
         word
         for word in re.findall(r"[A-Za-z][A-Za-z']+", sentence)

@@ -62,7 +62,7 @@ def _pages(data: Path, rng: random.Random) -> Iterator[Sentences]:
 
 
 def _joined(paragraphs: Iterable[Sentences]) -> list[Sentences]:
-    """Join short paragraphs, so that passages have several sentences."""
+    """Join paragraphs into passages of at least PAGES_PER_GROUP sentences; the last may have fewer."""
     joined: list[Sentences] = [[]]
     for sentences in paragraphs:
         if len(joined[-1]) >= PAGES_PER_GROUP:

@@ -46,7 +46,7 @@ def parse_page(text: str) -> list[Page]:
 
 
 def command_questions(pages: list[Page], rng: random.Random) -> Iterator[Conversation]:
-    """Yield, for each page, a question about the command and questions about some of its examples."""
+    """Yield, for each page, a question about the command and about up to EXAMPLES_PER_PAGE examples."""
     for page in pages:
         yield pair("tldr", rng.choice(WHAT).format(page.name), _explanation(page))
         for purpose, command in rng.sample(page.examples, min(EXAMPLES_PER_PAGE, len(page.examples))):

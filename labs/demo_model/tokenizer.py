@@ -14,7 +14,7 @@ from transformers import PreTrainedTokenizerFast
 VOCABULARY = 4096
 CONTEXT = 1024
 BEGIN, TURN, END = "<|endoftext|>", "<|im_start|>", "<|im_end|>"
-# Training texts begin with BEGIN, so prompts do too: without it the model does not know its own name.
+# Prompts begin with BEGIN as training texts do, because without it the model does not know its own name.
 CHAT_TEMPLATE = (
     "{{ bos_token }}"
     "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{{ m['content'] }}<|im_end|>\n{% endfor %}"

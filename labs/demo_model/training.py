@@ -74,8 +74,8 @@ def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
 
 
 def rate_factor(step: int, share: float, warm_up_steps: int = WARM_UP_STEPS) -> float:
-    """Return the factor of the learning rate, which rises over the first steps, stays at 1 for half of the time,
-    and then falls to 2%."""
+    """Return the factor of the learning rate, which rises over `warm_up_steps`, stays at 1 for half of the time,
+    and then falls to LOWEST_RATE."""
     warm_up = min(1.0, (step + 1) / warm_up_steps)
     return warm_up * (1.0 if share < 0.5 else max(LOWEST_RATE, (1 - share) / 0.5))
 

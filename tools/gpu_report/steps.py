@@ -252,7 +252,7 @@ def _step_ms(runner: BlockRunner, plan: Plan, rows: int, sampling: Sampling = SA
 def _step(
     runner: BlockRunner, plan: Plan, rows: int, sampling: Sampling = SAMPLINGS["greedy"]
 ) -> Callable[[], list[int]]:
-    """Return a step after the context, warmed up."""
+    """Return a function that runs a step after the plan's context. The steps that warm up have run already."""
     source = torch.Generator().manual_seed(0)
     ids = torch.randint(runner.vocabulary, (plan.context + rows,), generator=source).tolist()
     for _ in runner.prefill(ids[: plan.context]):
