@@ -6,7 +6,7 @@
 Each model writes greedy replies with lookahead to made-up prompts (`:raw`: without a chat template, the
 model continues a story). Every candidate after an accepted token is one observation: its two codes, which
 app/engine/lookahead/acceptance_estimator.py makes, and whether the model agreed. The log odds are a base plus a
-weight for each code, fitted by logistic regression with a small ridge penalty, every model counting the same.
+weight for each code. A logistic regression with a small ridge penalty fits them; every model counts the same.
 
 `--towards` then fits the weights to a real model's replies to the first questions of each Spec-Bench category; a
 stronger ridge penalty keeps them near the weights fitted before, or near the weights in use if no MODEL is given.

@@ -2,8 +2,8 @@
 
     python -m labs.layer_launches
 
-Needs no GPU: tiny models in bfloat16 run a step on the CPU, and every operation of torch counts that is neither a
-view nor an allocation, because such an operation is a kernel on a GPU. A layer's kernels are those of a model with
+Needs no GPU: tiny models in bfloat16 run a step on the CPU. An operation of torch counts unless it is a view or an
+allocation, because all other operations are kernels on a GPU. A layer's kernels are those of a model with
 three layers minus those of a model with two. A call of `WrittenOut`, with which fused layers run here, counts as
 one kernel. Attention also counts as one kernel; our own has two on a GPU.
 """

@@ -1,9 +1,9 @@
-"""Compares the estimate of a model's memory with measurements: each model runs in a process of its own.
+"""Compares the estimate of a model's memory with measurements. Each model runs in a process of its own.
 
     python -m labs.memory_fit --contexts 64,full --precisions float32,bfloat16,int8 FOLDER...
     python -m labs.memory_fit --make FOLDER      writes a model of 0.5B random weights to measure
 
-Linux only: the peak is the kernel's VmHWM, and the part without file pages is RssAnon, which is read every 5 ms.
+Linux only. The peak is the kernel's VmHWM, and the part without file pages is RssAnon, which is read every 5 ms.
 """
 
 import argparse

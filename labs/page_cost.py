@@ -3,8 +3,8 @@
 The same request runs with and without a page that shows it, in turn, in one process with the real engine and the
 demo model, beside a real Chromium. If app and browser share few cores, the browser's own work counts, too.
 
-With OMP_NUM_THREADS=1 only the engine's thread computes, so that the time of the process's other threads per token
-is the most that the page can cost, if the browser has a core of its own.
+With OMP_NUM_THREADS=1 only the engine's thread computes. If the browser has a core of its own, the page costs at
+most the time that the process's other threads take for a token.
 """
 
 import argparse

@@ -2,9 +2,9 @@
 
     python -m tools.fake_card llama-3.1-8b qwen3-0.6b
 
-Needs an environment with PyPI's torch for Linux (2 GB to download, 4.7 on disk), but no driver: no kernel runs, and
-our own kernels are replaced by counters, which raise an error for tensors on another device than the GPU. Prints,
-for each shape, greedy and sampled, how many kernels a step has, and what the host reads during it.
+Needs an environment with PyPI's torch for Linux (2 GB to download, 4.7 on disk), but no driver, because no kernel
+runs. Our own kernels are replaced by counters, which raise an error for tensors on another device than the GPU.
+Prints, for each shape, greedy and sampled, how many kernels a step has, and what the host reads during it.
 """
 
 from collections import Counter

@@ -83,7 +83,7 @@ def parts(asked: argparse.Namespace) -> dict[str, Callable[[Visitor], tuple[Coun
 
 
 def run(app: AppProcess, asked: argparse.Namespace) -> list[Rest]:
-    """Run the parts, and print the state of the app at rest after each; first after one chat."""
+    """Run the parts, and print the state of the app at rest after each. The first part is one chat."""
     found = []
     chosen = {"one chat": lambda _visitor: (), **parts(asked)}
     for name, part in chosen.items():

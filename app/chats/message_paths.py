@@ -133,8 +133,7 @@ def _shown_leaf(row: sqlite3.Row, tree: MessageTree) -> int:
 
 
 def _prompt_path(path: list[sqlite3.Row]) -> list[sqlite3.Row]:
-    """Leaves out an empty last reply, and then failed or unanswered turns before the message that is now the last
-    one."""
+    """Leaves out an empty last reply, then failed or unanswered turns before the message that is now the last."""
     if path and path[-1]["role"] == "assistant" and not path[-1]["text"]:
         path = path[:-1]
     before = _without_failed_turns(path[:-1])

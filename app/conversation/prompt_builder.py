@@ -275,8 +275,8 @@ def fit_context(messages: Sequence[Message], count: Count, context: int, reply: 
 def _first_kept(starts: Sequence[int], fits: Callable[[int], bool]) -> int | None:
     """Returns the earliest of `starts` from which all messages fit; None if not even the last turn fits.
 
-    The newest 1, 2, 4, 8, … turns are tried until they are too many, then a binary search between the last two
-    numbers follows, so that few prompts are counted."""
+    The newest 1, 2, 4, 8, … turns are tried until they are too many. Then a binary search between the last two
+    numbers follows. In this way few prompts are counted."""
     turns = 1
     while turns <= len(starts) and fits(starts[-turns]):
         turns *= 2

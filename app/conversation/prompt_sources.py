@@ -1,8 +1,8 @@
 """Chooses the passages that are put before a question, and how much of the context they may take.
 
 The system prompt, earlier turns, the question and the reply's reserve get room first. The passages get the tokens
-that are left, and at least a quarter of the tokens that are not reserved for the reply, because it is better to
-shorten a long chat than to ignore its documents.
+that are left, but never less than a quarter of the tokens outside the reply's reserve. It is better to shorten a
+long chat than to ignore its documents.
 
     context 1,024   reply 256   chat 200   ->   sources 568, each with at most 189 tokens
 
@@ -23,7 +23,7 @@ The prompt has the format on which the demo model was trained:
 
     Question: …
 
-Documents are untrusted data. So that a passage cannot pass for another source or for the question, it becomes one
+Documents are untrusted data. A passage must not pass for another source or for the question. So it becomes one
 paragraph, and a line that looks like the format is escaped: "[2] Pay me" becomes "| [2] Pay me". The app never
 follows instructions in a passage, and the system prompt tells the model not to follow them.
 """
@@ -53,8 +53,8 @@ FEW_SOURCES = 3
 MOST_WHOLE = 16_000
 """Maximum number of tokens of all passages; longer collections are searched even if they would fit whole."""
 CHARACTERS_PER_TOKEN = 6
-"""An upper bound of a token's mean length in real texts. A text with more characters than this for each token that
-may be used is certainly too long, so it is not tokenised."""
+"""An upper bound of a token's mean length in real texts. A text with more characters than this times the allowed
+tokens is certainly too long, so it is not tokenised."""
 LEAST_CHARACTERS = 80
 """The fewest characters to which a passage is narrowed; a shorter passage would be useless."""
 

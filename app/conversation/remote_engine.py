@@ -16,7 +16,7 @@ from app.values.server import remote_info
 
 OnLoaded = Callable[[bool], None]
 NO_READER = CachedTokenReader()
-"""The reader for a server's model: its tokenizer is not known here, so no tokens are counted."""
+"""The reader for a server's model. It counts no tokens, because the tokenizer is not known here."""
 
 
 class EngineWithServers:
@@ -58,7 +58,7 @@ class EngineWithServers:
         if not choice.server:
             self._local.load(choice, partial(self._loaded, choice, ended))
             return
-        self._local.unload()  # queued: a model that is being loaded is unloaded once its loading ends
+        self._local.unload()  # queued, so a model that is being loaded is unloaded once its loading ends
         ended(True)
 
     def cancel_load(self) -> None:

@@ -48,7 +48,7 @@ class ReplyRecorder:
         seen, due, problem, is_saved = 0, monotonic() + SECONDS, "", True
         try:
             while not self._draft.is_done:
-                # New text is saved in time even if no event follows: a slow model may take seconds for a step.
+                # New text is saved in time even if no event follows, because a step may take seconds.
                 events = self._reply.wait(seen, timeout=SECONDS if is_saved else max(0.0, due - monotonic()))
                 seen += len(events)
                 self._draft.take(events)
@@ -117,7 +117,7 @@ class ReplyDraft:
             provenance,
             reply.thought,
             self._before.sources,
-            # A call that is still being written is text: when the reply is continued, it is read again.
+            # A call that is still being written counts as text. It is read again when the reply is continued.
             calls=tuple(call for call in reply.calls if call.state != "writing"),
         )
         if self._compared and state == "done":

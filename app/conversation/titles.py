@@ -58,7 +58,7 @@ class ChatTitles:
         try:
             if not self._is_busy():
                 self._title(chat, settings)
-        except AppError as error:  # the chat was deleted, or the disk is full: the chat keeps its title
+        except AppError as error:  # if the chat was deleted or the disk is full, the title stays
             log.info("chat %s was not titled: %s", chat, error)
 
     def _title(self, chat: int, settings: ReplySettings) -> None:

@@ -262,7 +262,7 @@ def as_the_template_takes(messages: Sequence[Message], form: CallFormat) -> list
 
 
 def _joined(messages: Iterable[Message], roles: Container[str]) -> list[Message]:
-    """Join adjacent messages of the same role, if it is one of these roles."""
+    """Join adjacent messages of the same role, for each of these roles."""
     found = list[Message]()
     for role, together in groupby(messages, lambda message: message.role):
         said = list(together)

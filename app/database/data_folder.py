@@ -1,7 +1,7 @@
 """Finds the data folder, checks that it is the app's own, and locks it for one process.
 
-A folder is the app's own if it has the app's database or a marker file, which is the first file that the app writes
-into a new or an empty folder. No other folder with files in it is touched.
+A folder is the app's own if it has the app's database or a marker file. The marker is the first file that the app
+writes into a new or an empty folder. No other folder with files in it is touched.
 """
 
 import logging
@@ -126,8 +126,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path may be another program's content: neither litter, our lock or marker, nor an empty
-    folder of ours. Links always count."""
+    """Returns whether a path may be another program's content. Litter, our lock, our marker and empty folders of
+    ours are not; links always are."""
     if path.is_symlink():
         return True
     if path.is_dir():

@@ -111,7 +111,7 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.Error:  # damaged: look for the schema's text, which is near the beginning
+    except sqlite3.Error:  # if it is damaged, look for the schema's text, which is near the beginning
         with path.open("rb") as file:
             beginning = file.read(SCHEMA_BYTES)
         return all(statement in beginning for statement in CREATED)

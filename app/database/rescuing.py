@@ -7,7 +7,7 @@ its table:
 
     None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
 
-If a page is damaged, even the first page, only rows of which a part is on this page are lost or cut. A few small
+If a page is damaged, even the first page, only the rows that have a part on it are lost or cut. A few small
 tables are read through their trees, and may lose more rows. The damaged file is never written.
 """
 

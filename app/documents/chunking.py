@@ -339,7 +339,7 @@ class _Window:
         self._start += len(text)
 
     def _settled(self) -> Iterator[Chunk]:
-        """Yields all chunks but the last, which begins the next window. A single chunk at the start is yielded, too."""
+        """Yields all chunks but the last, which begins the next window; a single chunk at the start is yielded."""
         text = self._emptied()
         found = self._split(text)
         is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow the chunk

@@ -232,8 +232,8 @@ class Documents(Store):
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the worker postpone its longest transactions, the merging of the index of words, while
-        `has_to_wait()` is true, such as while a reply is written."""
+        """Makes the worker postpone the merging of the index of words, which has its longest transactions, while
+        `has_to_wait()` is true, for example while a reply is written."""
         self._worker.give_way(has_to_wait)
 
     # Closing

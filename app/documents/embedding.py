@@ -3,7 +3,7 @@ thread that computes them.
 
 The model is a protocol, because documents do not import torch. Passages without a row in the table of vectors are
 the work to do, so a kill loses at most a batch. The engine embeds a batch when it generates no reply; until then
-documents are found by their words. When another model is chosen, the vectors of the previous one are deleted first.
+documents are found by their words. When another model is chosen, the other vectors are deleted first.
 
 A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384
 dimensions take 154 MB and matrix products of about 15 ms. A search first reads the rows that are newer

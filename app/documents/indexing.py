@@ -1,8 +1,8 @@
 """Indexes documents and deletes their rows in short transactions, and repairs documents after a rescue.
 
-A task sets a document's state, and remembers the state and the text's digest. If the document is cancelled or
-removed or its text is replaced, by this process or another, the state or the digest changes, and the task's next
-transaction notices the change:
+A task sets a document's state, and remembers the state and the text's digest. Either of them changes if this or
+another process cancels or removes the document, or replaces its text. The task's next transaction notices the
+change:
 
     begin "indexing", text A  ->  write  ->  (pasted: "waiting", text B)  ->  write: TaskCancelled
 

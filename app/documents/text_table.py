@@ -1,4 +1,4 @@
-"""The table of texts. A text is stored in parts of PART characters: the part at a position is position // PART.
+"""The table of texts. A text is stored in parts of PART characters. A position is in the part position // PART.
 
 characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
 """

@@ -142,7 +142,7 @@ class DocumentWorker:
         try:
             if not self._has_work():
                 return False
-            # At a timeout another process works on documents: the next call tries again.
+            # A timeout means that another process works on documents. The next call tries again.
             with suppress(Timeout), self._lock.acquire(POLL_SECONDS):
                 self._do_next()
                 self._on_change()
@@ -197,7 +197,7 @@ class DocumentWorker:
         except TaskCancelled:
             pass  # the document's state in the database decides what happens next
         except (StoreNotUsable, StoreFull):
-            raise  # not the document's fault: it keeps its state and is retried
+            raise  # not the document's fault, so it keeps its state and is retried
         except AppError as error:
             self._fail(document, str(error))
         except Exception as error:

@@ -2,8 +2,8 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-In a header, a list of strings, such as the vocabulary, is replaced by its number of entries, and so is a long list
-of numbers. A model in several files gets one header, with the values of its first file.
+In a header, each list of strings, such as the vocabulary, and each long list of numbers is replaced by its number
+of entries. A model in several files gets one header, with the values of its first file.
 """
 
 import re
@@ -25,7 +25,7 @@ MOST_ENTRIES = 4_000_000
 """Maximum number of entries of all lists together. Large vocabularies have 300,000 tokens, each with a type, a
 score and merges."""
 LONGEST_TEXT = 4_000_000
-"""Maximum bytes of one string; chat templates have some thousands."""
+"""Maximum bytes of one string; chat templates have thousands."""
 KEPT_ENTRIES = 1_024
 """Lists of numbers with more entries are replaced by their length. Lists with an entry for each layer are
 shorter."""

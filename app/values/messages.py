@@ -113,7 +113,7 @@ COLDEST = 1e-5
 
 
 NEW_SEED = 2**63
-"""A value of `seed` that asks for a new random seed for each reply, which is drawn before the reply is
+"""A value of `seed` that asks for a new random seed for each reply. The seed is drawn before the reply is
 requested."""
 
 

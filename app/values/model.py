@@ -14,7 +14,7 @@ Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]
 DownloadState = Literal["queued", "running", "paused", "failed", "done"]
 """The state of a download. A cancelled download is forgotten."""
 InstalledState = Literal["ready", "incomplete", "unusable", "draft head"]
-"""The state of an installed model. A draft head is not a model: it can only draft for a model."""
+"""The state of an installed model. A draft head is not a model, because it can only draft for a model."""
 ModelOrigin = Literal["demo", "hub", "folder", "hub-gguf", "lm-studio", "ollama", "llama.cpp"]
 """Where an installed model is stored: in the app, in the hub's cache, in a user's folder, or by another program."""
 Verdict = Literal["fits", "fits with int4", "too big"]

@@ -3,7 +3,7 @@
 The answer is found in hops of attention. Each token of a source first learns its source's number and the first
 token of its sentence. A word of the question attends to the same word in a source and copies both. The answer's
 tokens attend to that word of the question and copy the sentence. From the answer's loss alone a small model learns
-none of these hops for a long time: the head that finds the same word is then in layer 7 of 8, too late for the last
+none of these hops for a long time. The head that finds the same word is then in layer 7 of 8, too late for the last
 hop. So three heads are taught where to attend, and two probes read number and first token from hidden states. The
 loss of a probe also trains the layers below it. Probes are not part of the model.
 """

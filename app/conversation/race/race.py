@@ -56,7 +56,7 @@ ROUNDS = 3
 """Number of runs of each decoding, in turn (A B A B A B), because single runs do not show which is faster."""
 HALF = ("bfloat16", "float16")
 MARGIN_SECONDS = 60.0
-"""Seconds to wait for a margin, for which the model reads the prompt and the reply up to the difference again."""
+"""Seconds to wait for a margin. The model reads the prompt and the reply up to the difference for it."""
 BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 STOPPED = "The race was stopped. It has no result."
 REMOTE = "A race needs a model on this machine: choose an installed model first."
@@ -239,7 +239,7 @@ def text_reference(plan: RacePlan) -> Decoding:
 
 
 def extra_references(plan: RacePlan, model: ModelInfo) -> tuple[Decoding, ...]:
-    """Returns the references to run besides the lanes: one row per step for the speed, padded for the text."""
+    """Returns the plain decodings to run besides the lanes: unpadded to compare speeds, padded to compare texts."""
     is_padded = plan.same_text and model.dtype in HALF
     one_row = (Decoding("plain", same_text=False),) if is_padded else ()
     return tuple(plain for plain in (*one_row, text_reference(plan)) if plain not in lanes_of(plan))

@@ -166,7 +166,7 @@ def _collect(element: Element, found: _Paragraph) -> None:
 
 
 def _within(element: Element, wanted: frozenset[str] | set[str]) -> Iterator[Element]:
-    """Yields this element if it has one of these tags, else the outermost elements within it that have one."""
+    """Yields this element if its tag is among `wanted`, else the outermost elements in it whose tags are."""
     if element.tag in wanted:
         yield element
     elif element.tag not in UNSEEN:

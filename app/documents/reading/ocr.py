@@ -46,7 +46,7 @@ class Line:
     confidence: float = 1.0
 
     def side(self, border: float) -> int:
-        """Returns -1 for a line left of this border, 1 for a line right of it, and 0 for one that crosses it."""
+        """Returns -1 for a line left of this border, 1 for a line right of it, and 0 if the line crosses it."""
         return -1 if self.right <= border else int(self.left >= border)
 
 

@@ -122,7 +122,7 @@ def _opened(path: Path, name: str) -> PdfDocument:
 
 
 def _page_text(document: PdfDocument, number: int) -> tuple[str, str]:
-    """Returns the text of a page with its form values and comments, and why the text is left out, or ""."""
+    """Returns a page's text with its form values and comments, and the reason why its text is left out, or ""."""
     try:
         page = document[number]
         written = page.get_textpage()
@@ -143,8 +143,8 @@ def _recognised(page: PdfPage) -> Recognised:
 
 
 def _is_garbled(text: str) -> bool:
-    """Returns whether a text has many control, private or replacement characters or names of glyphs, or many words
-    with each letter twice: "DDeeppoossiitt"."""
+    """Returns whether a text has many unreadable characters (control, private or replacement), names of glyphs, or
+    words with each letter twice: "DDeeppoossiitt"."""
     size = len(text)
     words = re.findall(r"\w{4,}", text)
     doubled = sum(len(word) % 2 == 0 and word[::2] == word[1::2] for word in words)

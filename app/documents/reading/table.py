@@ -1,5 +1,5 @@
-"""Reads a table of values (CSV), each with the name of its column, because a passage far below the first row would
-otherwise have numbers without names.
+"""Reads a table of values (CSV). Each value gets the name of its column, because a passage far below the first row
+would otherwise have numbers without names.
 
     name,room        name: Ada; room: 12
     Ada,12

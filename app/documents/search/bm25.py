@@ -10,8 +10,8 @@ only if a question has no other words:
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
 
 A passage's share is the largest of its shares of the question, of each sentence and of each clause, so that
-greetings and explanations do not lower it. A lighter sentence or clause counts as if it weighed CLAUSE_WEIGHT (or
-as much as the whole question, if that is less), so that a single word does not suffice.
+greetings and explanations do not lower it. A sentence or clause counts as if it weighed at least CLAUSE_WEIGHT, or
+as much as the whole question if that is less. So a single word does not suffice.
 """
 
 import json
@@ -41,8 +41,8 @@ share of a question's pairs than of its words, because many pairs belong to two 
 MAX_CLAUSES = 64
 """Number of sentences, and of clauses, after which the rest of a question counts as one sentence or clause."""
 MAX_SCORED = 3_000
-"""Maximum number of passages that are scored for most questions. Only the rarest words are searched, whose
-passages together are at most this many, because scoring more takes long and changes little."""
+"""Maximum number of passages that are scored for most questions. Only as many of the rarest words are
+searched as have at most this many passages together, because scoring more takes long and changes little."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages that are scored for any question: the newest, if more have the searched words."""
 LANGUAGES = """

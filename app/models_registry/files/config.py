@@ -47,7 +47,7 @@ OTHER_HEADS = (
     ("full", ("num_global_key_value_heads", "global_head_dim", "global_head_dim")),
     ("", ("num_key_value_heads", "head_dim", "v_head_dim")),
 )
-"""Keys of the number of key heads and the sizes of a key and a value, in layers whose kind contains the word."""
+"""For layers whose kind contains the word: keys of the number of key heads, a key's size and a value's size."""
 STATE_SIZES = (
     ("linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"),
     ("mamba_n_heads", "mamba_d_head", "mamba_d_state"),

@@ -40,8 +40,8 @@ RECURRENT = re.compile(
     r"\.x_proj|\.dt_proj|ssm_x\.|ssm_dt\.weight|time_mix|rg_lru|forget_gate|f_a_proj|ssm_f_a|sconv|conv_qk"
 )
 EXPERTS = re.compile(r"expert|_exps")
-"""RECURRENT matches the names of tensors in recurrent layers that read the weights of their Linears directly, and
-EXPERTS the names of experts, which transformers stacks in one tensor."""
+"""RECURRENT matches tensors of recurrent layers that read the weights of their Linears directly. EXPERTS matches
+the matrices of experts, which transformers stacks in one tensor."""
 EMBEDDINGS = ".embed_tokens.weight"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 

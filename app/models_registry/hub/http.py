@@ -1,7 +1,7 @@
 """HTTP requests to the hub, by the hub client's HTTP library and with its login, and the policy of retries.
 
-The hub is not trusted: all answers are limited in bytes (answer_limits.py). `read_part` and `read_json` also limit
-the seconds until the last byte, because a server may send very slowly. A download may take any time, but its
+The hub is not trusted, so all answers are limited in bytes (answer_limits.py). `read_part` and `read_json` also
+limit the seconds until the last byte, because a server may send very slowly. A download may take any time, but its
 transfer fails after `RetryPolicy.read_timeout` seconds without progress.
 """
 
@@ -30,7 +30,7 @@ LIBRARY = NetworkError.__module__.partition(".")[0]
 """The HTTP library that the hub client uses: httpx, or httpx2."""
 SECONDS_TO_ANSWER = 10.0
 SLOWEST = 20_000
-"""Bytes per second, the slowest accepted rate: an answer gets one more second for each 20,000 bytes received."""
+"""The slowest accepted rate in bytes per second. An answer gets one more second for each 20,000 bytes received."""
 LONGEST_JSON = 5_000_000
 ENOUGH = 1_000
 """Bytes of a file that count as progress."""
