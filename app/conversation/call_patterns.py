@@ -156,8 +156,8 @@ def _parameter(form: CallFormat) -> str:
 def typed(text: str, schema: Any) -> Any:
     """Parse an argument's value as JSON or in Python's notation.
 
-    Returns the text itself if there is no schema, if the text cannot be parsed, or if the schema allows strings
-    and the parsed value has none of the schema's other types."""
+    Returns the text itself if the schema is missing, if the text cannot be parsed, or if the schema allows
+    strings and the parsed value has none of the schema's other types."""
     kinds = _kinds(schema)
     if kinds == {"string"} or not isinstance(schema, dict):
         return text

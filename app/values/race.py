@@ -4,7 +4,7 @@
     identity     a lane's tokens compared with those of plain decoding, padded if the lane is padded
 
 A lane is one decoder. In half precision with same text on, all steps are padded to row counts that give bitwise
-identical results. Plain decoding then also runs unpadded, for the speed. It always runs, even if it is no lane.
+identical results. Plain decoding then also runs unpadded, for the speed. It always runs, even if it is not a lane.
 """
 
 from collections.abc import Iterable

@@ -356,8 +356,8 @@ def own_temperature(folder: Path) -> float:
 def chat_template(path: Path) -> str:
     """Return the chat template of the model in this folder or GGUF file.
 
-    If a folder has several templates, returns the template for tools; of a GGUF file, the default template.
-    Returns "" if there is none, or if the files cannot be read."""
+    If a folder has several templates, returns the template for tools. If a GGUF file has several, returns the
+    default. Returns "" if there is none, or if the files cannot be read."""
     try:
         if path.is_file():
             values = read_gguf_header(path).values if is_gguf(path) else {}
