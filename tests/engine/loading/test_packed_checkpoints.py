@@ -75,7 +75,9 @@ def test_a_quantised_folder_writes_the_same_text_with_lookahead(
     kind: str, plain: Path, tmp_path: Path
 ) -> None:
     write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
-    loaded = load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", device="cpu"))
+    # A processor with instructions for bfloat16 would compute in it, and without padded steps its text may differ.
+    choice = ModelChoice("tiny", dtype="float32", device="cpu")
+    loaded = load(ModelFolder(tmp_path / "quantised", "tiny"), choice)
     assert (loaded.info.kept_bits > 0) == (kind not in NOT_PACKED)
     prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
     expected = says_plainly(loaded.runner, prompt, GREEDY, limit=40).tokens
