@@ -65,8 +65,8 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of a lookup: whether the sources have the sentence, whether the answer quotes the sentence, and
-    whether the quoting answer has only right numbers."""
+    """The result of a lookup: whether the sources contain the sentence, whether the answer quotes the sentence, and
+    whether it then also cites sources, all of which contain the sentence."""
 
     is_found: bool
     is_quoted: bool
@@ -125,7 +125,8 @@ def made_up_texts(count: int, rng: random.Random) -> tuple[dict[str, str], list[
 
 
 def judge(lookup: Lookup, plan: PreparedReply, answer: str, store: Documents) -> Result:
-    """Judge whether the answer has the sentence word for word, and only numbers of sources that have it, too."""
+    """Judge whether the sources contain the sentence, and whether the answer quotes it word for word and cites only
+    sources that contain it."""
     sentence = _even(lookup.sentence)
     cited = plan.sources.cited if plan.sources else ()
     right = {one.number for one in cited if sentence in _even(store.words(one))}

@@ -117,7 +117,7 @@ def main() -> None:
     if asked.json:
         asked.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n", encoding="utf-8")
     if wrong := [one for at in found for one in at.counted if one.asked != one.happened]:
-        sys.exit("not everything happened:\n    " + "\n    ".join(map(str, wrong)))
+        sys.exit("counts differ from what was done:\n    " + "\n    ".join(map(str, wrong)))
 
 
 if __name__ == "__main__":

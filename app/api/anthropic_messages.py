@@ -169,7 +169,7 @@ async def count_tokens(services: Services, asked: MessagesRequest) -> Json:
 
 
 def _chat(asked: MessagesRequest) -> ChatRequest:
-    """Translate the request into that of a chat. Raises ApiError."""
+    """Translate the request into a ChatRequest. Raises ApiError."""
     system = text_of(asked.system, "system")
     messages = [ChatMessage(role="system", content=system)] if system else []
     for place, turn in enumerate(asked.messages):

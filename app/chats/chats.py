@@ -24,7 +24,8 @@ PURGE_SECONDS = 0.5
 PAUSE_SECONDS = 0.005
 """Seconds between two transactions of a deletion, so that other threads get the database."""
 MOST_COMPACTED = 32 * 2**20
-"""Maximum number of bytes in use for which the file is compacted, because the database cannot be used meanwhile."""
+"""The file is compacted only if at most this many bytes are in use. Compacting a larger file would block the
+database for too long."""
 FIRST_PRIVATE = 2**40
 """Ids of private chats begin here."""
 

@@ -230,7 +230,7 @@ def stored_text(connection: sqlite3.Connection, wanted: int) -> StoredText:
 
 
 def newest_version(connection: sqlite3.Connection, wanted: int) -> StoredText:
-    """Returns the newest older version of a document. Raises DocumentNotFound if there is none."""
+    """Returns the version that this document replaced last. Raises DocumentNotFound if none is kept."""
     row = connection.execute(
         f"{SELECT_TEXT} WHERE replaced_by = ? AND state = '{REPLACED}' ORDER BY id DESC LIMIT 1", (wanted,)
     ).fetchone()

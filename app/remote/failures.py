@@ -123,7 +123,7 @@ def _refused(error: openai.APIStatusError, server: Server, request: Request | No
             return f"{host} failed ({phrase}){message}. Try again, or look at its log."
         case _ if 300 <= status < 400:
             return f"{host} redirects to another address ({status}). Enter that one under Models → Installed."
-    return f"{host} refused the request ({phrase}){message}."
+    return f"{host} refused the request ({phrase}){message}. Look at its log, or choose another model."
 
 
 def _no_api(server: Server) -> str:

@@ -1,9 +1,10 @@
 """Logs the hosts outside this machine that this process contacts, from its start on. The log is sent nowhere.
 
 Python calls an audit hook before every name lookup and every connection. The hook records lookups and connections
-that leave this machine. The log misses sockets that libraries open in other languages, and other processes, such as
-that of a download, which contacts only the hub. A page that shows the log must say so. The hook does not see the
-result of a lookup, so a connection to an address counts for the name that its thread looked up last.
+that leave this machine. The log misses sockets that are opened by libraries in other languages and by other
+processes, such as that of a download, which contacts only the hub. A page that shows the log must say so. The
+hook does not see the result of a lookup, so a connection to an address counts for the name that its thread looked
+up last.
 """
 
 import ipaddress
@@ -30,7 +31,7 @@ class Contact:
 
 
 class NetworkLog:
-    """Records the contacts. Safe to use from any thread, and within any other call."""
+    """Records the contacts. It is thread-safe, and the audit hook may interrupt any call of it."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         """Start with no contacts. `reasons` maps a host to the reason why it or a subdomain may be contacted."""
@@ -46,7 +47,8 @@ class NetworkLog:
 
     def explain(self, host: str, why: str) -> None:
         """Store the reason why a host or its subdomains may be contacted."""
-        self._reasons[host] = why
+        # A new mapping, because a connection of another thread may be reading the old one.
+        self._reasons = {**self._reasons, host: why}
 
     def contacts(self) -> tuple[Contact, ...]:
         return tuple(sorted(self._contacts.values(), key=lambda contact: contact.host))

@@ -46,9 +46,10 @@ Encode = Callable[[str], Encoding]
 
 @dataclass(frozen=True, slots=True)
 class Hop:
-    """Positions in a row: the end of the asked word in the question and in the sources, and the prompt's end.
+    """Positions in a row between which attention must hop to answer a question (`deep_supervision.py`).
 
-    `numbering` is the position of the token before the source's number, or near the end of a short answer."""
+    `asked` and `found` are where the asked word ends in the question and in the sources; `end` is the last token
+    before the answer. `numbering` is the token before the source's number or, in a truncated answer, near its end."""
 
     asked: int
     found: int
@@ -60,9 +61,9 @@ class Hop:
 class Row:
     """The tokens of a row, with the weight of the loss of predicting each token, and labels.
 
-    For each token of a source, `numbers` has the source's number and `firsts` the sentence's first token; for an
-    asked word, those of its answer. `copied` has the position in the sources of the next token, if an answer copies
-    it. Other labels are -1. `hops` has a Hop for each answerable question."""
+    `numbers` and `firsts` label each token of a source with the source's number and with the first token of its
+    sentence, and the end of an asked word with those of its answer. If an answer copies its next token, `copied` is
+    that token's position in the sources. Other labels are -1. `hops` has a Hop for each answerable question."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)

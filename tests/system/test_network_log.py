@@ -1,6 +1,7 @@
 """The list of whom the app asks outside this machine: all that Python tells of, and nothing that stays here."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -103,6 +104,23 @@ def test_a_hub_that_is_named_later_is_explained_from_then_on() -> None:
     outside.explain("mirror.example", WHY)
     outside.audit("socket.connect", (None, ("mirror.example", 443)))
     assert outside.contacts() == (Contact("mirror.example", 1, WHY),)
+
+
+class ExplainedMeanwhile(str):
+    """A host name. While reasons are compared with it, another thread's call explains a host."""
+
+    log: NetworkLog
+
+    def endswith(self, suffix: Any, *bounds: Any) -> bool:
+        self.log.explain("another.example", WHY)
+        return super().endswith(suffix, *bounds)
+
+
+def test_a_host_may_be_explained_while_a_connection_is_recorded() -> None:
+    outside, host = NetworkLog({"hub.example": WHY}), ExplainedMeanwhile("cdn.example")
+    host.log = outside
+    outside.audit("socket.connect", (None, (host, 443)))
+    assert outside.contacts() == (Contact("cdn.example", 1),)
 
 
 def test_addresses_of_this_machine_itself_are_not_outside() -> None:

@@ -10,8 +10,8 @@ only if a question has no other words:
     passage "… a short notice …"           share     6.4 / 20.2 = 0.32
 
 A passage's share is the largest of its shares of the question, of each sentence and of each clause, so that
-greetings and explanations do not lower it. A sentence or clause counts as if it weighed at least CLAUSE_WEIGHT, or
-as much as the whole question if that is less. So a single word does not suffice.
+greetings and explanations do not lower it. A sentence or clause is weighed as at least CLAUSE_WEIGHT, or as the
+whole question if that weighs less, so that a single word of a short clause does not give a large share.
 """
 
 import json
@@ -41,8 +41,8 @@ share of a question's pairs than of its words, because many pairs belong to two 
 MAX_CLAUSES = 64
 """Number of sentences, and of clauses, after which the rest of a question counts as one sentence or clause."""
 MAX_SCORED = 3_000
-"""Maximum number of passages that are scored for most questions. Only as many of the rarest words are
-searched as have at most this many passages together, because scoring more takes long and changes little."""
+"""Maximum number of passages that are scored for most questions. Words are searched from the rarest on, while all
+their passages together are no more than this, because scoring more takes long and changes little."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages that are scored for any question: the newest, if more have the searched words."""
 LANGUAGES = """
@@ -74,7 +74,8 @@ class Bm25Hit:
 
 @dataclass(frozen=True, slots=True)
 class WeighedTerm:
-    """A word of a question, the number of passages that have it (counted until it is common), and its weight."""
+    """A word of a question, the number of passages that have it (no longer counted once it is common), and its
+    weight."""
 
     term: Term
     passages: int

@@ -250,7 +250,7 @@ class TritonKernels:
         query, keys, values = (each if each.stride(3) == 1 else each.contiguous() for each in states)
         cos, sin = (table.contiguous() for table in tables)
         (_, count, rows, size), shared, width = query.shape, keys.shape[1], cos.shape[-1]
-        # with the memory layout of a query projection's output
+        # `new_query` has the memory layout of a query projection's output.
         new_query = query.new_empty((1, rows, count, size)).transpose(1, 2)
         block = _padded(width // 2)
         heads = max(1, PAIRS // block)

@@ -9,7 +9,8 @@ guesses of the pool. The lookahead branch refines the guesses of a window, so th
                                          +--> model -->+
     lookahead       window --------------+             +--> predicted tokens ---> pool, window
 
-`drafted_step` has these four parts. Both branches are one block and share the current token:
+The estimator learns how often guesses are accepted. `drafted_step` has these four parts. Both branches are one
+block and share the current token:
 
     rows   0            1 .. D-1         D .. D+V-1
            current      draft tree       window
@@ -130,7 +131,7 @@ class _Reply:
     planner: DraftPlanner
     pool: Pool
     window: JacobiWindow
-    reporting: float = 0.0  # seconds of the last step's report, which count as the next step's
+    reporting: float = 0.0  # seconds of the last step's last part, which count as the next step's
 
     def next_step(self) -> StepInParts:
         """Begin the next step, plain or drafted as the planner decides."""
@@ -140,8 +141,9 @@ class _Reply:
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def reported(self, began: float) -> None:
-        """Count the time since `began`, when the report began, as part of the next step, unless a forward pass runs
-        meanwhile."""
+        """Add the time since `began`, when the last part of a step began, to the time of the next step.
+
+        If the next forward pass runs meanwhile, that part costs no time and is not counted."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began
 
@@ -191,8 +193,8 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     choices = reply.sampler(logits, SUCCESSORS, sampled_positions)
     kept = verify_and_commit(runner, tree, choices.choose, tokens, reply.stopper)
 
-    # 4. Learn. The pool's guesses are judged before the pool learns from this step. The pool learns the texts after
-    # the next pause, on a GPU while the next step computes.
+    # 4. Learn. The pool's guesses are judged first, before the pool learns from this step. After the next `yield`
+    # it also learns the accepted text and the window's n-grams; on a GPU the next step computes meanwhile.
     pool.observe(tokens, kept.tokens)
     pool.learn_successors(contexts, choices.ids, choices.logits)
     predicted = choices.ids[top, 0].tolist()

@@ -56,7 +56,7 @@ def download(request: DownloadRequest, send: Send) -> Path:
             path = fetcher.fetch(plan, _reporter(send)) / request.wanted.file
     if not request.wanted.file and not is_complete(path):
         raise ModelBroken(
-            f"{repo} came without all the files that it is loaded from: delete it, then download it again."
+            f"{repo} lacks some of the files that are needed to load it: delete it, then download it again."
         )
     return path
 

@@ -123,7 +123,9 @@ def inspect_model(
 
 
 def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
-    """Return the first files of a repository's GGUF models, smallest first; none if it has other weights."""
+    """Return each GGUF model of a repository, smallest first: the name of its first part and the size of all parts.
+
+    Returns none if the repository has other weights."""
     sizes = {name: count_of(file.size) for name, file in repository.files.items()}
     names = [] if has_weights(sizes) else gguf_names(sizes)
     files = (FileProgress(name, sum(sizes[part] for part in part_names(name))) for name in names)
@@ -131,7 +133,7 @@ def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
 
 
 def remote_gguf(hub: Hub, wanted: HubId, commit: str) -> tuple[ModelConfig, Weights]:
-    """Read the sizes and the tensors of a GGUF model on the hub. Raises ModelError."""
+    """Read the config and the list of tensors of a GGUF model on the hub. Raises ModelError."""
     hub.require_online(wanted.repo)
     with (
         TemporaryDirectory(prefix="foresight-") as folder,

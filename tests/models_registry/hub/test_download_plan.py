@@ -175,7 +175,7 @@ def short_plan(hub: Hub) -> DownloadPlan:
 
 def test_an_incomplete_model_is_told_and_completed_by_downloading_again(server: FakeHub, hub: Hub) -> None:
     files = server.models["org/small"] = sharded(*NAMES["after the ending"])
-    with pytest.raises(ModelBroken, match="org/small came without all the files"):
+    with pytest.raises(ModelBroken, match="org/small lacks some of the files"):
         fetch(hub, short_plan(hub))
     assert [model.state for model in installed(hub)[1:]] == ["incomplete"]
     server.asked.clear()
