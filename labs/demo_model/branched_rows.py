@@ -49,7 +49,7 @@ class Hop:
     """Positions in a row between which attention must hop to answer a question (`deep_supervision.py`).
 
     `asked` and `found` are where the asked word ends in the question and in the sources; `end` is the last token
-    before the answer. `numbering` is the token before the source's number or, in a truncated answer, near its end."""
+    before the answer. `numbering` is the token before the source's number or, in a short answer, near its end."""
 
     asked: int
     found: int
