@@ -12,6 +12,7 @@ from tests.engine.architectures import (
     DEEPSEEK,
     LONG,
     QWEN_EXPERTS,
+    VOCABULARY,
     WINDOW,
     Architecture,
     Settings,
@@ -44,6 +45,13 @@ _INDEXER: Settings = {
     "indexer_compress_ratio": 4,
 }
 
+_INKLING2: Settings = {
+    "unpadded_vocab_size": VOCABULARY - 8,
+    **{"head_dim": 8, "swa_head_dim": 8, "swa_num_attention_heads": 4, "swa_num_key_value_heads": 2},
+    **{"n_routed_experts": 4, "num_experts_per_tok": 2, "sliding_window_size": WINDOW},
+}
+"""With a head that is narrower than the embedding."""
+
 _FAMILIES: dict[str, tuple[str, Settings]] = {
     "mamba": ("Mamba", {"state_size": 4}),
     "falcon-mamba": ("FalconMamba", {"state_size": 4}),
@@ -55,6 +63,16 @@ _FAMILIES: dict[str, tuple[str, Settings]] = {
     "qwen3.5-moe": ("Qwen3_5MoeText", {**_DELTA_NET, **QWEN_EXPERTS}),
     "qwen4-exp": ("Qwen4ExpText", {**_DELTA_NET, **QWEN_EXPERTS, **_INDEXER, "hc_lowrank": 8, "hc_count": 2}),
     "olmo-hybrid": ("OlmoHybrid", {**_DELTA_NET, "linear_num_key_heads": 4}),
+    "lara-mini": (
+        "LaraMini",
+        {
+            **_DELTA_NET,
+            **QWEN_EXPERTS,
+            "num_hidden_layers": 4,
+            "layer_types": ["linear_attention", "sliding_attention", "linear_attention", "full_attention"],
+            "sliding_window": WINDOW,
+        },
+    ),
     "kimi-linear": (
         "KimiLinear",
         {**_LINEAR_THEN_FULL, **DEEPSEEK, "q_lora_rank": None, "linear_num_heads": 4, "linear_head_dim": 8},
@@ -140,7 +158,19 @@ _FAMILIES: dict[str, tuple[str, Settings]] = {
     ),
     "zaya": ("Zaya", {}),
     "inkling": ("InklingText", {}),
-    "inkling2": ("Inkling2Text", {}),
+    "inkling2": ("Inkling2Text", _INKLING2),
+    "inkling2-loop": (
+        "Inkling2LoopText",
+        {
+            **_INKLING2,
+            "num_hidden_layers": 4,
+            "layer_types": ["hybrid_sliding", "hybrid"] * 2,
+            "n_layers_per_attn_res_block": 1,
+            "loop_layer_index_start": 1,
+            "loop_layer_index_end": 3,
+            "loop_gate_rank": 8,
+        },
+    ),
     "deepseek-v4": ("DeepseekV4", {"seed": 2, "initializer_range": 0.8}),
 }
 
@@ -158,6 +188,7 @@ _TREES = frozenset(
             "qwen3.5",
             "qwen3.5-moe",
             "olmo-hybrid",
+            "lara-mini",
             "mamba2",
             "bamba",
             "falcon-h1",
@@ -167,6 +198,7 @@ _TREES = frozenset(
     )
 )
 RECURRENT = tuple(_known())
+FAMILIES = frozenset(family for family, _ in _FAMILIES.values())
 READ_BY_ROWS = frozenset({"mamba", "falcon-mamba", "jamba", "zamba", "recurrent-gemma", "minimax"})
 TREES = tuple(one for one in RECURRENT if one.name in _TREES)
 """Those whose recurrence is computed for all branches in one pass."""

@@ -5,6 +5,11 @@
 from itertools import islice
 
 import pytest
+import transformers
+from huggingface_hub.errors import StrictDataclassError
+from transformers import CONFIG_MAPPING, DynamicCache
+from transformers.cache_utils import LinearAttentionCacheLayerMixin
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
 
 from app.engine.attention import register
 from app.engine.cpu_kernels import cpu_kernels
@@ -15,7 +20,14 @@ from app.engine.runner.step import Decoder
 from app.values.messages import AttentionChoice, Decoding, ModelChoice
 from tests.engine.architectures import LONG, OWN_ATTENTION, WINDOW, Architecture
 from tests.engine.oracle import Draft, Oracle, half_right, right
-from tests.engine.recurrent_architectures import CHAINED, ONE_OF_EACH, READ_BY_ROWS, RECURRENT, TREES
+from tests.engine.recurrent_architectures import (
+    CHAINED,
+    FAMILIES,
+    ONE_OF_EACH,
+    READ_BY_ROWS,
+    RECURRENT,
+    TREES,
+)
 from tests.engine.replies import Reply, Zoo, collect, numbers, reference, stream, with_pool, write
 from tests.tiers import named, some
 
@@ -125,3 +137,23 @@ def test_our_attention_and_fused_layers_write_the_same_text(architecture: Archit
 
 def test_every_recurrent_architecture_that_reads_rows_is_known() -> None:
     assert {one.name for one in RECURRENT} >= READ_BY_ROWS
+
+
+def test_every_recurrent_text_model_of_transformers_is_in_the_table() -> None:
+    kinds = {kind for kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if is_recurrent(kind)}
+    assert len(kinds) >= 20
+    known = {getattr(transformers, f"{family}Config", None) for family in FAMILIES}
+    assert {kind for kind in kinds if type(CONFIG_MAPPING[kind]().get_text_config()) not in known} == set()
+
+
+def is_recurrent(kind: str) -> bool:
+    """Whether transformers keeps a recurrent state for a layer of this kind's usual config."""
+    try:
+        layers = DynamicCache(config=CONFIG_MAPPING[kind]().get_text_config(decoder=True)).layers
+    except (
+        AttributeError,
+        KeyError,
+        StrictDataclassError,
+    ):  # no layers, other layers, values that must be given
+        return False
+    return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers)
