@@ -85,10 +85,10 @@ def _delta_rule(
         )
         return found, lambda _rows, _last: state
     heads = value.shape[2]
-    q, k, v = (_by_head(part, heads) for part in (query, key, value))
+    q, keys, v = map(_by_head, (query, key, value))
     if use_qk_l2norm_in_kernel:
-        q, k = (part * torch.rsqrt(part.square().sum(dim=-1, keepdim=True) + 1e-6) for part in (q, k))
-    q = q * q.shape[-1] ** -0.5
+        q, keys = (part * torch.rsqrt(part.square().sum(dim=-1, keepdim=True) + 1e-6) for part in (q, keys))
+    q, k = (_repeated(part, heads) for part in (q * q.shape[-1] ** -0.5, keys))
     state = q.new_zeros((heads, k.shape[-1], v.shape[-1])) if layer.state is None else layer.state[0]
     paths = _Paths(g[0], layer.visible)
     from_state = torch.cat((q, k), dim=1) @ state * paths.decay.repeat(1, 2)[..., None]
@@ -99,7 +99,9 @@ def _delta_rule(
         system = rate * (k @ k.mT) * paths.between
         updates = torch.linalg.solve_triangular(system, updates, upper=False, unitriangular=True)
     found = seen + (q @ k.mT * paths.between) @ updates
-    return found.transpose(0, 1)[None].to(query.dtype), partial(_state_after, state, k, updates, paths, False)
+    return found.transpose(0, 1)[None].to(query.dtype), partial(
+        _state_after, state, keys, updates, paths.sums, False
+    )
 
 
 def _state_space(
@@ -127,7 +129,8 @@ def _state_space(
     step = dt[0].float() if dt_bias is None else dt[0].float() + dt_bias.float()
     step = (softplus(step) if dt_softplus else step).clamp(*dt_limit)
     heads = hidden_states.shape[2]
-    x, k, q = (_by_head(part, heads) for part in (hidden_states, B, C))
+    x, keys = _by_head(hidden_states), _by_head(B)
+    k, q = _repeated(keys, heads), _repeated(_by_head(C), heads)
     shape = (heads, k.shape[-1], x.shape[-1])
     state = x.new_zeros(shape) if layer.state is None else layer.state[0].mT
     paths = _Paths(A.float() * step, layer.visible)
@@ -136,7 +139,7 @@ def _state_space(
     if D is not None:
         found = found + x * D.float()[:, None, None]
     found = found.transpose(0, 1).contiguous()[None]
-    return found, partial(_state_after, state, k, updates, paths, True)
+    return found, partial(_state_after, state, keys, updates, paths.sums, True)
 
 
 def _state_space_row(
@@ -178,31 +181,37 @@ def _state_space_row(
 class _Paths:
     """The decays of a block along its rows' paths.
 
-    `decay` [H, T] is the decay from the block's beginning to row i. `between` [H, T, T] is the decay from row j to
-    row i, or 0 if j is neither i nor an ancestor of i."""
+    `sums` [H, T] are the logarithms of `decay`, the decay from the block's beginning to row i. `between` [H, T, T]
+    is the decay from row j to row i, or 0 if j is neither i nor an ancestor of i."""
 
     def __init__(self, logs: Tensor, visible: Tensor) -> None:
         """Take the logarithm of each row's own decay [T, H]."""
         # In float64, because differences of long sums lose digits, unlike products row by row.
-        sums = (visible.double() @ logs.double()).T
-        self.decay = sums.exp().float()
-        differences = sums[:, :, None] - sums[:, None]
+        self.sums = (visible.double() @ logs.double()).T
+        self.decay = self.sums.exp().float()
+        differences = self.sums[:, :, None] - self.sums[:, None]
         self.between = differences.masked_fill_(~visible, -torch.inf).exp_().float()
 
 
 def _state_after(
-    state: Tensor, keys: Tensor, updates: Tensor, paths: _Paths, is_transposed: bool, rows: Tensor, last: int
+    state: Tensor, keys: Tensor, updates: Tensor, sums: Tensor, is_transposed: bool, rows: Tensor, last: int
 ) -> Tensor:
-    """Return the state [1, H, K, V], or [1, H, V, K] if `is_transposed`, after the path `rows` [n] to `last`."""
-    weights = paths.between[:, last].index_select(1, rows)[..., None]
-    added = (keys.index_select(1, rows) * weights).mT @ updates.index_select(1, rows)
-    found = state * paths.decay[:, last, None, None] + added
+    """Return the state [1, H, K, V], or [1, H, V, K] if `is_transposed`, after the path `rows` [n] to `last`.
+
+    Every layer keeps these arguments until the commit, so they are the smallest that are enough."""
+    weights = (sums[:, last, None] - sums[:, rows]).exp().float()[..., None]
+    path = _repeated(keys.index_select(1, rows), len(state)) * weights
+    found = state * sums[:, last, None, None].exp().float() + path.mT @ updates.index_select(1, rows)
     return (found.mT.contiguous() if is_transposed else found)[None]
 
 
-def _by_head(rows: Tensor, heads: int) -> Tensor:
-    """Return rows [1, T, groups, size] as [heads, T, size] in float32; a group is repeated for its heads."""
-    groups = rows[0].transpose(0, 1).float()
+def _by_head(rows: Tensor) -> Tensor:
+    """Return rows [1, T, groups, size] as [groups, T, size] in float32."""
+    return rows[0].transpose(0, 1).contiguous().float()
+
+
+def _repeated(groups: Tensor, heads: int) -> Tensor:
+    """Repeat each of these groups [groups, T, size] for its heads: [heads, T, size]."""
     return groups.repeat_interleave(heads // len(groups), dim=0) if len(groups) != heads else groups
 
 

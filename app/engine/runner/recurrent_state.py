@@ -101,8 +101,11 @@ class RecurrentLayer:
         if before is None:
             before = conv_states.new_zeros((*conv_states.shape[:2], conv_kernel_size - 1))
         inputs = torch.cat((before, conv_states), dim=2)
+        if self.visible is None:  # a copy, so that the chunk is freed
+            self._newest[state_idx] = inputs[:, :, 1 - conv_kernel_size :].clone(), conv_kernel_size - 1
+            return inputs
         self._newest[state_idx] = inputs, conv_kernel_size - 1
-        return inputs if self.visible is None else inputs[:, :, self._running.newest(conv_kernel_size)]
+        return inputs[:, :, self._running.newest(conv_kernel_size)]
 
     def update_recurrent_state(self, recurrent_states: Any, state_idx: int = 0, **_kwargs: Any) -> Any:
         """Take the `StateAfter` of the block."""
@@ -113,10 +116,8 @@ class RecurrentLayer:
     def advance(self, rows: Tensor, last: int) -> None:
         """Advance the state by these rows [n] of the block, a path that ends with row `last`."""
         for name, (inputs, count) in self._newest.items():
-            if self.visible is None:
-                self.conv_states[name] = inputs[:, :, -count:].clone()  # a copy, so that the chunk is freed
-            else:
-                self.conv_states[name] = inputs[:, :, self._running.newest(count + 1)[last, 1:]]
+            newest = self._running.newest(count + 1)[last, 1:] if self.visible is not None else slice(None)
+            self.conv_states[name] = inputs[:, :, newest]
         if self._state_after is not None:
             self.state = self._state_after(rows, last)
         self._newest, self._state_after = {}, None

@@ -8,7 +8,6 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -48,16 +47,23 @@ OTHER_HEADS = (
     ("", ("num_key_value_heads", "head_dim", "v_head_dim")),
 )
 """For layers whose kind contains the word: keys of the number of key heads, a key's size and a value's size."""
-STATE_SIZES = (
-    ("linear_num_value_heads", "linear_key_head_dim", "linear_value_head_dim"),
-    ("mamba_n_heads", "mamba_d_head", "mamba_d_state"),
-    ("mamba_num_heads", "mamba_head_dim", "ssm_state_size"),
-    ("n_mamba_heads", "mamba_headdim", "mamba_d_state"),
-    ("mamba_d_ssm", "mamba_d_state"),
-    ("num_heads", "head_dim", "state_size"),
-    ("intermediate_size", "state_size"),
+RECURRENT_SIZES = (
+    ("linear_num_value_heads", "linear_value_head_dim", "linear_num_key_heads", "linear_key_head_dim"),
+    ("linear_num_heads", "linear_head_dim", "linear_num_heads", "linear_head_dim"),
+    ("mamba_n_heads", "mamba_d_head", "mamba_n_groups", "mamba_d_state"),
+    ("mamba_num_heads", "mamba_head_dim", "n_groups", "ssm_state_size"),
+    ("n_mamba_heads", "mamba_headdim", "mamba_ngroups", "mamba_d_state"),
+    ("mamba_d_ssm", "", "mamba_n_groups", "mamba_d_state"),
+    ("num_heads", "head_dim", "n_groups", "state_size"),
+    ("intermediate_size", "", "", "state_size"),
+    ("mamba_expand", "hidden_size", "", "mamba_d_state"),
 )
-"""Keys whose values, multiplied, are the size of one layer's recurrent state, for each family of models."""
+"""For each family of recurrent layers: keys of the number of value heads, a value's size, the number of key heads,
+and a key's size. "" is a size of 1, or no key heads."""
+KERNEL_SIZES = ("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "conv_L_cache")
+USUAL_KERNEL = 4
+WITHOUT_KEYS = ("rwkv", "xlstm")
+"""Kinds of models whose config has the sizes of heads, but which keep no keys and values."""
 LARGEST_GENERATION_CONFIG = 2_000_000
 USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
 """The temperature of a model that does not name a temperature, and the highest temperature that is accepted."""
@@ -74,7 +80,8 @@ class ModelConfig:
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
     how many numbers of hidden states a draft head keeps for each token; else 0. `note` is a sentence about the
     parts of the model that are not read, or "". `form` is how its weights are quantised, if they are. A token's
-    keys and values have `keys_values` numbers in all layers together, and all recurrent states have `state`."""
+    keys and values have `keys_values` numbers in all layers together, its inputs of convolutions `inputs`, and all
+    recurrent states `state`."""
 
     model_type: str
     architecture: str
@@ -93,6 +100,7 @@ class ModelConfig:
     note: str = ""
     form: CheckpointForm | None = None
     state: int = 0
+    inputs: int = 0
 
     @property
     def embedding(self) -> int:
@@ -158,6 +166,8 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
     sizes["num_key_value_heads"] = 1 if is_shared else sizes["num_key_value_heads"] or heads
     sizes["head_dim"] = sizes["head_dim"] or max(1, hidden // heads)
     attending, recurrent = _layers_by_kind(values, sizes["num_hidden_layers"])
+    state, inputs = (recurrent * size for size in _recurrent_sizes(values))
+    kernel = next(filter(None, (_count(values, key) for key in KERNEL_SIZES)), USUAL_KERNEL)
     return ModelConfig(
         model_type=str(values.get("model_type", "")),
         architecture=first[:80] if isinstance(first, str) else "",
@@ -175,7 +185,8 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         states=_states(values, hidden),
         note=unread_parts(values),
         form=checkpoint_form(values),
-        state=recurrent * _state_size(values),
+        state=state + inputs * (kernel - 1),
+        inputs=inputs,
     )
 
 
@@ -192,8 +203,10 @@ def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[tuple[
     a recurrent state. Some layers keep both. Layers that use the keys of an earlier layer are not listed."""
     if STATES in values:
         return [], 0  # an assistant attends to its target's keys and values
-    kinds = values.get("layer_types") or values.get("layers_block_type")
-    if isinstance(kinds, list):
+    kinds = values.get("layer_types") or values.get("layers_block_type") or values.get("block_types")
+    if isinstance(kinds, list) and kinds:
+        if "recurrent" in kinds:  # RecurrentGemma lists a pattern
+            kinds = (kinds * layers)[:layers]
         recurrent = sum(kind in RECURRENT_KINDS for kind in kinds)
         kept = (
             (layer, kind) for layer, kind in enumerate(kinds) if kind not in RECURRENT_KINDS + WITHOUT_STATE
@@ -234,7 +247,9 @@ def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
         return sum(heads != 0 for heads in key_heads), key_heads.count(0)
     if isinstance(interval, int) and interval > 1:
         return layers // interval, layers - layers // interval
-    if not _state_size(values):
+    if values.get("model_type") in WITHOUT_KEYS:
+        return 0, layers
+    if not _recurrent_sizes(values)[0]:
         return layers * (2 if values.get("model_type") == "longcat_flash" else 1), 0
     is_pure = not _first(values, "num_attention_heads") or "state_size" in values
     return (0 if is_pure else layers), layers
@@ -268,13 +283,16 @@ def _count(values: Mapping[str, Any], key: str) -> int:
     return found if isinstance(found, int) and 0 < found <= MAX_COUNT else 0
 
 
-def _state_size(values: Mapping[str, Any]) -> int:
-    """Return how many numbers the state of a recurrent layer has; 0 if there is none."""
-    for keys in STATE_SIZES:
-        sizes = [values.get(key) for key in keys]
-        if all(isinstance(size, int) and not isinstance(size, bool) and size > 0 for size in sizes):
-            return prod(size for size in sizes if size)
-    return 0
+def _recurrent_sizes(values: Mapping[str, Any]) -> tuple[int, int]:
+    """Return how many numbers the state of a recurrent layer and a token's inputs of its convolution have; 0 for
+    what it does not have."""
+    if "conv_L_cache" in values:
+        return 0, _count(values, "hidden_size")
+    for heads, value, key_heads, key in RECURRENT_SIZES:
+        width = _count(values, heads) * (_count(values, value) if value else 1)
+        if state := width * _count(values, key):
+            return state, width + 2 * _count(values, key_heads) * _count(values, key)
+    return 0, 0
 
 
 def _text_config(config: bytes, name: str) -> Mapping[str, Any]:

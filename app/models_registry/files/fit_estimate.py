@@ -62,6 +62,8 @@ KERNELS = 45_000_000
 """Bytes of the kernels that a CPU's library builds for itself, for half precision or packed weights."""
 SMALL = 1_000_000
 """Number of parameters below which no weights are packed."""
+KEPT_INPUTS = 2
+"""How many times the size of its inputs every recurrent layer keeps of a step's rows until the commit."""
 SCORE_COPIES = 3
 """Number of float32 score matrices that exist at the same time if attention has no fused kernel."""
 MARGIN = 0.05
@@ -220,7 +222,8 @@ class Estimator:
         width = self._width(precision)
         chunk = min(CHUNK if self.device == "cpu" else GPU_CHUNK, context)
         prompt = chunk * self._row(width) + self._attention(chunk, context, width)
-        step = LOOKAHEAD_ROWS * (self._row(width) + row_price(self.shape, width).logits)
+        kept = KEPT_INPUTS * self.shape.inputs * NUMBER_BYTES["float32"]
+        step = LOOKAHEAD_ROWS * (self._row(width) + row_price(self.shape, width).logits + kept)
         return int(max(prompt, step + self._attention(LOOKAHEAD_ROWS, context, 4)))
 
     def _recorded(self, precision: Precision, context: int) -> int:

@@ -1,5 +1,6 @@
 """A recurrent state after any path of a tree is that of the same text, and is kept where a text may go on."""
 
+import gc
 import json
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -119,12 +120,29 @@ def test_a_reply_adds_nothing_to_the_state(runner: BlockRunner) -> None:
 
 
 def test_the_cache_takes_what_is_estimated_from_the_config(runner: BlockRunner) -> None:
-    """All but the inputs of short convolutions, which are few."""
     shape = parse_config(json.dumps(runner.model.config.to_dict()).encode(), "tiny")
     rows = sum(state.nbytes for state in runner.cache.committed())
-    states = [one.state for one in runner.cache.recurrent_states()[runner.length]]
+    states = sum(one.nbytes for one in runner.cache.recurrent_states()[runner.length])
     assert rows == len(PROMPT) * shape.cached * 4
-    assert sum(state.nbytes for state in states if state is not None) == shape.state * 4
+    assert states == shape.state * 4
+
+
+def shapes() -> set[tuple[int, ...]]:
+    """Of all tensors that something keeps."""
+    gc.collect()
+    return {tuple(found.shape) for found in gc.get_objects() if isinstance(found, Tensor)}
+
+
+@pytest.mark.parametrize("rows", [97, MAX_ROWS + 77])
+def test_layers_keep_rows_until_the_commit_but_no_matrix_of_rows_and_no_chunk(
+    runner: BlockRunner, rows: int
+) -> None:
+    before = shapes()
+    runner.forward(chain_block(numbers(rows), runner.length, (0,)))
+    new = {shape for shape in shapes() - before if len(shape) == 3}
+    assert not [shape for shape in new if shape[1:] == (rows, rows)]
+    if rows > MAX_ROWS:
+        assert not [shape for shape in new if shape[2] >= rows]
 
 
 def test_a_cache_is_not_rewound_to_a_length_without_a_state(runner: BlockRunner) -> None:

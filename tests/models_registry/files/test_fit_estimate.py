@@ -12,7 +12,15 @@ from app.engine.runner.runner import CUDA_PREFILL_CHUNK
 from app.errors import ModelBroken
 from app.models_registry.files import fit_estimate
 from app.models_registry.files.config import parse_config, read_config
-from app.models_registry.files.fit_estimate import CHUNK, Estimator, fit_on_device, judge, judge_folder
+from app.models_registry.files.fit_estimate import (
+    CHUNK,
+    KEPT_INPUTS,
+    LOOKAHEAD_ROWS,
+    Estimator,
+    fit_on_device,
+    judge,
+    judge_folder,
+)
 from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights, tensors
 from app.settings import assets_dir
 from app.system.machine import memories
@@ -231,18 +239,23 @@ def test_older_and_wrapped_configs_are_read(config: dict[str, object], expected:
     assert (shape.layers, shape.hidden, shape.key_heads, shape.head_size, shape.context) == expected
 
 
-DELTA_NET = {"linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128}
-MAMBA = {"mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128}
+DELTA_NET = {
+    **{"linear_num_value_heads": 32, "linear_key_head_dim": 128, "linear_value_head_dim": 128},
+    **{"linear_num_key_heads": 16, "linear_conv_kernel_dim": 4},
+}
+KIMI = {"linear_num_heads": 32, "linear_head_dim": 128}
+MAMBA = {"mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_n_groups": 1}
 
 
 @pytest.mark.parametrize(
     ("config", "attending", "state"),
     [
-        ({"full_attention_interval": 4, **DELTA_NET}, 8, 24 * 32 * 128 * 128),
-        ({"layer_types": ["linear_attention", "full_attention"] * 16, **DELTA_NET}, 16, 16 * 32 * 128 * 128),
-        ({"layer_types": ["conv"] * 22 + ["full_attention"] * 10}, 10, 0),
-        ({"attn_layer_indices": [9, 18, 27], **MAMBA}, 3, 29 * 128 * 64 * 128),
-        (MAMBA, 32, 32 * 128 * 64 * 128),
+        ({"full_attention_interval": 4, **DELTA_NET}, 8, 24 * (32 * 128 * 128 + 3 * 64 * 128)),
+        ({"layer_types": ["linear_attention", "full_attention"] * 16, **DELTA_NET}, 16, 16 * 548_864),
+        ({"layer_types": ["linear_attention", "full_attention"] * 16, **KIMI}, 16, 16 * 561_152),
+        ({"layer_types": ["conv"] * 22 + ["full_attention"] * 10, "conv_L_cache": 3}, 10, 22 * 2 * 4096),
+        ({"attn_layer_indices": [9, 18, 27], **MAMBA}, 3, 29 * (128 * 64 * 128 + 3 * 128 * 66)),
+        (MAMBA, 32, 32 * (128 * 64 * 128 + 3 * 128 * 66)),
         (
             {
                 "hybrid_override_pattern": "M-M*" * 8,
@@ -251,14 +264,17 @@ MAMBA = {"mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128}
                 "ssm_state_size": 2,
             },
             8,
-            16 * 64,
+            16 * (64 + 3 * 32),
         ),
         ({"attn_layer_period": 8, "mamba_d_state": 16}, 4, 0),
-        ({"num_heads": 80, "head_dim": 64, "state_size": 128}, 0, 32 * 80 * 64 * 128),
+        ({"attn_layer_period": 8, "mamba_d_state": 16, "mamba_expand": 2}, 4, 28 * 2 * 4096 * (16 + 3)),
+        ({"block_types": ["recurrent", "recurrent", "attention"]}, 10, 0),
+        ({"model_type": "rwkv"}, 0, 0),
+        ({"num_heads": 80, "head_dim": 64, "state_size": 128}, 0, 32 * 80 * 64 * (128 + 3)),
         (
             {"num_key_value_heads": [0, 8] * 16, "mamba_d_ssm": 3072, "mamba_d_state": 128},
             16,
-            16 * 3072 * 128,
+            16 * 3072 * (128 + 3),
         ),
         ({"layer_types": ["sliding_attention", "full_attention"] * 16}, 32, 0),
         ({"layer_types": [None, 5, {}], "mamba_d_ssm": -1, "mamba_d_state": "x"}, 3, 0),
@@ -270,6 +286,15 @@ def test_recurrent_layers_have_a_state_and_no_keys(
     shape = parse_config(json.dumps(LLAMA_8B | config).encode(), "org/hybrid")
     assert shape.state == state
     assert shape.cached == 2 * attending * shape.key_heads * shape.head_size
+
+
+def test_what_recurrent_layers_keep_of_a_steps_rows_counts() -> None:
+    config = {"layer_types": ["linear_attention", "full_attention"] * 16, **DELTA_NET}
+    hybrid = estimator("cpu", **config)
+    assert hybrid.shape.inputs == 16 * 128 * (32 + 2 * 16)
+    without = replace(hybrid, shape=replace(hybrid.shape, inputs=0))
+    more = hybrid.need("float32", 128).rows - without.need("float32", 128).rows
+    assert more == LOOKAHEAD_ROWS * KEPT_INPUTS * hybrid.shape.inputs * 4
 
 
 KINDS = ["sliding_attention"] * 5 + ["full_attention"]
