@@ -3,9 +3,10 @@
     python -m labs.hybrid_trees STORIES-FOLDER --minutes 8
 
 A small model in the folder writes stories. A hybrid (three gated delta nets to one full attention) and a
-transformer are trained on them for the same number of steps, until they have taken `--minutes` together. Both then
-continue stories that they have not seen, greedily, with the same number of rows in each step. At the end, steps of
-the hybrid are timed: a tree with our cache against a chain with transformers' cache and a copy of the state.
+transformer are trained on them until they have taken `--minutes` together. A better model writes other text, so
+both get the weights that they had at the same loss on stories that neither was trained on. Both then continue other
+stories, greedily, with the same number of rows in each step. At the end, steps of the hybrid are timed: a tree with
+our cache against a chain with transformers' cache and a copy of the state.
 """
 
 import argparse
@@ -44,6 +45,9 @@ from app.values.messages import Decoding, ModelChoice, Sampling
 
 LENGTH, BATCH, CONTEXT = 256, 8, 1024
 PROMPT, REPLY = 40, 160
+PROMPTS, HELD_OUT = 32, 64
+EVALUATED = 25
+"""The number of steps of training after which the loss on held-out stories is measured."""
 SHARED = {
     "hidden_size": 64,
     "num_hidden_layers": 4,
@@ -70,11 +74,10 @@ def main() -> None:
     given = parser.parse_args()
     torch.manual_seed(0)
     writer = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32).eval()
-    stories = written(writer, given.stories + 8)
+    stories = written(writer, given.stories + PROMPTS + HELD_OUT)
     models = untrained(int(writer.config.vocab_size))
-    steps = train(models, stories[8:], 60 * given.minutes)
-    _print(f"{len(stories):,} stories of {LENGTH} tokens, {steps} steps of {BATCH} stories")
-    for line in report(models, stories[:8, :PROMPT]):
+    train(models, stories[PROMPTS + HELD_OUT :], stories[PROMPTS : PROMPTS + HELD_OUT], 60 * given.minutes)
+    for line in report(models, stories[:PROMPTS, :PROMPT]):
         _print(line)
 
 
@@ -128,24 +131,36 @@ def untrained(vocabulary: int) -> dict[str, PreTrainedModel]:
     return {"hybrid": Qwen3_5ForCausalLM(hybrid), "transformer": LlamaForCausalLM(transformer)}
 
 
-def train(models: dict[str, PreTrainedModel], stories: Tensor, seconds: float) -> int:
-    """Train all models with the same batches for `seconds` in all. Returns the number of steps."""
+def train(models: dict[str, PreTrainedModel], stories: Tensor, held_out: Tensor, seconds: float) -> None:
+    """Train all models with the same batches for `seconds` in all. Each gets the weights that it had when its loss
+    on the held-out stories was nearest to the worst model's last one."""
     optimizers = {name: torch.optim.AdamW(model.parameters(), 2e-3) for name, model in models.items()}
+    kept: dict[str, list[tuple[float, int, Any]]] = {name: [] for name in models}
     begun, steps = perf_counter(), 0
-    while perf_counter() - begun < seconds:
+    while perf_counter() - begun < seconds or steps % EVALUATED:
         batch = stories[torch.randint(len(stories), (BATCH,))]
+        steps += 1
         for name, model in models.items():
-            loss = model(input_ids=batch, labels=batch, use_cache=False).loss
-            loss.backward()
+            _loss(model, batch).backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
             optimizers[name].step()
             optimizers[name].zero_grad()
-            if steps % 100 == 0:
-                _print(f"{perf_counter() - begun:5.0f} s, step {steps}, {name}: loss {loss.item():.3f}")
-        steps += 1
-    for model in models.values():
+            if steps % EVALUATED == 0:
+                with torch.no_grad():
+                    loss = _loss(model, held_out).item()
+                kept[name].append((loss, steps, deepcopy(model.state_dict())))
+                _print(f"{perf_counter() - begun:5.0f} s, step {steps}, {name}: loss {loss:.3f}")
+    worst = max(known[-1][0] for known in kept.values())
+    for name, model in models.items():
+        loss, at, weights = min(kept[name], key=lambda one: abs(one[0] - worst))
+        model.load_state_dict(weights)
         model.eval().requires_grad_(False)
-    return steps
+        _print(f"{name}: loss {loss:.3f} after {at} steps of {BATCH} of {len(stories):,} stories")
+
+
+def _loss(model: PreTrainedModel, batch: Tensor) -> Tensor:
+    loss: Tensor = model(input_ids=batch, labels=batch, use_cache=False).loss
+    return loss
 
 
 def tokens_per_step(name: str, runner: Any, prompts: Tensor) -> Iterator[str]:
