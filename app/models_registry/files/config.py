@@ -206,7 +206,7 @@ def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[tuple[
     kinds = values.get("layer_types") or values.get("layers_block_type") or values.get("block_types")
     if isinstance(kinds, list) and kinds:
         if "recurrent" in kinds:  # RecurrentGemma lists a pattern
-            kinds = (kinds * layers)[:layers]
+            kinds = [kinds[layer % len(kinds)] for layer in range(layers)]
         recurrent = sum(kind in RECURRENT_KINDS for kind in kinds)
         kept = (
             (layer, kind) for layer, kind in enumerate(kinds) if kind not in RECURRENT_KINDS + WITHOUT_STATE
