@@ -24,7 +24,7 @@ PYTHON_TAG = "<|python_tag|>"
 _PIECES = re.compile(rf"(\s+|{ANY}|{KEY})")
 _MEANINGS = {ANY: r"[\w.:-]*?", KEY: "(?P=key)"}
 _LAST_TAG = re.compile(r"(?:<[^<>]+>|\[[^\[\]]+\])$")
-_TYPES = {dict: "object", list: "array", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+_TYPES = {str: "string", dict: "object", list: "array", bool: "boolean", int: "integer", float: "number", type(None): "null"}
 WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 
 
@@ -165,7 +165,7 @@ def typed(text: str, schema: Any) -> Any:
         value = parse_json(text)
     except ValueError:
         return text if "string" in kinds else _literal(text)
-    return text if "string" in kinds and _TYPES.get(type(value)) not in kinds else value
+    return text if "string" in kinds and not _types_of(value) & kinds else value
 
 
 def _literal(text: str) -> Any:
@@ -176,22 +176,32 @@ def _literal(text: str) -> Any:
         return text
 
 
+def _types_of(value: Any) -> set[str]:
+    """Return the names that JSON Schema has for the value's type; an integer is a number, too."""
+    return {_TYPES[type(value)]} | ({"number"} if type(value) is int else set())
+
+
 def _kinds(schema: Any) -> set[str]:
-    """Return the types that a schema and its alternatives name, and "string" if they enumerate a string."""
+    """Return the types that a schema and its parts name, or those of the values to which they are restricted."""
     kinds = set[str]()
     for one in _alternatives(schema):
-        kind = one.get("type")
-        kinds |= {name for name in (kind if isinstance(kind, list) else [kind]) if isinstance(name, str)}
-        if any(isinstance(value, str) for value in one.get("enum") or ()):
-            kinds.add("string")
+        named = one.get("type")
+        values = [*_listed(one.get("enum")), *([one["const"]] if "const" in one else [])]
+        kinds |= {name for name in (_listed(named) or [named]) if isinstance(name, str)} or {
+            name for value in values for name in _types_of(value)
+        }
     return kinds
 
 
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
 def _alternatives(schema: Any) -> list[dict[str, Any]]:
-    """Return a schema and its `anyOf` and `oneOf` alternatives; [] if the schema is not a JSON object."""
+    """Return a schema and the parts of its `anyOf`, `oneOf` and `allOf`; [] if it is not a JSON object."""
     if not isinstance(schema, dict):
         return []
-    inner = [one for name in ("anyOf", "oneOf") if isinstance(schema.get(name), list) for one in schema[name]]
+    inner = [one for name in ("anyOf", "oneOf", "allOf") for one in _listed(schema.get(name))]
     return [schema, *(one for some in inner for one in _alternatives(some))]
 
 
