@@ -21,6 +21,7 @@ from app.api.errors import validated_at
 from app.api.request_fields import Body, JsonRoute, Some, described, refuse
 from app.api.services import ApiServices, ServedModel, Services
 from app.conversation.reply_parsing import Delta, TextDelta, ThoughtDelta
+from app.values.gguf_header import packing_of
 
 VERSION = "0.13.0"
 """The version of Ollama that these routes follow and report. Some programs refuse older versions."""
@@ -211,9 +212,11 @@ def _numbers(choice: Choice) -> Json:
 
 
 def _described(services: ApiServices, model: ServedModel) -> Json:
-    """Describe a model. Only its name is known unless the model is loaded."""
+    """Describe a model. Only its name, and whether it is a GGUF file, are known unless the model is loaded."""
     info = services.engine.status().model if model.id == services.current().id else None
     family = info.architecture if info else ""
+    is_gguf = any(one.is_gguf for one in (model, *services.installed()) if one.id == model.id)
+    precision = info.dtype if info and info.quantisation == "none" else info.quantisation if info else ""
     return {
         "name": model.id,
         "model": model.id,
@@ -221,10 +224,10 @@ def _described(services: ApiServices, model: ServedModel) -> Json:
         "size": 0,
         "digest": sha256(model.id.encode()).hexdigest(),
         "details": {
-            "format": "safetensors",
+            "format": "gguf" if is_gguf else "safetensors",
             "family": family,
             "families": [family] if family else [],
             "parameter_size": f"{info.parameters / 1e9:.1f}B" if info else "",
-            "quantization_level": (info.weights or info.dtype) if info else "",
+            "quantization_level": packing_of(model.id) if is_gguf else precision,
         },
     }

@@ -25,11 +25,13 @@ LISTED_SECONDS = 5.0
 class ServedModel:
     """A model on this machine: the id that clients use, and the engine's choice of model for it.
 
-    `thinking` applies to requests that do not choose a level of thinking."""
+    `thinking` applies to requests that do not choose a level of thinking. `is_gguf` is whether it is known to be a
+    GGUF file."""
 
     id: str
     choice: ModelChoice
     thinking: Thinking = DEFAULT_THINKING
+    is_gguf: bool = False
 
 
 class InstalledModels:
@@ -45,19 +47,21 @@ class InstalledModels:
     def __call__(self) -> Sequence[ServedModel]:
         with self._lock:
             if monotonic() > self._until:
-                self._listed = [
-                    ServedModel(one.name, ModelChoice(str(one.path) if one.origin == "folder" else one.name))
-                    for one in self._look()
-                    if one.state == "ready"
-                ]
+                self._listed = [_served(one) for one in self._look() if one.state == "ready"]
                 self._until = monotonic() + LISTED_SECONDS
             return self._listed
+
+
+def _served(model: InstalledModel) -> ServedModel:
+    name = str(model.path) if model.origin == "folder" else model.name
+    return ServedModel(model.name, ModelChoice(name), is_gguf=model.path.is_file())
 
 
 def served_model(choice: ModelChoice, thinking: Thinking = DEFAULT_THINKING) -> ServedModel:
     """Return the choice with the id that clients use: for a folder, the last part of its path."""
     folder = Path(choice.name).expanduser()
-    return ServedModel(folder.resolve().name if folder.is_dir() else choice.name, choice, thinking)
+    name = folder.resolve().name if folder.is_dir() else choice.name
+    return ServedModel(name, choice, thinking, is_gguf=name.lower().endswith(".gguf"))
 
 
 @dataclass(frozen=True, slots=True)
