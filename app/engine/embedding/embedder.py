@@ -56,7 +56,7 @@ class SentenceModel:
     def embed(self, texts: Sequence[EmbeddedText], on_tokens: OnTokens = ignore_tokens) -> np.ndarray:
         """Embed texts as float32[len(texts), width], each vector of length one.
 
-        Calls `on_tokens` with the number of tokens, before reading them. Raises BadOption for ids outside the
+        Calls `on_tokens` with the number of tokens after reading them. Raises BadOption for ids outside the
         vocabulary, and ModelBroken if a text has tokens without weights."""
         width = int(self.model.config.hidden_size)
         if not texts:
@@ -69,7 +69,6 @@ class SentenceModel:
         )
         ids: list[list[int]] = windows["input_ids"]
         self._check_weights(max(max(one, default=0) for one in ids))
-        on_tokens(sum(map(len, ids)))
         owners = torch.tensor(windows["overflow_to_sample_mapping"])
         sizes = torch.tensor([float(len(one)) for one in ids])
         rows = torch.zeros(len(ids), width)
@@ -77,6 +76,7 @@ class SentenceModel:
         for start in range(0, len(order), AT_ONCE):
             batch = order[start : start + AT_ONCE]
             rows[batch] = self._pooled([ids[one] for one in batch])
+        on_tokens(sum(map(len, ids)))
         whole = torch.zeros(len(texts), width).index_add_(0, owners, rows * sizes[:, None])
         return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
 

@@ -20,7 +20,7 @@ Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]
 """A text, or its token ids."""
 OnTokens = Callable[[int], None]
-"""Called with the number of tokens of each piece, on the worker's thread, before the piece is read."""
+"""Called with the number of tokens of each piece, on the worker's thread, after the piece is read."""
 
 
 def ignore_tokens(_count: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, get_args
 import gradio as gr
 
 from app.database.restoring import StagedBackup
-from app.settings import TextSize, Theme
+from app.settings import Settings, TextSize, Theme
 from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Actions, Notify, PageEvents, toast
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.option_controls import OptionValues, to_values
@@ -81,12 +81,18 @@ class SettingsActions(Actions):
         return before, render_macro("settings.html", "restored"), *to_values(self._services.settings.options)
 
     def undo(self, before: Any) -> tuple[Any, ...]:
-        """Restore the options and the appearance from before `restore`."""
+        """Undo `restore`. A temperature that the user had not chosen still follows the model."""
         if before is None:
             return (gr.skip(),) * (2 + len(OptionValues._fields))
-        self._try(lambda: self._services.change_options(lambda _: before.options))
-        self._try(lambda: self._services.choose(theme=before.theme, text_size=before.text_size))
-        return None, "", *to_values(before.options)
+
+        def undone(now: Settings) -> Settings:
+            options = replace(before.options, thinking=now.options.thinking)
+            names = ("is_temperature_chosen", "theme", "text_size")
+            return replace(now, options=options, **{name: getattr(before, name) for name in names})
+
+        self._try(lambda: self._services.change(undone))
+        self._try(lambda: self._services.follow_model(self._services.settings.local_model.name))
+        return None, "", *to_values(self._services.settings.options)
 
     def _price(self) -> RowPrice | None:
         """Return the memory of a row, cached by model; None if no local model is loaded."""

@@ -175,3 +175,20 @@ def test_where_the_cards_memory_runs_out_texts_are_embedded_on_the_cpu() -> None
     model: Any = FullCard()
     assert embed_anywhere(model, TEXTS).shape == (3, 2)
     assert model.device.type == "cpu"
+
+
+def test_tokens_that_are_read_again_on_the_cpu_are_counted_once(tmp_path: Path) -> None:
+    model, counts = load_sentence_model(write_sentence_model(tmp_path / "model"), "cpu"), list[int]()
+    model.embed(TEXTS, counts.append)
+    expected, full = sum(counts), [torch.OutOfMemoryError("CUDA out of memory")]
+
+    def fill(*_: Any) -> None:
+        if full:
+            raise full.pop()
+
+    counts.clear()
+    model.model.register_forward_pre_hook(fill)
+    with pytest.raises(torch.OutOfMemoryError):
+        model.embed(TEXTS, counts.append)
+    model.embed(TEXTS, counts.append)
+    assert sum(counts) == expected

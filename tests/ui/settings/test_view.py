@@ -10,6 +10,7 @@ from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.settings.controls import cost_html
 from app.ui.settings.view import SettingsActions
+from app.values.chat_format import Thinking
 from app.values.messages import Decoding, EngineStatus, Options, Sampling
 from app.values.model import RowPrice
 from tests.fake_models import ScriptedModels
@@ -107,3 +108,19 @@ def test_defaults_come_back_and_can_be_undone(actions: SettingsActions, services
     actions.undo(before)
     assert services.settings.options == chosen
     assert services.appearance == {"theme": "dark", "text-size": "115"}
+
+
+@pytest.mark.parametrize("is_chosen", [True, False])
+def test_undo_knows_whether_the_temperature_was_chosen(
+    actions: SettingsActions, services: Services, models: ScriptedModels, is_chosen: bool
+) -> None:
+    """Also a chosen temperature that is the model's own, and one that another model recommends."""
+    services.choose(options=Options(Sampling(0.7)), is_temperature_chosen=is_chosen)
+    models.temperatures["demo"] = 0.7
+    before, *_ = actions.restore()
+    models.temperatures["demo"] = 0.6
+    thinking = Thinking(budget=9)
+    services.change(lambda now: now.with_thinking(thinking))
+    actions.undo(before)
+    assert services.settings.is_temperature_chosen == is_chosen
+    assert services.settings.options == Options(Sampling(0.7 if is_chosen else 0.6), thinking=thinking)
