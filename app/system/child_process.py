@@ -159,10 +159,14 @@ def not_started() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise ProcessNotStarted(
-            f"Foresight could not start a process of its own ({error.strerror}): "
-            "close other programs, then try again."
-        ) from error
+        raise could_not_start(str(error.strerror)) from error
+
+
+def could_not_start(reason: str) -> ProcessNotStarted:
+    """Return the error of a process that could not be started for this reason."""
+    return ProcessNotStarted(
+        f"Foresight could not start a process of its own ({reason}): close other programs, then try again."
+    )
 
 
 def serve(work: Callable[[bytes, Say], None]) -> NoReturn:

@@ -4,6 +4,7 @@ import json
 import sys
 from base64 import b64decode
 from collections.abc import Callable
+from time import monotonic
 
 from app.errors import ToolFailed
 from app.system.child_process import ChildProcess, awaited
@@ -27,12 +28,15 @@ def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SE
             if is_stopping():
                 raise ToolFailed("Reading the page was stopped.")
 
+        began = monotonic()
         try:
             line = awaited(lambda: child.ask(json.dumps(address).encode() + b"\n", seconds), beat)
         finally:
             child.kill()
-    if not line:
+    if not line and monotonic() - began >= seconds:
         raise ToolFailed(f"{host} did not send the page within {seconds:.0f} seconds.")
+    if not line:
+        raise ToolFailed(f"The page of {host} was not read: the process that reads it crashed, or was killed.")
     answer = json.loads(line)
     if "problem" in answer:
         raise ToolFailed(answer["problem"])

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -129,6 +130,14 @@ def test_a_slow_page_is_given_up_and_can_be_stopped() -> None:
     with pytest.raises(ToolFailed, match=r"^Reading the page was stopped\.$"):  # it comes after 30 seconds
         read_page("http://page.example/slow", lambda: time.monotonic() > before + 1)
     assert time.monotonic() - before < 30
+
+
+@pytest.mark.usefixtures("proxy")
+def test_a_process_that_was_killed_is_not_a_slow_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "httpx2.py").write_text("import os\nos.abort()", encoding="utf-8")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(ToolFailed, match=r"^The page of page\.example was not read: .* crashed"):
+        read_page("http://page.example/", never)
 
 
 @pytest.mark.parametrize(

@@ -17,8 +17,8 @@ from typing import Any
 
 from app.engine.text.prompt_probes import in_parts
 from app.engine.text.thought_format import FIELDS
-from app.errors import EngineClosed, GrammarRefused, ModelBroken
-from app.system.child_process import ChildProcess
+from app.errors import EngineClosed, GrammarRefused, ModelBroken, ProcessNotStarted
+from app.system.child_process import ChildProcess, could_not_start
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.dataclass_json import parse_json, read
 from app.values.logits import Grammar, GrammarKind
@@ -168,20 +168,17 @@ class SandboxProcess:
         self._is_closed = False
 
     def get_ready(self) -> None:
-        """Start the process and import the libraries for tokenizers and templates."""
-        with self._lock:
+        """Start the process and import the libraries for tokenizers and templates, or leave it to the first job."""
+        with self._lock, suppress(ProcessNotStarted, EngineClosed):
             for what in ("tokenizer", "template"):
                 self._ready(what)
 
     def do(self, what: str, **values: Any) -> str:
-        """Do a job and return its text. Raises SandboxRefusal, or EngineClosed after `close`."""
+        """Do a job and return its text. Raises SandboxRefusal, ProcessNotStarted, or EngineClosed after `close`."""
         with self._lock:
-            is_ready = bool(self._ready(what))
+            self._ready(what)
             started = monotonic()
-            answer = self._ask(self._seconds[what], do=what, **values) if is_ready else {}
-            if self._is_closed:
-                self._end()
-                raise EngineClosed("Foresight is closing.")
+            answer = self._ask(self._seconds[what], do=what, **values)
             if not answer:
                 self._end()
                 is_late = monotonic() - started >= self._seconds[what]
@@ -202,29 +199,40 @@ class SandboxProcess:
         with self._lock:  # a call that waits for an answer releases the lock when its process is killed
             self._end()
 
-    def _ready(self, what: str) -> dict[str, Any]:
-        """Start the process if needed and import this kind of job's libraries; return {} if that fails."""
-        if self._is_closed:
-            return {}
-        if self._process is None:
+    def _ready(self, what: str) -> None:
+        """Start the process if it does not run, and import the libraries of this kind of job.
+
+        Raises ProcessNotStarted, or EngineClosed after `close`."""
+        self._require_open()
+        if self._process is None or not self._process.is_running:
+            self._end()
             self._process = ChildProcess("app.engine.text.sandbox_main", environment=ENVIRONMENT)
-            self._imported = set()
-        if self._is_closed:  # `close` was called in the meantime and could not kill this new process
-            return {}
         if what in self._imported:
-            return {"text": ""}
+            return
+        answer = self._ask(self._seconds.get("import", IMPORTING), do="import", what=what)
+        if "text" not in answer:
+            self._end()
+            raise could_not_start(answer.get("refused") or "its libraries could not be imported in time")
         self._imported.add(what)
-        return self._ask(IMPORTING, do="import", what=what)
 
     def _ask(self, seconds: float, **job: Any) -> dict[str, Any]:
+        """Return the answer to a job; {} if the process took too long or ended. Raises EngineClosed after `close`."""
         assert self._process
         line = json.dumps({**job, "seconds": seconds + 1}).encode() + b"\n"
-        return _answer_in(self._process.ask(line, seconds))
+        self._require_open()  # `close` could not kill a process that was started in the meantime
+        answer = _answer_in(self._process.ask(line, seconds))
+        self._require_open()
+        return answer
+
+    def _require_open(self) -> None:
+        if self._is_closed:
+            self._end()
+            raise EngineClosed("Foresight is closing.")
 
     def _end(self) -> None:
         if self._process:
             self._process.close()
-        self._process = None
+        self._process, self._imported = None, set()
 
 
 def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:

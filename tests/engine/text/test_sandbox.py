@@ -1,14 +1,18 @@
 """Grammars are tried in a process of their own: whatever they do there, the app goes on and says what is wrong."""
 
 import json
+import os
+import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from app.engine.text.sandbox import LONGEST_GRAMMAR, Sandbox
-from app.errors import EngineClosed, GrammarRefused, ModelBroken
+from app.errors import EngineClosed, GrammarRefused, ModelBroken, ProcessNotStarted
 from app.values.logits import Grammar, GrammarKind, control_rule
+from tests.support.waiting import until
 
 CLOSED = {"type": "object", "additionalProperties": False}
 
@@ -109,6 +113,38 @@ def test_a_grammar_that_takes_too_long_is_refused_this_time_only() -> None:
     patient = Sandbox()
     patient.check_grammar(slow)
     patient.close()
+
+
+def test_libraries_that_take_too_long_to_import_are_not_a_fault_of_the_grammar() -> None:
+    hasty = Sandbox({"import": 0.001, "grammar": 60.0})
+    for _ in range(2):
+        with pytest.raises(ProcessNotStarted, match=r"could not be imported in time\): close other"):
+            hasty.check_grammar(Grammar("regex", "a"))
+    hasty.close()
+
+
+def test_libraries_that_could_not_be_imported_are_imported_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "llguidance.py").write_text("raise ImportError('a part is missing')", encoding="utf-8")
+    sandbox = Sandbox()
+    with monkeypatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(tmp_path))
+        for _ in range(2):
+            with pytest.raises(ProcessNotStarted, match=r"\(a part is missing\): close other"):
+                sandbox.check_grammar(Grammar("regex", "a"))
+    sandbox.check_grammar(Grammar("regex", "a"))
+    sandbox.close()
+
+
+def test_a_process_that_was_killed_between_two_jobs_is_not_a_fault_of_the_next_one() -> None:
+    sandbox = Sandbox()
+    sandbox.check_grammar(Grammar("regex", "a"))
+    assert (process := sandbox._grammars._process)
+    os.kill(process.pid, signal.SIGTERM)
+    until(lambda: not process.is_running)
+    sandbox.check_grammar(Grammar("regex", "b"))
+    sandbox.close()
 
 
 def test_a_verdict_is_remembered() -> None:
