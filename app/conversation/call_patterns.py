@@ -24,7 +24,15 @@ PYTHON_TAG = "<|python_tag|>"
 _PIECES = re.compile(rf"(\s+|{ANY}|{KEY})")
 _MEANINGS = {ANY: r"[\w.:-]*?", KEY: "(?P=key)"}
 _LAST_TAG = re.compile(r"(?:<[^<>]+>|\[[^\[\]]+\])$")
-_TYPES = {str: "string", dict: "object", list: "array", bool: "boolean", int: "integer", float: "number", type(None): "null"}
+_TYPES = {
+    str: "string",
+    dict: "object",
+    list: "array",
+    bool: "boolean",
+    int: "integer",
+    float: "number",
+    type(None): "null",
+}
 WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 
 

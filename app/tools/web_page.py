@@ -36,7 +36,9 @@ def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SE
     if not line and monotonic() - began >= seconds:
         raise ToolFailed(f"{host} did not send the page within {seconds:.0f} seconds.")
     if not line:
-        raise ToolFailed(f"The page of {host} was not read: the process that reads it crashed, or was killed.")
+        raise ToolFailed(
+            f"The page of {host} was not read: the process that reads it crashed, or was killed."
+        )
     answer = json.loads(line)
     if "problem" in answer:
         raise ToolFailed(answer["problem"])

@@ -51,6 +51,11 @@ class ThinkingMode:
     system: str = ""
 
 
+def main_template(named: Mapping[str, Any]) -> Any:
+    """Return a model's template for chats without tools: "default" or "chat", else the first; "" if it has none."""
+    return named.get("default") or named.get("chat") or next(iter(named.values()), "")
+
+
 ANY, KEY = "\0", "\1"
 """Placeholders in the texts of a CallFormat: ANY for an id or a number, KEY for the argument's key if it is
 repeated."""

@@ -133,7 +133,9 @@ def test_a_slow_page_is_given_up_and_can_be_stopped() -> None:
 
 
 @pytest.mark.usefixtures("proxy")
-def test_a_process_that_was_killed_is_not_a_slow_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_that_was_killed_is_not_a_slow_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "httpx2.py").write_text("import os\nos.abort()", encoding="utf-8")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     with pytest.raises(ToolFailed, match=r"^The page of page\.example was not read: .* crashed"):

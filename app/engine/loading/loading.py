@@ -65,7 +65,7 @@ from app.engine.text.gguf_folder import check_memory, is_packed, unpacked
 from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.system.child_process import awaited
-from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
+from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, main_template
 from app.values.config_parts import unread_parts
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
 from app.values.quantisation import MOSTLY, Quantisation
@@ -263,6 +263,8 @@ def _read_tokenizer(
     kind: Any = PreTrainedTokenizerFast if folder.gguf else AutoTokenizer
     known = {} if folder.gguf else {"config": config}
     tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(folder.path, **known, **HERE)
+    if isinstance(named := tokenizer.chat_template, dict):  # transformers refuses several without a default
+        tokenizer.chat_template = {**named, "default": main_template(named)} if named else None
     if tokenizer.chat_template and sandbox:
         sandbox.check_template(folder.name, tokenizer.get_chat_template(), tokenizer.special_tokens_map)
     return tokenizer

@@ -37,7 +37,7 @@ KEPT = 20
 """Maximum number of folders in the cache; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """Matches the names of folders in the cache."""
-FORM = "5"
+FORM = "6"
 """The version of the files that the child process writes. The names of folders depend on it."""
 ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
 

@@ -22,6 +22,7 @@ from app.engine.text.gguf_config import config_of
 from app.errors import first_line
 from app.settings import assets_dir
 from app.system.child_process import limit_memory, serve_each
+from app.values.chat_format import main_template
 from app.values.gguf_header import parts_of, read_gguf_header, read_gguf_values
 from app.values.gguf_words import WordRule, rule_name, word_rules
 
@@ -90,13 +91,13 @@ class Vocabulary:
 
     @property
     def templates(self) -> str | dict[str, str]:
-        """The chat template; all templates by name if there are several; "" without a default template."""
+        """The chat template; all templates by name if there are several; "" if there is none."""
         main, named = "tokenizer.chat_template", "tokenizer.chat_template."
         others = {
             key.removeprefix(named): str(one) for key, one in self._values.items() if key.startswith(named)
         }
-        default = str(self._values.get(main, ""))
-        return {"default": default, **others} if default and others else default
+        default = str(self._values.get(main, "")) or main_template(others)
+        return {**others, "default": default} if others else default
 
     @property
     def begins(self) -> bool:

@@ -13,7 +13,9 @@ from typing import Any
 
 from app.errors import ModelBroken
 from app.models_registry.files.gguf_checks import gguf_config
+from app.models_registry.files.model_files import MORE_TEMPLATES
 from app.models_registry.files.transformers_tables import default_values
+from app.values.chat_format import main_template
 from app.values.config_parts import text_values, unread_parts
 from app.values.dataclass_json import parse_json
 from app.values.draft_heads import KIND, STATES, USUAL_STATES
@@ -67,7 +69,7 @@ WITHOUT_KEYS = ("rwkv", "xlstm")
 LARGEST_GENERATION_CONFIG = 2_000_000
 USUAL_TEMPERATURE, HIGHEST_TEMPERATURE = 0.7, 2.0
 """The temperature of a model that does not name a temperature, and the highest temperature that is accepted."""
-TEMPLATES = ("additional_chat_templates/tool_use.jinja", "chat_template.jinja")
+TEMPLATE, TOOL_USE = "chat_template.jinja", "tool_use"
 TEMPLATE_CONFIGS = ("chat_template.json", "tokenizer_config.json")
 LARGEST_TEMPLATE_CONFIG = 20_000_000
 """Maximum bytes of a tokenizer_config.json, which may contain a large vocabulary."""
@@ -379,10 +381,16 @@ def chat_template(path: Path) -> str:
     try:
         if path.is_file():
             values = read_gguf_header(path).values if is_gguf(path) else {}
-            return _text(values.get("tokenizer.chat_template"))
-        files = [path / name for name in TEMPLATES if (path / name).is_file()]
-        if files:
-            return files[0].read_text(encoding="utf-8")
+            name = "tokenizer.chat_template"
+            others = {
+                key.removeprefix(f"{name}."): one for key, one in values.items() if key.startswith(f"{name}.")
+            }
+            return _text(values.get(name) or main_template(others))
+        files = [path / TEMPLATE, *sorted((path / MORE_TEMPLATES).glob("*.jinja"))]
+        if named := {
+            "default" if file.name == TEMPLATE else file.stem: file for file in files if file.is_file()
+        }:
+            return str((named.get(TOOL_USE) or main_template(named)).read_text(encoding="utf-8"))
         return next(filter(None, (_template_in(path / name) for name in TEMPLATE_CONFIGS)), "")
     except (OSError, ValueError):
         return ""
@@ -395,7 +403,7 @@ def _template_in(file: Path) -> str:
     given = config.get("chat_template") if isinstance(config, dict) else None
     if isinstance(given, list):
         named = {one.get("name"): one.get("template") for one in given if isinstance(one, dict)}
-        given = named.get("tool_use", named.get("default"))
+        given = named.get(TOOL_USE) or main_template(named)
     return _text(given)
 
 

@@ -19,7 +19,9 @@ from app.engine.loading.weights import placement, read_weights
 from app.engine.machine.compiling import Compiled
 from app.engine.runner.model_config import context_of
 from app.engine.runner.runner import BlockRunner
+from app.engine.text.sandbox import Sandbox
 from app.errors import AttentionUnavailable, BadOption, ModelBroken, ModelError, ModelUnsafe
+from app.models_registry.files.config import chat_template
 from app.values.messages import ModelChoice, ModelFolder
 from app.values.model import UNKNOWN_CONTEXT
 from tests.engine.architectures import LLAMA
@@ -54,6 +56,16 @@ def test_a_whole_model_is_loaded_and_described(folder: ModelFolder) -> None:
     assert loaded.can_draft
     assert isinstance(loaded.runner, BlockRunner)
     assert loaded.eos_ids == {2}
+
+
+def test_templates_that_only_have_names_are_used(folder: ModelFolder, sandbox: Sandbox) -> None:
+    (folder.path / "chat_template.jinja").unlink(missing_ok=True)
+    templates = folder.path / "additional_chat_templates"
+    templates.mkdir()
+    for name in ("rag", "chat"):
+        (templates / f"{name}.jinja").write_text(f"{name}: {{{{ messages[0].content }}}}", encoding="utf-8")
+    assert load(folder, CPU, sandbox).tokenizer.get_chat_template().startswith("chat")
+    assert chat_template(folder.path).startswith("chat")
 
 
 def test_a_chosen_context_is_a_limit(folder: ModelFolder) -> None:

@@ -233,6 +233,13 @@ def test_templates_have_names(tmp_path: Path) -> None:
     tokenizer = read(vocabulary, tmp_path)
     assert tokenizer.get_chat_template() == "Talk" and tokenizer.get_chat_template(tools=[{}]) == "Call"
     assert read(words(tmp_path, "a b"), tmp_path / "other").chat_template is None
+    only = read(words(tmp_path, "a b", chat_template__rag="Read"), tmp_path / "only")
+    assert only.get_chat_template() == only.get_chat_template(tools=[{}]) == "Read"
+    named = words(
+        tmp_path, "a b", chat_template__rag="Read", chat_template__chat="Talk", chat_template__tool_use="Call"
+    )
+    tokenizer = read(named, tmp_path / "named")
+    assert tokenizer.get_chat_template() == "Talk" and tokenizer.get_chat_template(tools=[{}]) == "Call"
 
 
 def test_a_word_does_not_begin_chats_because_other_models_begin_them_with_it(tmp_path: Path) -> None:

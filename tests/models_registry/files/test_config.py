@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+from gguf import GGUFWriter
 
 from app.models_registry.files.config import (
     LARGEST_TEMPLATE_CONFIG,
@@ -27,6 +28,7 @@ FOLDERS: dict[str, tuple[dict[str, str], str]] = {
     "one for tools": ({"chat_template.jinja": "A", "additional_chat_templates/tool_use.jinja": "B"}, "B"),
     "in the config": ({"tokenizer_config.json": config("A")}, "A"),
     "several in the config": ({"tokenizer_config.json": config(SEVERAL)}, "B"),
+    "no default in the config": ({"tokenizer_config.json": config([{"name": "rag", "template": "A"}])}, "A"),
     "nothing for tools": ({"tokenizer_config.json": config(SEVERAL[:1])}, "A"),
     "of no sense": ({"tokenizer_config.json": config([1, {"name": "tool_use", "template": 5}])}, ""),
     "no JSON": ({"tokenizer_config.json": "{"}, ""),
@@ -44,6 +46,17 @@ def test_the_template_of_a_folder(kind: str, tmp_path: Path) -> None:
         (tmp_path / name).write_text(text, encoding="utf-8")
     assert chat_template(tmp_path) == expected
     assert template_here(str(tmp_path), NOWHERE) == expected
+
+
+@pytest.mark.parametrize("name", ["", ".rag", ".chat"])
+def test_the_template_of_a_gguf_file_may_have_a_name(name: str, tmp_path: Path) -> None:
+    writer = GGUFWriter(tmp_path / "a.gguf", "llama")
+    writer.add_string(f"tokenizer.chat_template{name}", "A")
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    assert chat_template(tmp_path / "a.gguf") == "A"
 
 
 def test_the_demo_models_and_that_of_none() -> None:
