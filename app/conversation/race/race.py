@@ -23,6 +23,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError, Future
 from dataclasses import dataclass, replace
 from time import time
 from typing import Literal
@@ -59,6 +60,7 @@ MARGIN_SECONDS = 60.0
 """Seconds to wait for a margin. The model reads the prompt and the reply up to the difference for it."""
 BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 STOPPED = "The race was stopped. It has no result."
+UNKNOWN_MARGINS = "It was stopped while the texts were compared, so margins may be missing."
 REMOTE = "A race needs a model on this machine: choose an installed model first."
 RACING = "A race is already running. Wait until it ends, or stop it first."
 
@@ -107,6 +109,7 @@ class Race:
         self._state = RaceState()
         self._is_stopping = threading.Event()
         self._current = Reply()
+        self._asked: Future[Margin] = Future()
         self._lock = threading.Lock()
         self._thread = threading.Thread()
 
@@ -129,10 +132,12 @@ class Race:
             self._thread.start()
 
     def stop(self) -> None:
-        """Asks the race to stop after its current step. A race in phase "judging" still completes its result."""
+        """Asks the race to stop after its current step. A race in phase "judging" ends with its result, but without
+        the margins that are still unknown."""
         with self._lock:
             self._is_stopping.set()
             self._current.stop()
+            self._asked.cancel()
 
     def wait(self, timeout: float) -> None:
         if self._thread.ident:
@@ -149,6 +154,7 @@ class Race:
         note, result = "", None
         try:
             result = self._race(plan)
+            note = UNKNOWN_MARGINS if self._is_stopping.is_set() else ""
         except AppError as error:
             # If the race is stopped while the model loads, the engine fails the reply with a sentence of its own.
             phase, note = ("stopped", STOPPED) if self._is_stopping.is_set() else ("failed", str(error))
@@ -206,12 +212,17 @@ class Race:
         return LaneResult(median_run(column), speeds, ratio)
 
     def _margin(self, plan: RacePlan, run: LaneRun, difference: Difference) -> Margin | None:
-        """Returns the model's two likeliest tokens at the difference, and their margin; None if the engine fails or
-        needs more than MARGIN_SECONDS."""
+        """Returns the model's two likeliest tokens at the difference, and their margin; None if the race is
+        stopped, or the engine fails or needs more than MARGIN_SECONDS."""
         written = run.token_ids[: difference.index]
+        with self._lock:
+            if self._is_stopping.is_set():
+                return None
+            self._asked = self._engine.margin(race_request(plan, run.decoding), written)
         try:
-            return self._engine.margin(race_request(plan, run.decoding), written).result(MARGIN_SECONDS)
-        except (AppError, TimeoutError):
+            return self._asked.result(MARGIN_SECONDS)
+        except (AppError, TimeoutError, CancelledError):
+            self._asked.cancel()
             log.warning("the margin at a difference is unknown", exc_info=True)
             return None
 

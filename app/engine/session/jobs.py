@@ -95,7 +95,8 @@ def fail_job(job: AnyJob, error: AppError) -> None:
         case LoadJob(_, ended):
             ended(False)
         case MarginJob(_, _, answer):
-            answer.set_exception(error)
+            if answer.set_running_or_notify_cancel():
+                answer.set_exception(error)
         case EmbeddingJob():
             job.end(error)
 

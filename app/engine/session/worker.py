@@ -156,9 +156,9 @@ class Engine:
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Queue the question how sure the model is of the next token after a reply's first tokens.
 
-        The result has the two likeliest tokens and the difference of their logits. `result()` raises AppError."""
+        The result has the two likeliest tokens and the difference of their logits. `result()` raises AppError.
+        Until there is a result, the job can be cancelled, which also ends its work."""
         answer: Future[Margin] = Future()
-        answer.set_running_or_notify_cancel()  # a queued job cannot be cancelled
         self._put(MarginJob(request, tuple(written), answer))
         return answer
 
@@ -347,11 +347,15 @@ class Engine:
         self._status = self._ready(session)
 
     def _answer_margin(self, session: "Session", job: MarginJob) -> None:
+        if job.answer.cancelled():
+            return
         self._status = EngineStatus("busy", model=session.info)
         progress = self._progress(self._check_closing, self._is_cancelled)
         for found in session.margin(job.request, job.written, progress):
             self._check_closing()
-            if isinstance(found, Margin):
+            if job.answer.cancelled():
+                break
+            if isinstance(found, Margin) and job.answer.set_running_or_notify_cancel():
                 job.answer.set_result(found)
         self._status = self._ready(session)
 

@@ -216,7 +216,7 @@ class SandboxProcess:
         self._imported.add(what)
 
     def _ask(self, seconds: float, **job: Any) -> dict[str, Any]:
-        """Return the answer to a job; {} if the process took too long or ended. Raises EngineClosed after `close`."""
+        """Return a job's answer; {} if the process took too long or ended. Raises EngineClosed after `close`."""
         assert self._process
         line = json.dumps({**job, "seconds": seconds + 1}).encode() + b"\n"
         self._require_open()  # `close` could not kill a process that was started in the meantime

@@ -1,7 +1,8 @@
 """A race is fair, measures against the right plains in rounds, can be stopped, and leaves the chat in peace."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from dataclasses import replace
 from math import inf
@@ -11,7 +12,7 @@ import pytest
 from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
 from app.conversation.race.decoder_comparison import WARM_UP_TOKENS
-from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS
+from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS, UNKNOWN_MARGINS
 from app.database.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.values.chat import ChatVersion
@@ -33,6 +34,7 @@ from tests.racing import (
     make_race,
     run_race,
 )
+from tests.support.waiting import until
 
 TIED = Margin("four", "vier", 0.03)
 
@@ -217,6 +219,34 @@ def test_a_stopped_race_counts_for_nothing_and_another_can_begin() -> None:
     race.start(make_plan())
     race.wait(300)
     assert race.state.phase == "done"
+
+
+class WeighingEngine(LaneEngine):
+    """Never answers how close two tokens were."""
+
+    asked: Future[Margin]
+
+    def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
+        self.weighed.append((request, tuple(written)))
+        self.asked = Future()
+        return self.asked
+
+
+def test_a_race_that_is_stopped_while_texts_are_compared_ends_with_its_result() -> None:
+    engine = WeighingEngine(texts={"auto": "one two drei", "lookahead": "eins"})
+    race = make_race(engine)
+    race.start(make_plan(PLAIN, AUTO, LOOKAHEAD))
+    until(lambda: engine.weighed)
+    race.stop()
+    race.wait(300)
+    assert engine.asked.cancelled() and len(engine.weighed) == 1, (
+        "nothing is left running, and nothing is begun"
+    )
+    assert (race.state.phase, race.state.note) == ("done", UNKNOWN_MARGINS)
+    assert race.state.result and not any(
+        lane.difference and lane.difference.margin for lane in race.state.result.lanes
+    )
+    assert isinstance(race.log, RememberedRaces) and race.log.results == [race.state.result]
 
 
 def test_a_closed_race_has_ended_whether_it_was_begun_or_not() -> None:

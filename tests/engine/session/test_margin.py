@@ -1,6 +1,7 @@
 """How sure the model was of a token: asked beside replies, which stay as they are."""
 
 from collections.abc import Iterator
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,9 +10,11 @@ import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from app.engine import Engine
+from app.engine.session.jobs import MarginJob, fail_job
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption, ModelNotFound, PromptTooLong
-from app.values.messages import Request
+from app.values.messages import Prefilling, Request
+from app.values.trace import Margin
 from tests.engine.asking import CPU, PROMPT, SECONDS, SHORT, ask, events_of, ids_of
 from tests.engine.places import Places
 
@@ -62,4 +65,31 @@ def test_a_question_that_cannot_be_answered_says_why_and_the_next_is_answered(en
     assert isinstance(lost.exception(SECONDS), ModelNotFound)
     assert isinstance(long.exception(SECONDS), PromptTooLong)
     assert isinstance(broken.exception(SECONDS), BadOption)
+    assert engine.margin(ASKED, []).result(SECONDS).margin > 0
+
+
+class CancellingSession:
+    """Yields the progress of a prompt. The caller cancels its question after the first part."""
+
+    info, peak = None, 0
+
+    def __init__(self, answer: Future[Margin]) -> None:
+        self.answer, self.parts = answer, 0
+
+    def margin(self, *_: object) -> Iterator[Prefilling | Margin]:
+        for self.parts in (1, 2, 3):
+            yield Prefilling(self.parts, 3)
+            self.answer.cancel()
+        yield Margin("a", "b", 1.0)
+
+
+def test_a_question_that_is_cancelled_ends_its_work(engine: Engine) -> None:
+    answer: Future[Margin] = Future()
+    job, session = MarginJob(ASKED, (), answer), CancellingSession(answer)
+    engine._answer_margin(session, job)  # type: ignore[arg-type]
+    assert (session.parts, answer.cancelled()) == (2, True)
+    session.parts = 0
+    engine._answer_margin(session, job)  # type: ignore[arg-type]
+    assert session.parts == 0, "a question that was cancelled in the queue is not begun"
+    fail_job(job, BadOption("The model failed, too."))
     assert engine.margin(ASKED, []).result(SECONDS).margin > 0
