@@ -291,6 +291,7 @@ KINDS = {
         load \{\}, and choose this
     """,
     HUB: r"""
+        If HF_TOKEN is set
         log in
         models login
         Log in

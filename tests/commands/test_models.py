@@ -127,7 +127,7 @@ def test_a_gated_model_is_downloaded_after_a_login(server: FakeHub, run: Run) ->
     assert refused.returncode == 1
     assert f"accept its terms at {server.endpoint}/org/small" in refused.stderr
     wrong = run("login", answer="hf_wrong\n")
-    assert wrong.returncode == 1 and "rejects the saved token" in wrong.stderr
+    assert wrong.returncode == 1 and "rejects the token that was sent" in wrong.stderr
     assert "hf_wrong" not in wrong.stdout + wrong.stderr
     right = run("login", answer="hf_right\n")
     assert right.returncode == 0, right.stderr

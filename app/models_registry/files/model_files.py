@@ -48,8 +48,8 @@ TEXTS = (
     "sentence_bert_config.json",
     *FORM_FILES,
 )
-MAX_HEADER = 16_000_000
-"""The largest accepted header in bytes (N above). A hundred thousand tensors take less."""
+MAX_HEADER = 100_000_000
+"""The largest header in bytes (N above) that the library safetensors reads."""
 MORE_TEMPLATES = "additional_chat_templates"
 """A folder from which transformers reads chat templates."""
 LONGEST = {

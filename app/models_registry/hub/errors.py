@@ -27,6 +27,9 @@ from app.system.environment import proxy_for
 
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
 
+WHERE = "(under Models in the app, or by `python run.py models login`)"
+"""Where a user logs in."""
+
 
 @contextmanager
 def as_model_errors(repo: str, revision: str, page: str = "") -> Iterator[None]:
@@ -98,22 +101,19 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
     """Return the error for a model that this user may not read; None for other errors."""
     if isinstance(error, GatedRepoError):
         return ModelGated(
-            f"{repo} is gated: accept its terms at {page}, log in with a token of that account "
-            "(under Models in the app, or by `python run.py models login`), and try again."
+            f"{repo} is gated: accept its terms at {page}, log in with a token of that account {WHERE}, and try "
+            "again."
         )
     if not isinstance(error, HfHubHTTPError) or error.response.status_code not in (401, 403):
         return None
     if isinstance(error, RepositoryNotFoundError | DisabledRepoError):
         return None
-    if error.response.status_code == 401:
-        return ModelGated(
-            f"Hugging Face rejects the saved token: log in with a new one to get {repo} "
-            "(under Models in the app, or by `python run.py models login`)."
-        )
-    return ModelGated(
-        f"The saved token has no access to {repo}: ask for access at {page}, or log in with another token "
-        "(under Models in the app, or by `python run.py models login`)."
-    )
+    refused = f"Hugging Face refuses access to {repo}: ask for access at {page}, or log in with another token"
+    if error.response.status_code == 401 and "authorization" in error.response.request.headers:
+        refused = f"Hugging Face rejects the token that was sent for {repo}: log in with a new one"
+    elif error.response.status_code == 401:
+        return ModelGated(f"Hugging Face gives {repo} only to accounts: log in with a token {WHERE}.")
+    return ModelGated(f"{refused} {WHERE}. If HF_TOKEN is set, its token is sent: correct or unset it.")
 
 
 def _missing(error: Exception, repo: str, revision: str) -> str:
@@ -123,7 +123,7 @@ def _missing(error: Exception, repo: str, revision: str) -> str:
     if isinstance(error, RepositoryNotFoundError):
         return (
             f"There is no folder {repo} and no model {repo} on Hugging Face: check the spelling. "
-            "If the model is private, log in first (under Models in the app, or by `python run.py models login`)."
+            f"If the model is private, log in first {WHERE}."
         )
     if isinstance(error, RevisionNotFoundError):
         return f"{repo} has no revision {revision!r}: choose one from the model's page, or leave it out."

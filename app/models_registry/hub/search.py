@@ -34,8 +34,8 @@ from app.values.model import FileProgress, Memory, Precision, RemoteModel, Searc
 
 FIRST_BYTES = 100_000
 """Bytes of the first request for a safetensors header. Most headers are shorter."""
-MAX_HEADERS = 50_000_000
-"""Maximum bytes of all headers of a model. The largest known models have a fifth of this."""
+MAX_HEADERS = 100_000_000
+"""Maximum bytes of all headers of a model. The largest known models have a tenth of this."""
 FIRST_GGUF_BYTES, MAX_GGUF_BYTES = 4_000_000, 64_000_000
 """Bytes of a GGUF file that are read at first, and at most. A vocabulary alone has millions of bytes."""
 AT_ONCE = 8

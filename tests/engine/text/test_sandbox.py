@@ -140,7 +140,8 @@ def test_libraries_that_could_not_be_imported_are_imported_once_more(
 def test_a_process_that_was_killed_between_two_jobs_is_not_a_fault_of_the_next_one() -> None:
     sandbox = Sandbox()
     sandbox.check_grammar(Grammar("regex", "a"))
-    assert (process := sandbox._grammars._process)
+    process = sandbox._grammars._process
+    assert process
     os.kill(process.pid, signal.SIGTERM)
     until(lambda: not process.is_running)
     sandbox.check_grammar(Grammar("regex", "b"))

@@ -206,12 +206,28 @@ def test_a_gated_model_comes_with_the_right_token_alone(
     with pytest.raises(ModelGated, match=rf"accept its terms at {server.endpoint}/org/small"):
         fetch()
     monkeypatch.setenv("HF_TOKEN", "hf_wrong")
-    with pytest.raises(ModelGated, match="rejects the saved token") as failure:
+    with pytest.raises(ModelGated, match="rejects the token that was sent for org/small") as failure:
         fetch()
     assert "hf_wrong" not in str(failure.value)
     monkeypatch.setenv("HF_TOKEN", "hf_right")
     assert (fetch() / WEIGHTS).exists()
     assert server.leaked == []
+
+
+@pytest.mark.parametrize(
+    ("token", "status", "words"),
+    [("", 401, "only to accounts: log in with a token"), ("hf_a", 401, "rejects the token that was sent"),
+     ("", 403, "refuses access to org/small: ask for access at http"), ("hf_a", 403, "refuses access to org/small")],
+)  # fmt: skip
+def test_a_refusal_names_a_token_only_if_one_was_sent(
+    server: FakeHub, hub: Hub, monkeypatch: pytest.MonkeyPatch, token: str, status: int, words: str
+) -> None:
+    monkeypatch.setenv("HF_TOKEN", token)
+    server.models["org/small"] = model_files(VALUES)
+    server.answers["look up"] = [status]
+    with pytest.raises(ModelGated, match=words) as failure:
+        hub.look_up(HubId("org/small"))
+    assert "saved token" not in str(failure.value)
 
 
 def test_a_disk_without_room_is_told_before_anything_comes(

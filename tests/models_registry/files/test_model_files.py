@@ -6,6 +6,7 @@ import struct
 from pathlib import Path
 
 import pytest
+from safetensors import SafetensorError, safe_open
 
 from app.errors import ModelBroken, ModelError, ModelUnsafe
 from app.models_registry.files.model_files import check_folder, is_complete
@@ -68,6 +69,19 @@ def test_weights_cut_short_anywhere_are_noticed(tmp_path: Path, keep: int) -> No
 def test_weights_that_are_something_else_are_noticed(tmp_path: Path, weights: bytes) -> None:
     with pytest.raises(ModelBroken, match="is damaged"):
         check_folder(write(tmp_path, model_files() | {"model.safetensors": weights}))
+
+
+def test_a_header_may_be_as_large_as_safetensors_allows(tmp_path: Path) -> None:
+    whole = safetensors()
+    size = struct.unpack("<Q", whole[:8])[0]
+    for length in (99_000_000, 101_000_000):
+        header = whole[8 : 8 + size].ljust(length)
+        weights = struct.pack("<Q", length) + header + whole[8 + size :]
+        folder = write(tmp_path / str(length), model_files() | {"model.safetensors": weights})
+        with safe_open(folder / "model.safetensors", "numpy") if length < 1e8 else pytest.raises(ModelBroken):
+            check_folder(folder)
+    with pytest.raises(SafetensorError, match="too large"):
+        safe_open(folder / "model.safetensors", "numpy").keys()
 
 
 def test_a_missing_shard_is_named(tmp_path: Path) -> None:
