@@ -166,8 +166,9 @@ def delete_empty(connection: sqlite3.Connection, gone: Sequence[int]) -> None:
 def mend_documents(connection: sqlite3.Connection) -> None:
     """Repairs documents saved from a damaged database. Their words are not indexed, and rows may be missing.
 
-    Gives each text a document and each document a collection. A document whose text could be read is marked as
-    waiting, so that the next start indexes it. Others are marked as failed, except cancelled and hidden ones."""
+    Gives each text a document and each document a collection. A document whose text could be read, or whose file
+    is still to be read, is marked as waiting, so that the next start continues. Others are marked as failed, except
+    cancelled and hidden ones."""
     connection.execute(ADOPT_TEXTS)
     connection.execute(ADOPT_DOCUMENTS)
     connection.execute(ADOPT_VERSIONS)
@@ -177,8 +178,9 @@ def mend_documents(connection: sqlite3.Connection) -> None:
         if is_read and (text := text_table.whole(connection, row["id"])):
             _mend_text(connection, row, text)
         elif row["state"] not in ("failed", "cancelled"):
+            waits = not is_read and row["state"] in document_table.ACTIVE_STATES
             text_table.clear(connection, row["id"])
-            document_table.set_state(connection, row["id"], "failed", LOST)
+            document_table.set_state(connection, row["id"], *(("waiting",) if waits else ("failed", LOST)))
     for statement in DROP_ORPHANS:
         connection.execute(statement)
 

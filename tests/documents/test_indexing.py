@@ -9,9 +9,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from app.chats.chat_table import mend_chats
 from app.database.database import Database, database_in
 from app.database.files import FILE_NAME
-from app.documents import Documents, document_table, embedding, indexing, passage_table
+from app.database.rescuing import rescue
+from app.database.restoring import apply_staged, stage
+from app.documents import Documents, document_table, embedding, indexing, passage_table, text_table
 from app.documents.chunking import chunks
 from app.documents.text_table import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
@@ -349,6 +352,29 @@ def test_what_was_left_undone_goes_on_at_the_next_start(tmp_path: Path) -> None:
         with closing(Documents(database, tmp_path / "data")) as documents:
             documents.wait()
             assert only(documents, notes).passages == 6
+
+
+@pytest.mark.parametrize("state", ["waiting", "reading"])
+def test_a_file_that_waited_is_read_after_the_database_was_rescued(tmp_path: Path, state: str) -> None:
+    path, data, saved = tmp_path / "manual.md", tmp_path / "data", tmp_path / "saved.sqlite"
+    path.write_text(sections(6), encoding="utf-8")
+    with (
+        closing(database_in(data)) as database,
+        held(tmp_path),
+        closing(Documents(database, data)) as documents,
+    ):
+        notes = documents.create("Notes")
+        (waiting,) = documents.add_files(notes, [path])
+        documents.close()
+        with database.writing() as connection:
+            document_table.set_state(connection, waiting, state)
+            text_table.append(connection, waiting, 0, ["The beginning of a text that was being read"])
+    rescue(data / FILE_NAME, saved, (mend_chats, indexing.mend_documents))
+    stage(saved, data)
+    apply_staged(data)
+    with closing(database_in(data)) as database, closing(Documents(database, data)) as documents:
+        documents.wait()
+        assert (only(documents, notes).state, only(documents, notes).passages) == ("ready", 6)
 
 
 def test_while_the_disk_takes_no_more_documents_wait_and_say_why(
