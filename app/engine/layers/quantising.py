@@ -165,7 +165,9 @@ def quantise(
         if is_tied and not table:
             continue
         numbers = table.numbers if is_tied and table else quantised(linear.weight, bits, device)
-        bias = None if linear.bias is None else linear.bias.to(numbers.values.device)
+        bias = linear.bias
+        if bias is not None:  # stays a parameter, because it is not quantised
+            bias = nn.Parameter(bias.to(numbers.values.device), requires_grad=False)
         made = kernels.fitting(bits, linear)(numbers, bias, linear.weight.dtype)
         setattr(parent, name, made)
         if is_tied and table:

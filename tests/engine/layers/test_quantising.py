@@ -183,6 +183,16 @@ def with_biases() -> PreTrainedModel:
     return model
 
 
+def test_biases_that_are_moved_to_another_device_are_not_counted_as_quantised(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(quantising, "stands_for", lambda *_: False)  # values on "meta" cannot be compared
+    model = with_biases()
+    weights = sum(one.weight.numel() for one in model.modules() if isinstance(one, nn.Linear))
+    found = quantise(model, "int8", torch.device("meta"), lambda bits, *_: FoundKernel(ANYWHERE[bits]))
+    assert found == weights
+
+
 def with_a_scaled_embedding() -> PreTrainedModel:
     torch.manual_seed(0)
     config = Gemma2Config(
