@@ -62,6 +62,7 @@ TASKS = {
     "ForQuestionAnswering": "marks the answers in texts and writes none",
     "ForMaskedLM": "fills gaps and writes no text",
     "ForImageClassification": "sorts pictures and writes no text", "ForCTC": "turns speech into text",
+    "ForCausalLMEagle3": "drafts for another model, in a format that Foresight does not read",
 }  # fmt: skip
 """Ends of the names of architectures, and what such models do instead of writing text."""
 NEED_MORE = ("blip", "git", "idefics", "kosmos-2", "kosmos-2.5", "kyutai_speech_to_text", "trocr")

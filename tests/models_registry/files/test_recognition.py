@@ -45,6 +45,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
         {"model_type": "kimi_k25", "text_config": quantised("compressed-tensors")}, "by compressed-tensors",
     ),
     "a reward model": ({**LLAMA, "architectures": ["LlamaForSequenceClassification"]}, "rates or labels texts"),
+    "EAGLE's own format": ({**LLAMA, "architectures": ["LlamaForCausalLMEagle3"]}, "drafts for another model"),
     "BERT": ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "fills gaps"),
     "an encoder": ({"model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]}, "is an encoder"),
     "T5": ({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}, "is an encoder-decoder model"),
