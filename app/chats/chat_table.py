@@ -8,6 +8,7 @@ waits for the end of the reply. A preset is a system prompt and sampling with a 
 
 import json
 import sqlite3
+from collections.abc import Callable
 from itertools import pairwise
 
 from app.chats.message_table import ROOT, tree_of, value_from_json, value_to_json
@@ -264,11 +265,13 @@ def settings(connection: sqlite3.Connection, chat: int) -> ChatSettings:
     return settings_of(require_chat(connection, chat))
 
 
-def set_settings(connection: sqlite3.Connection, chat: int, settings: ChatSettings) -> None:
-    require_chat(connection, chat)
+def change_settings(
+    connection: sqlite3.Connection, chat: int, change: Callable[[ChatSettings], ChatSettings]
+) -> None:
+    """Changes a chat's settings, which are read and written in one transaction."""
     connection.execute(
         "UPDATE chat SET system = ?, sampling = ?, collections = ?, json_answers = ?, tools = ? WHERE id = ?",
-        (*columns_of(settings), chat),
+        (*columns_of(change(settings(connection, chat))), chat),
     )
 
 

@@ -58,7 +58,7 @@ class Chats(Store):
     # Settings, presets, drafts
 
     settings = reads(chat_table.settings)
-    set_settings = writes(chat_table.set_settings)
+    change_settings = writes(chat_table.change_settings)
     used_collections = reads(chat_table.used_collections)
     presets = reads(chat_table.presets)
     save_preset = writes(chat_table.save_preset)

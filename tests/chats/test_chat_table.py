@@ -1,5 +1,8 @@
 """The sidebar: order, titles, folders, deleting with undo, presets."""
 
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+
 import pytest
 
 from app.chats.chat_table import NEAREST_PARENTS
@@ -136,7 +139,7 @@ def test_what_is_not_there_cannot_be_changed(chats: Chats) -> None:
         lambda: chats.move(9, "x"),
         lambda: chats.delete(9),
         lambda: chats.restore(9),
-        lambda: chats.set_settings(9, ChatSettings()),
+        lambda: chats.change_settings(9, lambda _: ChatSettings()),
         lambda: chats.thread(9),
         lambda: chats.message(9),
         lambda: chats.export_markdown(9),
@@ -145,12 +148,24 @@ def test_what_is_not_there_cannot_be_changed(chats: Chats) -> None:
             action()
 
 
+def test_two_changes_of_a_chats_settings_at_once_are_both_kept(chats: Chats) -> None:
+    chat = chats.create().chat
+    with ThreadPoolExecutor() as pool:
+
+        def change(now: ChatSettings) -> ChatSettings:
+            pool.submit(chats.change_settings, chat, lambda now: replace(now, tools=(*now.tools, "Mail")))
+            return replace(now, system="Be brief.", tools=("Weather",))
+
+        chats.change_settings(chat, change)
+    assert chats.settings(chat) == ChatSettings("Be brief.", tools=("Weather", "Mail"))
+
+
 def test_the_manner_of_a_chat_is_its_own(chats: Chats) -> None:
     place = chats.create(ChatSettings("Be brief."))
     chat_settings = ChatSettings("Be long.", Sampling(1.0, 5, 0.5, 0.1, 1.2, 3))
-    chats.set_settings(place.chat, chat_settings)
+    chats.change_settings(place.chat, lambda _: chat_settings)
     assert chats.thread(place.chat).settings == chat_settings
-    chats.set_settings(place.chat, ChatSettings())
+    chats.change_settings(place.chat, lambda _: ChatSettings())
     assert chats.thread(place.chat).settings == ChatSettings()
 
 

@@ -64,7 +64,7 @@ def test_an_answer_is_stored_with_its_provenance_and_its_marks(person: Person) -
 
 def test_the_model_reads_the_whole_chat_and_its_instructions(person: Person, engine: PatientEngine) -> None:
     person.ask("One?", "Two.")
-    person.chats.stores.stored.set_settings(person.place.chat, ChatSettings("Be short."))
+    person.chats.stores.stored.change_settings(person.place.chat, lambda _: ChatSettings("Be short."))
     person.ask("Three?")
     assert engine.read() == [
         ("system", "Be short."),

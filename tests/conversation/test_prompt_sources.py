@@ -213,7 +213,7 @@ def test_only_the_newest_question_has_its_sources_before_it(
 
 def test_a_chat_without_collections_asks_no_documents(engine: PatientEngine, ask_documents: Ask) -> None:
     person = ask_documents(FakeDocumentSearch("Cats purr."), "Who purrs?", "Cats [1].")
-    person.chats.stores.stored.set_settings(person.place.chat, ChatSettings())
+    person.chats.stores.stored.change_settings(person.place.chat, lambda _: ChatSettings())
     person.ask("Why?", "So.")
     assert engine.requests[-1].documents == ()
     assert engine.read()[-1] == ("user", "Why?")

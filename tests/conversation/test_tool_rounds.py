@@ -21,7 +21,7 @@ from app.conversation.tool_rounds import ENOUGH, MOST_ROUNDS, REFUSED
 from app.database.database import MEMORY, Database
 from app.errors import ArgumentsRefused, ToolFailed
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
-from app.values.messages import EventSink, Message, Request, ToolCall
+from app.values.messages import EventSink, Message, ModelChoice, Request, ToolCall
 from app.values.tools import CalledTool, Tool
 from tests.conversation.people import ASKED
 from tests.fakes import FakeToolServers, ScriptedEngine, chat_tools
@@ -364,3 +364,15 @@ def test_calls_survive_export_and_import(chat: Chat, database: Database) -> None
         chats.import_json(archive)
         [summary] = chats.summaries()
         assert chats.thread(summary.id, 50).messages[-1].content.calls == written.calls
+
+
+def test_a_model_that_is_chosen_while_a_call_waits_is_not_the_replys(
+    chat: Chat, engine: RoundsEngine
+) -> None:
+    """All rounds have the model with which the reply began; the engine loads it again."""
+    chat.ask()
+    chat.until_asked()
+    engine.load(ModelChoice("org/other"), lambda _is_loaded: None)
+    chat.answer("once")
+    assert chat.end().text == ASKING + "It is 12 degrees in Rome."
+    assert [request.model for request in engine.requests] == [ASKED.model] * 2

@@ -41,8 +41,8 @@ def change_settings(
     store = services.conversations.stores.of(chat)
     if not chat:
         state.settings = change(state.settings)
-    elif (changed := change(before := store.settings(chat))) != before:
-        store.set_settings(chat, changed)
+    elif change(before := store.settings(chat)) != before:
+        store.change_settings(chat, change)
 
 
 def switched(chosen: tuple[T, ...], one: T) -> tuple[T, ...]:

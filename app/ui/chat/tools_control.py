@@ -40,9 +40,11 @@ class ToolActions:
 
     def choose(self, state: ChatState, server: str) -> None:
         """Turn a server's tools on or off for the chat. A server that is turned on is started."""
-        chosen = switched(settings_of(self._services, state).tools, server)
-        change_settings(self._services, state, state.version.chat, lambda now: replace(now, tools=chosen))
-        self._tools.start(chosen)
+        chat = state.version.chat
+        change_settings(
+            self._services, state, chat, lambda now: replace(now, tools=switched(now.tools, server))
+        )
+        self._tools.start(settings_of(self._services, state).tools)
 
     def text(self, server: str, name: str) -> tuple[ServerText, str]:
         """Return a resource or a prompt of a server with its text. Raises ToolFailed."""
