@@ -402,7 +402,7 @@ def _template_in(file: Path) -> str:
     config = parse_json(file.read_bytes())
     given = config.get("chat_template") if isinstance(config, dict) else None
     if isinstance(given, list):
-        named = {one.get("name"): one.get("template") for one in given if isinstance(one, dict)}
+        named = {str(one.get("name")): one.get("template") for one in given if isinstance(one, dict)}
         given = named.get(TOOL_USE) or main_template(named)
     return _text(given)
 
