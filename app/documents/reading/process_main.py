@@ -50,6 +50,11 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
             f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GB of memory: split it, or "
             "save it as text, and add that."
         )
+    except ImportError as error:
+        return ReadFailed(
+            f"{request.name} was not read, because a part of Foresight is missing ({first_line(error)}): install "
+            "Foresight again as in its README, then add the file again."
+        )
     except Exception as error:  # for a malformed file, libraries raise errors of any kind
         return ReadFailed(
             f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that."

@@ -19,6 +19,7 @@ from app.documents.reading.process import (
     PIECE,
     ProcessReader,
     ReadEnded,
+    ReadFailed,
     ReadMessage,
     ReadRequest,
     message_from_line,
@@ -334,6 +335,18 @@ def test_where_the_system_knows_no_such_limit_a_reader_reads_without(
     path = files.docx(tmp_path / "eggs.docx")
     process_main.read(to_line(ReadRequest(str(path), path.name, "docx")), heard.append)
     assert message_from_line(heard[-1]) == ReadEnded()
+
+
+def test_a_library_that_is_missing_is_no_damage_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delitem(sys.modules, "app.documents.reading.docx", raising=False)
+    monkeypatch.setitem(sys.modules, "docx", None)
+    heard: list[bytes] = []
+    path = files.docx(tmp_path / "eggs.docx")
+    process_main.read(to_line(ReadRequest(str(path), path.name, "docx")), heard.append)
+    failed = message_from_line(heard[-1])
+    assert isinstance(failed, ReadFailed) and "a part of Foresight is missing" in failed.sentence
 
 
 @pytest.mark.parametrize("line", NO_MESSAGES, ids=range(len(NO_MESSAGES)))
