@@ -137,6 +137,7 @@
     };
     input.addEventListener("keydown", (event) => {
       if (event.key !== "Enter" && event.key !== "Escape") return;
+      event.preventDefault(); // else the element that gets the focus is pressed, too
       event.stopPropagation();
       end(event.key === "Enter", true);
     });
@@ -193,12 +194,23 @@
     }
   });
 
-  // The element that opened a question may be gone; then the beginning of the view gets the focus.
+  // An element that had the focus may be gone or hidden. Then a button beside it gets the focus, such as Stop after Start,
+  // or else the beginning of the view; in a chat, the message box.
+  const isGone = (element) => element === document.body || !element.checkVisibility();
   const giveFocus = (element) => {
     const { view } = document.body.dataset;
-    const isGone = element === document.body || !element.isConnected;
-    (isGone ? document.querySelector(view === "chat" ? "#message textarea" : `#to-${view}`) : element)?.focus();
+    const beside = () => [...(element.parentElement?.children ?? [])].find((each) => each.matches("button") && !isGone(each));
+    const instead = () => (view === "chat" ? document.querySelector("#message textarea") : beside() ?? document.getElementById(`to-${view}`));
+    (isGone(element) ? instead() : element)?.focus();
   };
+
+  // Waits a moment, because a redrawn list may give the focus to the button that is now in the same position.
+  let held = null; // the control that has the focus, or that disappeared with it
+  document.addEventListener("focusin", ({ target }) => (held = target.matches("button, summary, input, textarea, select, a[href]") ? target : null));
+  document.addEventListener("focusout", ({ target }) => queueMicrotask(() => held === target && !isGone(target) && (held = null)));
+  document.addEventListener("foresight-drawn", () =>
+    setTimeout(() => held && isGone(held) && [document.body, held].includes(document.activeElement) && giveFocus(held)),
+  );
 
   // A question takes the focus on its element with data-focus, or else on its last answer, which changes nothing. It
   // gives the focus back at its end. A redrawn question takes the focus again only if nothing has it, because a list in

@@ -36,13 +36,9 @@
       if (target.closest("#begin button, #skip-to-message")) setTimeout(window.foresight.focusMessage);
     });
     document.addEventListener("foresight-sent", toEnd);
-    // Gradio rebuilds some elements until the server has drawn the page, and the button of an offered model disappears
-    // once the model is loaded.
-    let isDrawn = false;
-    document.addEventListener("foresight-drawn", ({ detail }) => {
-      const isDue = !isDrawn || detail.offers === "";
-      if (isDue && document.activeElement === document.body && document.body.dataset.view === "chat") window.foresight.focusMessage();
-      isDrawn = true;
-    });
+    // Gradio rebuilds some elements until the server has drawn the page.
+    document.addEventListener("foresight-drawn", () => {
+      if (document.activeElement === document.body && document.body.dataset.view === "chat") window.foresight.focusMessage();
+    }, { once: true });
   };
 })();

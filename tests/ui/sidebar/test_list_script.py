@@ -63,3 +63,13 @@ def test_a_box_that_is_left_is_closed(page: Any) -> None:
     page.wait_for_selector(".in-place", state="detached")
     assert page.locator(".asking").count() == 0
     assert page.evaluate("told") == []
+
+
+def test_the_enter_that_names_a_new_folder_does_not_open_its_box_again(page: Any) -> None:
+    page.keyboard.press("Escape")
+    page.focus("[data-do=make-folder]")
+    page.keyboard.press("Enter")
+    page.keyboard.type("Work")
+    page.keyboard.press("Enter")
+    assert [action["value"] for action in page.evaluate("told")] == ["Work"]
+    assert page.locator(".in-place").count() == 0
