@@ -347,7 +347,7 @@ def test_a_server_is_added_its_model_talked_to_and_the_server_removed(
         person.send("Hi there")
         page.wait_for_selector(f"{LAST} .said >> text=Hello there.")
         person.open_tab("live")
-        assert "lookahead, the X-ray and same text do not apply" in person.text("#panel")
+        assert "Lookahead, the X-ray and the same-text setting do not apply" in person.text("#panel")
         if screenshots:
             page.screenshot(path=screenshots / "remote-chat.png")
         assert server.asked[-1]["messages"][-1] == {"role": "user", "content": "Hi there"}

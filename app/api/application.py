@@ -19,7 +19,9 @@ PREFIX = "/v1"
 ROUTES = (chat, completions, embeddings, responses, anthropic_messages)
 READ = ["GET", "HEAD"]
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "The request was refused, with an error as this route's clients read it"}
+    "4XX": {
+        "description": "The request was refused. The error has the format that this route's clients expect."
+    }
 }
 router = APIRouter()
 

@@ -108,7 +108,7 @@ def described(types: str) -> WrapValidator:
 Texts = Annotated[
     str | Some[TokenId] | Some[str] | Some[Some[TokenId]],
     Field(min_length=1),
-    described("a text or a list of texts, or the token ids of a text or of several, and not empty"),
+    described("a text, a list of texts, or the token ids of one or several texts, and not empty"),
 ]
 """A text, a list of texts, the token ids of one text, or a list of several texts' token ids."""
 Stops = Annotated[

@@ -104,7 +104,7 @@ def _among(offered: Sequence[FunctionFields], names: Iterable[str]) -> tuple[Fun
     """Return the tools of these names. Raises ApiError for a name that no tool has."""
     wanted = set(names)
     if unknown := wanted - {one.name for one in offered}:
-        raise ApiError(f"tool_choice names {min(unknown)!r}, which is none of the tools.", "tool_choice")
+        raise ApiError(f"tool_choice names {min(unknown)!r}, which is not one of the tools.", "tool_choice")
     return tuple(one for one in offered if one.name in wanted)
 
 

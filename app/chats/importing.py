@@ -57,8 +57,8 @@ LEAST_PAUSE = 0.005
 NO_MESSAGE = hash(())
 CREATED_AT = "SELECT id FROM chat WHERE created = ? AND deleted IS NULL"
 INTERRUPTED_IMPORT = (
-    "The import was interrupted: Foresight was started or ended, or all chats were deleted meanwhile. Import the "
-    "file again: chats that are here already are not imported twice."
+    "The import was interrupted, because Foresight was started or ended, or all chats were deleted meanwhile. "
+    "Import the file again; chats that were imported already are skipped."
 )
 Step = Callable[[sqlite3.Connection], None]
 WeightedStep = tuple[int, Step]

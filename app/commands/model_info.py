@@ -83,7 +83,7 @@ def _remote(hub: Hub, hub_id: HubId, precision: Precision | None, context: int) 
             parameters=entry.parameters,
             context=entry.context,
             fit=fit,
-            problems=(f"This is from the catalogue: {error}",),
+            problems=(f"The facts on the hub could not be read, so these are from the catalogue: {error}",),
         )
 
 

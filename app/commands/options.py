@@ -145,8 +145,8 @@ Seed = Annotated[
     ),
 ]
 QUANTISATION_HELP = (
-    "Quantise weights to 8 or 4 bits. auto means int8 on x86 CPUs under Linux with a C compiler, "
-    "where it is faster with hardly any loss, unless --dtype is given."
+    "Quantise weights to 8 or 4 bits. Unless --dtype is given, auto means int8 on x86 CPUs under Linux with a C "
+    "compiler, because int8 is faster there with hardly any loss."
 )
 DEVICE_HELP = "auto uses CUDA, or an Apple GPU that passes a trial, or else the CPU."
 APPS_OWN = "[default: what the app uses for its model]"

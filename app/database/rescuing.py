@@ -102,7 +102,7 @@ def rescue(source: Path, target: Path, mends: Iterable[Mend]) -> Unread:
                 unread = _save(copy, saved, mends)
                 if not saved.execute(SAVED_ANY).fetchone()[0]:
                     raise StoreNotUsable(
-                        f"Nothing can be read of {source}. {recovery(None, source.absolute().parent)}"
+                        f"Nothing in {source} can be read. {recovery(None, source.absolute().parent)}"
                     )
     except OSError as error:
         if str(error.filename) in map(str, files_of(source)):

@@ -30,7 +30,7 @@ def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> st
         return f"Foresight is already open at {address}"
     if opening := raise_window(address):
         show(opening)
-    return f"Foresight is already open at {address}, switching to it."
+    return f"Foresight is already open at {address}. Switching to it."
 
 
 def raise_window(address: str) -> str:

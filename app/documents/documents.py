@@ -90,7 +90,8 @@ class Documents(Store):
             raise DocumentUnreadable("There is nothing to read in this text: paste some words.")
         if len(kept) > MAX_BYTES:
             raise DocumentUnreadable(
-                f"This text has {len(kept):,} characters, and {MAX_BYTES:,} can be read: paste it in pieces."
+                f"This text has {len(kept):,} characters, and at most {MAX_BYTES:,} can be read: paste it in "
+                "pieces."
             )
         typed = " ".join(title.split())
         is_typed = any(one.isprintable() and not one.isspace() for one in typed)

@@ -195,7 +195,7 @@ def delete(model: InstalledModel, hub: Hub) -> int:
         raise ModelError("The demo model ships with the app and stays: choose another one.")
     if model.origin == "folder":
         raise ModelError(
-            f"{model.name} is not in the hub's cache: Foresight deletes nothing in a folder of yours. "
+            f"{model.name} is in a folder of yours, and Foresight deletes nothing there. "
             f"Delete {model.path} yourself."
         )
     if model.origin not in ("hub", "hub-gguf"):

@@ -163,12 +163,12 @@ async def _refuse(name: str, response: httpx2.Response) -> None:
         return
     if status in (404, 405, 410):
         raise ToolFailed(
-            f"{name} does not speak MCP at this address ({status}). Check the address: that of the former "
-            "transport, which often ends in /sse, is not supported, and a newer one often ends in /mcp."
+            f"{name} does not speak MCP at this address ({status}). Check the address: it often ends in /mcp. "
+            "Addresses of the former transport, which often end in /sse, are not supported."
         )
     if response.is_success:
         raise ToolFailed(
-            f"{name} answered with {plain_words(kind, LONGEST_NAME) or 'nothing'}, so it is no MCP server."
+            f"{name} answered with {plain_words(kind, LONGEST_NAME) or 'nothing'}, so it is not an MCP server."
         )
 
 

@@ -58,7 +58,7 @@ def _page(address: str) -> dict[str, str]:
             found = arguments[1][0]
             if not is_public(found) and found not in proxies:
                 raise ToolFailed(
-                    f"{found} is an address of a private network, or of this machine: it is not read."
+                    f"{found} is an address of a private network, or of this machine, so it is not read."
                 )
 
     def check(request: httpx2.Request) -> None:
@@ -68,7 +68,7 @@ def _page(address: str) -> dict[str, str]:
         # This lookup may find nothing if a proxy looks the name up.
         if private := [found for found in _addresses(host) if not is_public(found)]:
             raise ToolFailed(
-                f"{host} is in a private network, or on this machine ({private[0]}): it is not read."
+                f"{host} is in a private network, or on this machine ({private[0]}), so it is not read."
             )
 
     sys.addaudithook(refuse_private)
@@ -94,7 +94,7 @@ def _read(response: httpx2.Response) -> dict[str, str]:
             f"{host} answered {response.status_code} {response.reason_phrase}. Check the address."
         )
     if not kind.startswith(READABLE):
-        raise ToolFailed(f"{response.url} is not a page of text but {kind[:100]}, which is not read.")
+        raise ToolFailed(f"{response.url} is {kind[:100]}, not a page of text, so it is not read.")
     if response.headers.get("Content-Encoding", "").strip().lower() not in KNOWN_ENCODINGS:
         raise ToolFailed(f"{host} sent the page in a compression that it was not asked for.")
     body = bytearray()

@@ -11,8 +11,8 @@ from app.values.validation import require
 
 LOCAL_NAMES = (".local", ".localhost", ".lan", ".internal", ".home.arpa")
 NOT_LOCAL = (
-    "This model runs on {host}: lookahead, the X-ray and same text do not apply to it, and the only sampling "
-    "settings that it gets are temperature, top-p, seed, max tokens and stop strings."
+    "This model runs on {host}. Lookahead, the X-ray and the same-text setting do not apply to it. It gets only "
+    "these sampling settings: temperature, top-p, seed, max tokens and stop strings."
 )
 
 

@@ -56,7 +56,7 @@ def test_the_page_is_shown_in_the_browser(tmp_path: Path) -> None:
     shown: list[str] = []
     with another_instance(tmp_path, "http://127.0.0.1:1"):
         said = switched(tmp_path, shown)
-    assert said == "Foresight is already open at http://127.0.0.1:1, switching to it."
+    assert said == "Foresight is already open at http://127.0.0.1:1. Switching to it."
     assert shown == ["http://127.0.0.1:1"]
 
 
@@ -116,7 +116,7 @@ def test_a_second_start_opens_the_browser_at_the_first_ones_page(tmp_path: Path)
             first.send_signal(signal.SIGINT)
             first.communicate(timeout=SECONDS)
     assert (second.returncode, second.stderr) == (0, "")
-    assert second.stdout == f"Foresight is already open at {address}, switching to it.\n"
+    assert second.stdout == f"Foresight is already open at {address}. Switching to it.\n"
     opened = told.read_text(encoding="utf-8").strip()
     assert opened.partition("=")[0] == address.partition("=")[0]
     assert opened != address, "a code that is good for once: every user sees a browser's arguments"

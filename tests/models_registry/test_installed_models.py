@@ -180,7 +180,7 @@ def test_a_broken_repository_can_be_deleted(offline: Hub) -> None:
 
 def test_nothing_is_deleted_in_folders_of_the_persons(offline: Hub, tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", whole())
-    with pytest.raises(ModelError, match="deletes nothing in a folder of yours"):
+    with pytest.raises(ModelError, match="in a folder of yours, and Foresight deletes nothing there"):
         delete(others(offline, folder)["mine"], offline)
     with pytest.raises(ModelError, match="ships with the app and stays"):
         delete(installed(offline)[0], offline)

@@ -108,7 +108,7 @@ def test_a_redirect_is_followed() -> None:
         "huge": "has more than 5 MB",
         "bomb": "has more than 5 MB",
         "brotli": "in a compression that it was not asked for",
-        "image": "is not a page of text but image/png",
+        "image": "is image/png, not a page of text",
         "missing": "page.example answered 404 Not Found",
         "drops": "cannot be read",
         "to/http://127.0.0.1/": "is in a private network, or on this machine",

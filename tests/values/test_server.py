@@ -68,6 +68,6 @@ def test_a_remote_model_says_where_it_runs_and_what_does_not_apply() -> None:
     info = remote_info(ModelChoice("org/model", server="https://box.example:8000/v1"))
     assert (info.name, info.label, info.device) == ("org/model", "remote", "box.example:8000")
     assert info.note("lookahead").startswith(
-        "This model runs on box.example:8000: lookahead, the X-ray and same text do"
+        "This model runs on box.example:8000. Lookahead, the X-ray and the same-text setting do"
     )
     assert info.refusals == {}

@@ -38,8 +38,8 @@ LEAST_COMMON = 0.1
 SECONDS_OF_A_PAGE = 60
 """Seconds of processor time that must be left before a page is recognised, which takes about 7 seconds."""
 LISTED = 20
-EMPTY = "without text (only pictures perhaps)."
-BROKEN = "which could not be read."
+EMPTY = "without text (perhaps only pictures)."
+BROKEN = "that could not be read."
 GARBLED = "without readable letters: have the text recognised (OCR)."
 
 

@@ -34,11 +34,11 @@ def read_slides(path: Path, name: str) -> Iterator[ReadMessage]:
         yield ReadProgress(number, total)
     if empty == total:
         raise DocumentUnreadable(
-            f"{name} has no text in its {counted(total, 'slide')}, only pictures perhaps."
+            f"{name} has no text in its {counted(total, 'slide')}, perhaps only pictures."
         )
     if empty:
         yield ReadNote(
-            f"Left out: {counted(empty, 'slide')} of {total:,} without text (only pictures perhaps)."
+            f"Left out: {counted(empty, 'slide')} of {total:,} without text (perhaps only pictures)."
         )
     if missing:
         yield ReadNote(f"Missing in the file: {counted(missing, 'part')}, such as pictures.")

@@ -100,7 +100,7 @@ def sentence_of(error: BaseException) -> str:
     if is_out_of_memory(error):
         return str(
             ModelTooLarge(
-                "Memory ran out: choose a smaller model, a shorter chat, or close other programs, then try again."
+                "Memory ran out: choose a smaller model, shorten the chat, or close other programs. Then try again."
             )
         )
     log.exception("a request failed", exc_info=error)

@@ -83,7 +83,7 @@ class Ranks:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
             self._hang_up()
-            note = f"{loaded.info.name} takes no draft trees, so one device is used."
+            note = f"{loaded.info.name} cannot check draft trees, so one device is used."
             return replace(loaded, info=loaded.info.with_note("device", note))
         request = {
             "path": str(folder.path.absolute()),

@@ -187,7 +187,7 @@ class RequestTokenizer:
     def _known(self, ids: Sequence[int]) -> list[int]:
         if (largest := max(ids)) >= self._vocabulary:
             raise BadOption(
-                f"The prompt has the token id {largest:,}, and {self._name} knows those below "
+                f"The prompt has the token id {largest:,}, and {self._name} has only ids below "
                 f"{self._vocabulary:,}: send ids of this model's own tokenizer."
             )
         return list(ids)

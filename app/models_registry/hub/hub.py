@@ -166,7 +166,7 @@ class Hub:
         except OSError as error:
             if error.filename:
                 raise ModelError(
-                    f"{error.filename} cannot be deleted ({error.strerror}): delete it."
+                    f"{error.filename} cannot be deleted ({error.strerror}): delete it yourself."
                 ) from error
             raise ModelError(
                 "The saved tokens are deleted, but an environment variable has a token: unset HF_TOKEN and "

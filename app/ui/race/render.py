@@ -137,12 +137,12 @@ def notes_html(result: RaceResult | None) -> Markup:
     notes = {
         "Short race": short,
         "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. It is computed "
-                    f"in each round; these are the median of {ROUNDS} rounds, the lowest and the highest.",
+                    f"in each of the {ROUNDS} rounds; its median, lowest and highest value are shown.",
         "Text": f"Compared token by token with plain decoding{bucket}. The margin is the difference of the "
                 "two highest scores.",
         "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "
                       "prompt itself and starts with an empty n-gram pool; its clock starts at its first token. "
-                      "The bars show each lane's run of median speed.",
+                      "For each lane the bars show the run whose speed is the median.",
     }  # fmt: skip
     return render_macro(TEMPLATE, "notes", notes={name: words for name, words in notes.items() if words})
 

@@ -121,7 +121,7 @@ FORMATS: dict[str, tuple[Callable[[Path], None], str, list[str]]] = {
     "plan.pptx": (
         slides,
         "# Slide 1: Deliveries The van leaves at 6:40. | Köln | Friday | Grouped Notes: Mention Lyon.",
-        ["Left out: 1 slide of 2 without text (only pictures perhaps)."],
+        ["Left out: 1 slide of 2 without text (perhaps only pictures)."],
     ),
     "book.epub": (book, "# One café # Two café", ["Missing in the file: 1 chapter of 3."]),
     "lease.odt": (

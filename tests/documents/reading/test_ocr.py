@@ -35,7 +35,7 @@ def test_the_text_of_a_scanned_page_is_recognised_column_by_column(tmp_path: Pat
     text, notes = read_apart(scan(tmp_path / "lease.pdf", columns(), []))
     assert text.split("\n\n")[0].splitlines() == [*LEFT, *RIGHT, BELOW]
     assert notes[0].startswith("Recognised in pictures (OCR): page 1 of 2. The confidence is 9")
-    assert notes[1:] == ["Left out: page 2 of 2 without text (only pictures perhaps)."]
+    assert notes[1:] == ["Left out: page 2 of 2 without text (perhaps only pictures)."]
 
 
 def test_columns_are_told_from_the_cells_of_a_table() -> None:

@@ -62,7 +62,7 @@ def test_a_pdf_is_read_page_by_page(tmp_path: Path) -> None:
     path = files.pdf(tmp_path / "eggs.pdf", "Eggs boil for infor-\nmation of cooks.", "Six minutes.", "")
     text, notes = read(path)
     assert text == "Eggs boil for information of cooks.\n\n\fSix minutes.\n\n\f\n\n"
-    assert notes == ["Left out: page 3 of 3 without text (only pictures perhaps)."]
+    assert notes == ["Left out: page 3 of 3 without text (perhaps only pictures)."]
     moved = [one for one in open_reader(path, "eggs.pdf").messages() if isinstance(one, ReadProgress)]
     assert moved[-1] == ReadProgress(3, 3)
 

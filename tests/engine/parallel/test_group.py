@@ -134,7 +134,7 @@ def test_a_model_that_takes_no_trees_stays_on_one_device_and_says_so(children: l
     ranks = Ranks(RankPlan(("cpu", "cpu")))
     choice = ranks.begin(ModelChoice("mamba"))
     loaded = ranks.join(load(RECURRENT[0].make()), ModelFolder(Path("mamba"), "mamba"), choice, None)
-    assert loaded.info.refusals["device"] == "zoo takes no draft trees, so one device is used."
+    assert loaded.info.refusals["device"] == "zoo cannot check draft trees, so one device is used."
     ranks.close()
     assert not any(child.is_running for child in children)
 

@@ -100,7 +100,7 @@ def test_the_panel_says_in_a_sentence_what_does_not_apply_and_has_a_number_only_
     failed = panel_html(ReplyState("failed", "Hi", Statistics(seconds=2.0)), StepHistory(), "auto", INFO)
     assert "The server does not report how many tokens" in str(failed)
     silent = panel(Statistics(tokens=20, seconds=2.0, time_to_first_token=0.1))
-    assert "lookahead, the X-ray and same text do not apply to it" in silent
+    assert "Lookahead, the X-ray and the same-text setting do not apply to it" in silent
     assert "The server does not report how many tokens each forward pass wrote." in silent
     assert (
         'id="tokens-per-step"' not in silent and "hit rate" not in silent and "10 tokens per second" in silent
