@@ -59,7 +59,7 @@ LEAST_ADDRESS_SPACE = 1_000_000_000
 CUDA). With less, OpenBLAS asks for memory in an endless loop that even Ctrl+C does not end."""
 KEPT_FORMATS = 16
 """Maximum number of chat templates whose formats are cached."""
-UNLOADED = "No model is loaded: the next message loads it again."
+UNLOADED = "No model is loaded. The next message loads the chosen model."
 CANCELLED = "Loading was cancelled."
 CHATTY = ("torchao", "torch.utils._pytree", "accelerate.big_modeling")
 """Loggers whose warnings do not help the user: they warn about kernels that are missing without CUDA (transformers

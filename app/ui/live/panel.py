@@ -106,8 +106,8 @@ def in_words(state: ReplyState, decoder: DecoderName) -> str:
         return "Lookahead has saved no time so far."
     now, plain = _times_in_words(statistics)
     if statistics.speed_up >= SLOWER or now == plain:
-        return f"Lookahead saved no time here: {_why(statistics)}"
-    return f"Lookahead took longer here, {now} instead of {plain}: {_why(statistics)}"
+        return f"Lookahead saved no time here, because {_why(statistics)}"
+    return f"Lookahead took longer here, {now} instead of {plain}, because {_why(statistics)}"
 
 
 def remote_in_words(state: ReplyState) -> str:
@@ -123,12 +123,12 @@ def remote_in_words(state: ReplyState) -> str:
 def _why(statistics: Statistics) -> str:
     """Explain why lookahead saved no time."""
     if statistics.split.tree + statistics.split.window <= 1:
-        return "on this machine, checking several tokens at once costs more time than it saves."
+        return "on this machine checking several tokens at once costs more time than it saves."
     if not statistics.covered:
-        return "there was nothing in this text to guess from. Text that repeats or quotes is faster."
+        return "there was nothing in this text to guess from. Text that repeats itself or quotes is faster."
     return (
         "checking the guesses took as much time as the right ones saved. "
-        "Text that repeats or quotes is faster."
+        "Text that repeats itself or quotes is faster."
     )
 
 

@@ -302,7 +302,7 @@ def test_a_model_is_let_go_of_and_loaded_again_by_the_next_question(engine: Engi
     before = ids_of(ask(engine))
     engine.unload()
     until(lambda: engine.status().model is None and engine.status().phase == "ready")
-    assert engine.status().note == "No model is loaded: the next message loads it again."
+    assert engine.status().note == "No model is loaded. The next message loads the chosen model."
     assert ids_of(ask(engine)) == before
 
 

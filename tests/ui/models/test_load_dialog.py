@@ -214,7 +214,7 @@ def test_the_dialog_waits_for_the_load_and_closes(
     assert engine.loads == [ModelChoice(NAME, quantisation="int8")]
     html = shown(dialog, engine.status())
     assert f"Loading {NAME}…" in html and "fieldset disabled" in html and "load-form" not in html
-    before = EngineStatus("ready", "No model is loaded: the next message loads it again.")
+    before = EngineStatus("ready", "No model is loaded. The next message loads the chosen model.")
     assert "Loading…" in shown(dialog, before) and before.note not in shown(dialog, before), (
         "it has not begun yet"
     )
