@@ -85,7 +85,7 @@ def _without_text(name: str, total: int, is_garbled: bool) -> DocumentUnreadable
     )
     return DocumentUnreadable(
         f"{name} has no {missing} in its {counted(total, 'page')}, perhaps only pictures{others}: have the text "
-        f"recognised (OCR) first, and add the result{remedy}."
+        f"recognised (OCR) first, and add what comes out{remedy}."
     )
 
 
