@@ -184,6 +184,10 @@ class ArgumentsRefused(ToolFailed):
     """The arguments of a call do not match the tool's schema."""
 
 
+class SessionLost(ToolFailed):
+    """A tool server does not know its session any more, so it has not handled the request."""
+
+
 class RaceRefused(AppError):
     """A race cannot start: a reply or a race is running, or the chosen model is not on this machine."""
 

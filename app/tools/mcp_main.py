@@ -25,16 +25,15 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from jsonschema.exceptions import best_match
 from jsonschema.validators import Draft202012Validator, validator_for
 from mcp import Client, MCPError, types
-from mcp.client.streamable_http import streamable_http_client
 from mcp.os.win32.utilities import create_windows_process
 from mcp.shared.message import SessionMessage
 from referencing import Registry
 
 from app import __version__
-from app.errors import AppError, ArgumentsRefused, ToolFailed, first_line
-from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
+from app.errors import AppError, ArgumentsRefused, SessionLost, ToolFailed, first_line
+from app.system.answer_limits import AnswerRefused, plain_words
 from app.system.child_process import Say, end_group, limit_memory, serve_until_closed
-from app.system.environment import network_settings
+from app.tools.mcp_address import connected
 
 MEMORY = 2 * 2**30
 """Bytes of address space that this process may use. The memory of the server's program is not limited."""
@@ -51,6 +50,8 @@ MOST_LINES, LOG_SECONDS = 200, 0.1
 MOST_NOISE = 1_000
 """Maximum number of lines of a server's output that are not messages."""
 CHECK_SECONDS = 5
+CLOSED = "Connection closed"
+"""The error of the `mcp` package if a request cannot be sent, because the session is over."""
 SECONDS_TO_END, SECONDS_TO_KILL = 1.0, 2.0
 Job = dict[str, Any]
 Log = Callable[..., None]
@@ -70,6 +71,7 @@ class _Session:
         self._say = say
         self._jobs: asyncio.Queue[bytes] = asyncio.Queue()
         self._lines: deque[str] = deque(maxlen=MOST_LINES)
+        self._has_changed = False
         self._sending = threading.Lock()  # the log has a thread of its own
 
     async def run(self, requests: BinaryIO) -> None:
@@ -89,10 +91,13 @@ class _Session:
         try:
             await self._serve(server)
         except Exception as error:  # a server may fail in any way, and the user needs a sentence
-            self.tell(over=_sentence(error, server))
+            cause = _cause(error)
+            self.tell(over=_sentence(cause, server), is_lost=isinstance(cause, SessionLost))
 
     async def _serve(self, server: Job) -> None:
-        transport = _connected(server) if server["address"] else _started(server, self)
+        if server["address"]:
+            limit_memory(MEMORY)
+        transport = connected(server, LONGEST_MESSAGE) if server["address"] else _started(server, self)
         information = types.Implementation(name="Foresight", version=__version__)
         async with Client(transport, client_info=information, message_handler=self._hear) as client:
             self.tell(result=await _offered(client, self.log))
@@ -104,13 +109,17 @@ class _Session:
                 except ToolFailed as error:
                     self.tell(problem=str(error), is_refused=isinstance(error, ArgumentsRefused))
                 except MCPError as error:
+                    if _reason(error) == CLOSED:
+                        raise
                     self.tell(problem=_sentence(error, server))
 
     def tell(self, **message: Any) -> None:
-        """Send the app the logged lines, and then the message, if there is any."""
+        """Send the app the logged lines and whether lists have changed, and then the message, if there is any."""
         with self._sending:
             lines = [self._lines.popleft() for _ in range(len(self._lines))]
-            for each in filter(None, ({"log": lines} if lines else {}, message)):
+            has_changed, self._has_changed = self._has_changed, False
+            news = {"log": lines, "changed": has_changed} if lines or has_changed else {}
+            for each in filter(None, (news, message)):
                 self._say(json.dumps(each).encode() + b"\n")
 
     def log(self, *lines: str) -> None:
@@ -123,53 +132,8 @@ class _Session:
             self.tell()
 
     async def _hear(self, message: Any) -> None:
-        if isinstance(message, CHANGES):
-            self.tell(changed=True)
-
-
-@asynccontextmanager
-async def _connected(server: Job) -> AsyncIterator[tuple[Any, Any]]:
-    """Connect to the address of a server."""
-    limit_memory(MEMORY)
-    limit = AnswerLimit(LONGEST_MESSAGE)
-    url = httpx2.URL(server["address"])
-    is_here = url.host in ("localhost", "::1") or url.host.startswith("127.")
-    with network_settings(uses_proxies=not is_here):
-        client = httpx2.AsyncClient(
-            headers={"User-Agent": f"Foresight/{__version__}", **UNCOMPRESSED, **server["headers"]},
-            timeout=httpx2.Timeout(30, read=300),
-            verify=certificates("httpx2"),
-            trust_env=not is_here,
-            event_hooks={"response": [partial(_refuse, server["name"]), limit.begin]},
-        )
-    connected = partial(streamable_http_client, http_client=client, max_sse_event_size=LONGEST_MESSAGE)
-    async with client, connected(server["address"]) as streams:
-        yield streams
-
-
-async def _refuse(name: str, response: httpx2.Response) -> None:
-    """Raise ToolFailed for an answer that requires a login, or that is not from an MCP server."""
-    status, kind = response.status_code, response.headers.get("Content-Type", "").partition(";")[0].lower()
-    if status in (401, 403):
-        needs = "a login in the browser (OAuth), which Foresight does not offer" if (
-            "resource_metadata" in response.headers.get("WWW-Authenticate", "")
-        ) else "a login"  # fmt: skip
-        raise ToolFailed(
-            f"{name} asks for {needs} ({status}). If it has keys or tokens, add it as mcpServers JSON "
-            'with "headers": {"Authorization": "Bearer …"}.'
-        )
-    is_first = response.request.method == "POST" and "mcp-protocol-version" not in response.request.headers
-    if not is_first or kind in ("application/json", "text/event-stream"):
-        return
-    if status in (404, 405, 410):
-        raise ToolFailed(
-            f"{name} does not speak MCP at this address ({status}). Check the address: it often ends in /mcp. "
-            "Addresses of the former transport, which often end in /sse, are not supported."
-        )
-    if response.is_success:
-        raise ToolFailed(
-            f"{name} answered with {plain_words(kind, LONGEST_NAME) or 'nothing'}, so it is not an MCP server."
-        )
+        # A server may send many of these, so they are sent with the log.
+        self._has_changed |= isinstance(message, CHANGES)
 
 
 @asynccontextmanager
@@ -404,27 +368,33 @@ def _cut(text: str, most: int = LONGEST_RESULT) -> str:
 
 def _sentence(error: BaseException, server: Job) -> str:
     """Return why a request failed, or why the session is over."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    name = server["name"]
+    name, reason = server["name"], _reason(error)
     match error:
         case AppError():
             return str(error)
         case AnswerRefused():
             return f"{name} {error}."
-        case MCPError() if error.code == types.PARSE_ERROR:
+        case MCPError() if reason.startswith(
+            "Failed to parse"
+        ):  # the library's words, which no code tells from the server's
             return f"{name} sent a message that cannot be read."
-        case MCPError() if error.code == types.CONNECTION_CLOSED:
+        case MCPError() if reason.startswith(("SSE stream", CLOSED)):
             return f"{name} broke off its answer, or sent more than {LONGEST_MESSAGE // 2**20} MB."
         case MCPError():
-            return f"{name} answered with an error: {_reason(error)}."
+            return f"{name} answered with an error: {reason}."
+        case httpx2.ProtocolError():
+            return f"{name} did not answer as HTTP requires ({reason}). Try again, or check the address."
         case httpx2.TransportError():
-            return f"Can't reach {name} ({_reason(error)}). Check the address."
+            return f"Can't reach {name} ({reason}). Check the address."
         case OSError():
             return f"{name} could not be started ({error.strerror}). Check its command."
         case MemoryError():
             return f"{name} sent more than fits in {MEMORY // 2**30} GB of memory, so it was ended."
-    return f"{name} does not follow the protocol ({type(error).__name__}: {_reason(error)})."
+    return f"{name} does not follow the protocol ({type(error).__name__}: {reason})."
+
+
+def _cause(error: BaseException) -> BaseException:
+    return _cause(error.exceptions[0]) if isinstance(error, BaseExceptionGroup) else error
 
 
 def _reason(error: BaseException) -> str:

@@ -12,14 +12,14 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, replace
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from time import monotonic
 from typing import Any
 
-from app.errors import AppError, ArgumentsRefused, ToolFailed
+from app.errors import AppError, ArgumentsRefused, SessionLost, ToolFailed
 from app.system.child_process import ChildProcess
 from app.system.environment import without_secrets
 from app.system.programs import find_program, settled
@@ -191,12 +191,16 @@ class _Connection:
         self._status = read(ServerStatus, {"state": "ready", **found})
 
     def _asked(self, job: Answer, is_stopping: Stopping) -> Any:
-        if self._child:
-            self._child.send(_line(job))
-        return self._answered(self._answering, is_stopping)
+        with suppress(SessionLost):  # the job was not begun, so that it may be sent again
+            return self._answered(self._answering, is_stopping, job)
+        self._start(is_stopping)
+        return self._answered(self._answering, is_stopping, job)
 
-    def _answered(self, seconds: float, is_stopping: Stopping) -> Any:
-        """Wait for an answer, and kill the server if none comes in time or the user stops. Raises ToolFailed."""
+    def _answered(self, seconds: float, is_stopping: Stopping, job: Answer | None = None) -> Any:
+        """Send a job, if there is one, and wait for an answer. Kill the server if none comes in time or the user
+        stops. Raises ToolFailed."""
+        if self._child and job:
+            self._child.send(_line(job))
         until = monotonic() + seconds
         while monotonic() < until and not self._is_ended:
             if is_stopping():
@@ -209,7 +213,8 @@ class _Connection:
                 return answer["result"]
             if "problem" in answer:  # only this request failed; the server still runs
                 raise (ArgumentsRefused if answer.get("is_refused") else ToolFailed)(answer["problem"])
-            raise self._failed(answer["over"])
+            failed = self._failed(answer["over"])
+            raise SessionLost(str(failed)) if answer.get("is_lost") else failed
         if self._is_ended:
             raise self._failed(f"{self.server.name} was ended.", "off")
         waited = counted(round(seconds), "second")
@@ -230,12 +235,10 @@ class _Connection:
             message = json.loads(line)
             if "log" in message:
                 self._log.extend(message["log"])
-            elif "changed" in message:
-                self._is_outdated = True
-            elif "over" in message:
-                over = message["over"]
+                self._is_outdated |= message["changed"]
             else:
                 answers.put(message)
+                over = message.get("over", over)
         child.close()
         if self._child is child and self._status.state == "ready":
             self._status = ServerStatus("failed", over)

@@ -4,6 +4,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
@@ -11,20 +12,37 @@ from typing import Any, ClassVar
 import pytest
 
 from app.errors import ToolFailed
+from app.system.child_process import ChildProcess
 from app.tools.servers import ToolServers
 from app.values.tools import ToolServer
+from tests.support.waiting import until
 
 Address = Callable[[str], str]
 JSON, EVENTS = "application/json", "text/event-stream"
+ASKED = b'data: {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}}\n\n'
+CHANGED = b'data: {"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}\n\n'
 
 
 class Hostile(BaseHTTPRequestHandler):
-    """Does what the path says: to everything, or only to a call of its tool if the path begins with "call-"."""
+    """Does what the path says: to everything, or only to a call of its tool if the path begins with "call-".
+
+    Below "/sessions/" it has sessions, and a stream of events that it closes at once."""
 
     protocol_version = "HTTP/1.1"
     requested: ClassVar[list[str]] = []
+    streams: ClassVar[list[float]] = []
+    known: ClassVar[dict[str, str]] = {}
+    session = ""
 
     def do_GET(self) -> None:
+        if self.path == "/sessions/call-fine":
+            Hostile.streams.append(time.monotonic())
+            return self.answer(b"retry: 0\n\n", kind=EVENTS)
+        if self.path == "/sessions/call-changes":
+            return self.endless(EVENTS, CHANGED * 100)
+        if self.path == "/sessions/call-asking":
+            self.answer(ASKED, kind=EVENTS, length=10**12)
+            return time.sleep(60)
         if self.path == "/sse":
             return self.answer(b"event: endpoint\ndata: /messages\n\n", kind=EVENTS)
         return self.answer(b"", 405)
@@ -32,7 +50,12 @@ class Hostile(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Hostile.requested.append(self.path)
-        evil = self.path.strip("/")
+        if "method" not in body:  # an answer, to which it breaks the connection
+            self.close_connection = True
+            return
+        evil, self.asked = self.path.rpartition("/")[2], body
+        if self.path.startswith("/sessions/") and body["method"] == "initialize":
+            self.session = f"session-{len(Hostile.requested)}"
         if evil.startswith("call-") and body["method"] != "tools/call":
             self.kind(body)
         else:
@@ -59,12 +82,77 @@ class Hostile(BaseHTTPRequestHandler):
         self, body: bytes, status: int = 200, kind: str = "", length: int = -1, **headers: str
     ) -> None:
         self.send_response(status)
-        for name, value in {"Content-Type": kind, **headers}.items():
+        for name, value in {"Content-Type": kind, "Mcp-Session-Id": self.session, **headers}.items():
             if value:
                 self.send_header(name.replace("_", "-"), value)
         self.send_header("Content-Length", str(len(body) if length < 0 else length))
         self.end_headers()
         self.wfile.write(body)
+
+    def told(self, status: int = 200, **message: Any) -> None:
+        message = {"jsonrpc": "2.0", "id": self.asked["id"], **message}
+        self.answer(json.dumps(message).encode(), status, JSON)
+
+    def fine(self) -> None:
+        self.told(result={"content": [{"type": "text", "text": "fine"}]})
+
+    def changes(self) -> None:
+        time.sleep(2)
+        self.fine()
+
+    def forgets(self, status: int = 404) -> None:
+        """Know only the newest session, and forget the first one of each server."""
+        session = self.headers["Mcp-Session-Id"]
+        if Hostile.known.setdefault(self.path, session) == session:
+            self.told(status, id=None, error={"code": -32000, "message": "Bad Request: No valid session ID"})
+        else:
+            self.fine()
+
+    def forgets_badly(self) -> None:
+        self.forgets(400)
+
+    def forgets_always(self) -> None:
+        self.answer(b"gone", 404)
+
+    def asking(self) -> None:
+        self.fine()
+
+    def bad_request(self) -> None:
+        self.told(400, error={"code": -32000, "message": "the city is\nmissing"})
+
+    def cannot_parse(self) -> None:
+        self.told(error={"code": -32700, "message": "Parse error: " + "z" * 1_000_000})
+
+    def accepted(self) -> None:
+        self.answer(b"", 202)
+
+    def wrong_id(self) -> None:
+        self.told(id=999, result={"content": []})
+
+    def many_headers(self) -> None:
+        self.wfile.write(b"HTTP/1.1 200 OK\r\n")
+        while True:
+            self.wfile.write(b"X: y\r\n" * 1000)
+
+    def long_refusal(self, status: int = 500, kind: str = "text/html") -> None:
+        self.answer(b"", status, kind, 10**12)
+        while True:
+            self.wfile.write(b"x" * 65536)
+
+    def long_refusal_in_json(self) -> None:
+        self.long_refusal(400, JSON)
+
+    def long_login(self) -> None:
+        self.long_refusal(401)
+
+    def drip(self) -> None:
+        self.answer(b"", kind=JSON, length=10**12)
+        while True:
+            self.wfile.write(b" ")
+            time.sleep(0.1)
+
+    def resumes(self) -> None:
+        self.answer(b"id: 1\nretry: 0\ndata: \n\n", kind=EVENTS)
 
     def silent(self) -> None:
         time.sleep(60)
@@ -181,6 +269,7 @@ def failed(at: Address, path: str, folder: Path, seconds: float = 30) -> tuple[s
         servers.close()
 
 
+HTTP_BROKEN = "evil did not answer as HTTP requires ("
 NO_MCP = "evil does not speak MCP at this address"
 TOO_MUCH = "evil sent over 34 MB, more than any such answer needs."
 BROKEN_OFF = "evil broke off its answer, or sent more than 32 MB."
@@ -201,9 +290,12 @@ STARTING = {
     "login": "evil asks for a login (401). If it has keys or tokens, add it as mcpServers JSON with ",
     "oauth": "evil asks for a login in the browser (OAuth), which Foresight does not offer (401). If it has",
     "forbidden": "evil asks for a login (403). If it has",
-    "dies": "Can't reach evil (",
+    "dies": HTTP_BROKEN,
     "dies-in-events": BROKEN_OFF,
-    "no-http": "Can't reach evil (",
+    "no-http": HTTP_BROKEN,
+    "many-headers": HTTP_BROKEN,
+    "long-refusal": "evil answered with an error: Server returned an error response.",
+    "long-login": "evil asks for a login (401).",
     "elsewhere": "evil answered with an error: Redirect to http://localhost:",
     "private": "evil answered with an error: Redirect to http://169.254.169.254/latest/meta-data not followed",
     "loop": "evil ",
@@ -219,7 +311,10 @@ def test_an_address_that_breaks_the_rules_ends_in_a_sentence(
     assert state == "failed" and "/secret" not in Hostile.requested
 
 
-@pytest.mark.parametrize("path", ["silent", "slow-head", "slow-events", "call-silent", "call-slow-events"])
+SLOW = ("silent", "slow-head", "slow-events", "drip", "call-silent", "call-slow-events", "call-wrong-id")
+
+
+@pytest.mark.parametrize("path", SLOW)
 def test_an_address_that_does_not_answer_in_time_is_given_up(at: Address, tmp_path: Path, path: str) -> None:
     began = time.monotonic()
     told, state = failed(at, path, tmp_path, 6)
@@ -235,7 +330,16 @@ CALLING = {
     "call-page": "evil answered with an error: Unexpected content type: text/html; charset=utf-8.",
     "call-missing": "evil answered with an error: Not Found.",
     "call-oauth": "evil asks for a login in the browser (OAuth)",
-    "call-dies": "Can't reach evil (",
+    "call-dies": HTTP_BROKEN,
+    "call-many-headers": HTTP_BROKEN,
+    "call-resumes": BROKEN_OFF,
+    "call-accepted": "evil answered with an error: server answered a request with 202 Accepted.",
+    "call-bad-request": "evil answered with an error: the city is missing.",
+    "call-cannot-parse": "evil answered with an error: Parse error: zzz",
+    "call-long-refusal": "evil answered with an error: Server returned an error response.",
+    "call-long-refusal-in-json": "evil answered with an error: Server returned an error response.",
+    "sessions/call-bad-request": "evil answered with an error: the city is missing.",
+    "sessions/call-forgets-always": "evil has ended its session. Try again.",
     "call-dies-in-events": BROKEN_OFF,
     "call-private": "evil answered with an error: Redirect to http://169.254.169.254/latest/meta-data not followed",
 }
@@ -247,3 +351,60 @@ def test_a_call_to_an_address_that_breaks_the_rules_ends_in_a_sentence(
 ) -> None:
     told, _ = failed(at, path, tmp_path)
     assert told.startswith(words) and told.endswith(".") and "\n" not in told
+
+
+@pytest.fixture
+def servers(at: Address, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[ToolServers]:
+    made = ToolServers(lambda: [ToolServer("evil", address=at(f"sessions/call-{request.param}"))], tmp_path)
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("servers", ["forgets", "forgets-badly"], indirect=True)
+def test_a_call_in_a_session_that_its_server_has_forgotten_is_made_in_a_new_session(
+    servers: ToolServers,
+) -> None:
+    (tool,) = servers.tools("evil")
+    assert servers.call(tool, "{}", lambda: False) == "fine"
+    assert servers.call(tool, "{}", lambda: False) == "fine"
+
+
+@pytest.mark.parametrize("servers", ["fine"], indirect=True)
+def test_a_stream_of_events_that_is_closed_at_once_is_opened_less_and_less_often(
+    servers: ToolServers,
+) -> None:
+    (tool,) = servers.tools("evil")
+    until(lambda: len(Hostile.streams) > 8)
+    assert Hostile.streams[8] - Hostile.streams[7] > 0.5
+    assert servers.call(tool, "{}", lambda: False) == "fine"
+
+
+@pytest.mark.parametrize("servers", ["changes"], indirect=True)
+def test_a_flood_of_announced_changes_is_passed_on_as_a_few_messages(
+    servers: ToolServers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = list[bytes]()
+
+    def lines(self: ChildProcess) -> Iterator[bytes]:
+        for line in read_lines(self):
+            taken.append(line)
+            yield line
+
+    read_lines = ChildProcess.lines
+    monkeypatch.setattr(ChildProcess, "lines", lines)
+    (tool,) = servers.tools("evil")
+    assert servers.call(tool, "{}", lambda: False) == "fine"
+    assert sum(b'"changed": true' in line for line in taken) < 100
+
+
+@pytest.mark.parametrize("servers", ["asking"], indirect=True)
+def test_a_server_that_breaks_the_connection_is_started_again(servers: ToolServers) -> None:
+    (tool,) = servers.tools("evil")
+
+    def is_over() -> bool:
+        with suppress(ToolFailed):
+            servers.call(tool, "{}", lambda: False)
+        return servers.status("evil").state == "failed"
+
+    until(is_over)
+    assert servers.tools("evil") == (tool,)
