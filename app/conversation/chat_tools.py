@@ -5,6 +5,7 @@ import re
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain, count
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Literal
@@ -48,6 +49,8 @@ BUNDLED = {
     ),
 }
 """The app's own tools, by the names under which they are turned on."""
+UNUSUAL = re.compile(r"[^\w./-]+")
+"""Matches characters of a tool's name that models may not write."""
 NOTHING_FOUND = "Nothing was found in the documents."
 Permission = Literal["once", "chat", "refuse"]
 """The user's answer to a call: allow it, allow this tool in this chat until the app ends, or refuse the call."""
@@ -115,8 +118,9 @@ class ChatTools:
             if server not in chosen:
                 continue
             for tool in self._of(server, starts, is_stopping):
-                name = tool.name if tool.name not in found else f"{server}_{tool.name}"
-                found[re.sub(r"[^\w./-]+", "_", name)] = tool
+                longer = (f"{server}_{tool.name}{end}" for end in chain([""], count(2)))
+                names = (UNUSUAL.sub("_", name) for name in chain([tool.name], longer))
+                found[next(name for name in names if name not in found)] = tool
         return found
 
     def start(self, chosen: Sequence[str]) -> None:

@@ -100,7 +100,8 @@ def body(request: Request) -> dict[str, Any]:
         asked["top_p"] = sampling.top_p
     if options.stop:
         asked["stop"] = list(options.stop)
-    if grammar := request.logits.grammar:
+    grammar = request.logits.grammar
+    if grammar and grammar.kind == "json_schema":  # OpenAI's API has no other kinds
         asked["response_format"] = _response_format(grammar)
     if continues(request):
         asked |= CONTINUE

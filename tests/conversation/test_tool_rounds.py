@@ -352,6 +352,20 @@ def test_a_template_that_knows_tools_gets_calls_and_results_as_they_are(
     assert request.prompt[-1] == Message("tool", "It is 12 degrees.", call_id=call.id, name="weather")
 
 
+def test_tools_whose_names_are_the_same_for_a_model_are_all_offered() -> None:
+    tools = [
+        Tool("A", "get"),
+        Tool("A", "a@b"),
+        Tool("A", "a#b"),
+        Tool("A", "a&b"),
+        Tool("B", "A_get"),
+        Tool("B", "get"),
+    ]
+    offered = chat_tools(*tools).offered(["A", "B"])
+    assert list(offered) == ["get", "a_b", "A_a_b", "A_a_b2", "A_get", "B_get"]
+    assert list(offered.values()) == tools
+
+
 def test_calls_survive_export_and_import(chat: Chat, database: Database) -> None:
     chat.ask()
     chat.answer("once")

@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 
 from app.conversation import Reply
+from app.conversation.tool_use import FunctionFields, calls_grammar
 from app.errors import BadOption, ServerError, SettingsNotSaved
 from app.remote.servers import ServerFile, Servers
 from app.system.network_log import NetworkLog
 from app.values.json_answers import JsonAnswers
-from app.values.logits import LogitsSettings
+from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import (
     Failed,
     Finished,
@@ -135,6 +136,12 @@ def test_a_form_and_the_beginning_of_an_answer_are_sent_in_the_words_of_the_fiel
     assert any_object["response_format"] == {"type": "json_object"}
     assert schema["response_format"]["json_schema"]["schema"] == {"type": "string"}
     assert going_on["continue_final_message"] is True and going_on["add_generation_prompt"] is False
+
+
+def test_a_grammar_that_openais_api_does_not_have_is_not_sent(servers: Servers, server: FakeServer) -> None:
+    grammar = calls_grammar([FunctionFields(name="add")], 1)
+    ask(servers, server.address, logits=LogitsSettings(grammar=Grammar("lark", grammar)))
+    assert "response_format" not in server.asked[0]
 
 
 def test_what_a_model_thinks_stands_in_tags(servers: Servers, server: FakeServer) -> None:

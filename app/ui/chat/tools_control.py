@@ -20,6 +20,8 @@ TOOLS_NOT_SUPPORTED = (
     "This model's chat template does not support tools. They are described in the system prompt instead, "
     "which smaller models often do not follow."
 )
+DESCRIBED = "The tools are described in the system prompt, which smaller models often do not follow."
+"""The note for a model on a server, whose template is not known."""
 GONE = "This call no longer waits for an answer."
 
 
@@ -77,7 +79,8 @@ def tools_note(services: Services, chosen: Sequence[str]) -> str:
         return ""
     tokens = _tokens(services, tools.use(offered, model.chat_format))
     cost = f"These tools take {counted(tokens, 'token')} of each prompt." if tokens else ""
-    return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else TOOLS_NOT_SUPPORTED}".strip()
+    how = DESCRIBED if model.server else TOOLS_NOT_SUPPORTED
+    return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else how}".strip()
 
 
 def _tokens(services: Services, use: ToolUse) -> int:

@@ -3,9 +3,11 @@
 from dataclasses import replace
 
 from app.settings import ToolSettings
-from app.ui.chat.tools_control import TOOLS_NOT_SUPPORTED, tools_note
+from app.ui.chat.tools_control import DESCRIBED, TOOLS_NOT_SUPPORTED, tools_note
 from app.ui.frame.services import Services
 from app.values.chat_format import HERMES, ChatFormat, ReplyFormat
+from app.values.messages import ModelChoice
+from app.values.server import remote_info
 from app.values.tools import Tool, ToolServer
 from tests.fakes import FakeToolServers, ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed
@@ -43,3 +45,5 @@ def test_the_cost_of_tools_is_told_and_whether_the_models_template_has_a_place_f
     engine.now = replace(engine.now, model=replace(engine.now.model, chat_format=native))
     note = tools_note(services, ("Weather",))
     assert note.startswith("These tools take ") and note.endswith(" tokens of each prompt.")
+    engine.now = replace(engine.now, model=remote_info(ModelChoice("there", server="http://127.0.0.1:9/v1")))
+    assert tools_note(services, ("Weather",)).endswith(DESCRIBED), "nothing is known of a server's template"
