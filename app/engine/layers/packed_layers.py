@@ -16,10 +16,10 @@ from app.engine.layers.packed_weight import (
     PLANES,
     SLICE,
     CpuPackedWeight,
+    CpuPacker,
     Numbers,
     PackedWeight,
     gated_experts,
-    pack_for_cpu,
 )
 from app.engine.layers.quantised_layers import QuantisedEmbedding, QuantisedLinear, QuantisedWeight
 from app.engine.machine.device_faults import fault_found
@@ -229,7 +229,7 @@ def dense(packed: PackedWeight) -> Tensor:
 def packer(device: torch.device) -> Pack:
     """Return the function that packs weights for this device. Raises ImportError on a GPU without triton."""
     if device.type == "cpu":
-        return pack_for_cpu
+        return CpuPacker()
     from app.engine.layers.packed_weight_triton import pack_for_gpu
 
     return partial(pack_for_gpu, device=device)

@@ -18,6 +18,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 
 from app.engine.cpu_kernels import packed_kernels
+from app.engine.machine.huge_pages import HugePages
 
 OUTS, GROUP = 16, 32
 """Rows of a tile, and columns of a group, as in packed.h."""
@@ -177,10 +178,16 @@ def _floats(states: Tensor) -> Tensor:
     return states.contiguous()
 
 
-def pack_for_cpu(shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPackedWeight:
-    """Pack slices of a weight's rows, in order; all slices but the last must consist of whole tiles."""
-    numbers, parts = joined_parts(-(-shape[0] // OUTS), slices, _packed)
-    return CpuPackedWeight(shape, numbers.bits, numbers.zero, parts)
+class CpuPacker:
+    """Packs the weights of a model for the CPU."""
+
+    def __init__(self) -> None:
+        self._memory = HugePages()
+
+    def __call__(self, shape: tuple[int, int], slices: Iterable[Numbers]) -> CpuPackedWeight:
+        """Pack slices of a weight's rows, in order; all slices but the last must consist of whole tiles."""
+        numbers, parts = joined_parts(-(-shape[0] // OUTS), slices, _packed, self._memory)
+        return CpuPackedWeight(shape, numbers.bits, numbers.zero, parts)
 
 
 def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, bool]:
@@ -191,16 +198,22 @@ def layout(shape: tuple[int, int], parts: dict[str, Tensor]) -> tuple[int, int, 
 
 
 def joined_parts(
-    tiles: int, slices: Iterable[Numbers], packed: Callable[[Numbers], dict[str, Tensor]]
+    tiles: int,
+    slices: Iterable[Numbers],
+    packed: Callable[[Numbers], dict[str, Tensor]],
+    memory: HugePages | None = None,
 ) -> tuple[Numbers, dict[str, Tensor]]:
-    """Pack slices into arrays [tiles, ...]; return the last slice, and the arrays with its table, if any."""
+    """Pack slices into arrays [tiles, ...]; return the last slice, and the arrays with its table, if any.
+
+    The arrays are allocated in `memory`, or beside the packed slices."""
     parts: dict[str, Tensor] = {}
     done, numbers = 0, None
     for numbers in slices:
         found = packed(numbers)
         for name, part in found.items():
             if name not in parts:
-                parts[name] = part.new_empty((tiles, *part.shape[1:]))
+                shape = (tiles, *part.shape[1:])
+                parts[name] = memory.empty(shape, part.dtype) if memory else part.new_empty(shape)
             parts[name][done : done + len(part)] = part
         done += len(found["numbers"])
     assert numbers is not None

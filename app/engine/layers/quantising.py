@@ -40,6 +40,7 @@ from app.engine.layers.recurrent_layers import calls_its_linears
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.device_faults import fault_found, refused_because
 from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
+from app.engine.machine.huge_pages import HugePages
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 from app.errors import BadOption
 from app.system.machine import multiplies_int8_fast, ram
@@ -177,6 +178,9 @@ def quantise(
             f"The layers of this model cannot be quantised to {quantisation} (it is recurrent or hybrid): "
             "choose the quantisation none."
         )
+    if device.type == "cpu":
+        layers = (each for each in model.modules() if isinstance(each, QuantisedLinear | QuantisedEmbedding))
+        HugePages().move(layers)
     return before - model.num_parameters()
 
 

@@ -15,7 +15,7 @@ from torch.nn.modules.module import register_module_module_registration_hook
 from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.packed_layers import Pack
-from app.engine.layers.packed_weight import pack_for_cpu
+from app.engine.layers.packed_weight import CpuPacker
 from app.engine.layers.quantising import suiting_dtype
 from app.engine.loading.kept_layers import keep_packed, packable
 from app.engine.loading.packed_checkpoints import checkpoint_weights
@@ -244,7 +244,7 @@ def _lazy_weights(
 
     For quantised files, the quantisation is removed from `config`."""
     model = described if described is not None else empty_model(config, dtype)
-    kept = packable(model, pack is pack_for_cpu) if pack else {}
+    kept = packable(model, isinstance(pack, CpuPacker)) if pack else {}
     if folder.gguf:
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
 

@@ -9,7 +9,7 @@ import torch
 
 from app.engine.cpu_kernels import PACKED_SOURCE, packed_kernels
 from app.engine.layers.packed_layers import PackedEmbedding, PackedLinear, dense
-from app.engine.layers.packed_weight import PLANES, Numbers, pack_for_cpu
+from app.engine.layers.packed_weight import PLANES, CpuPacker, Numbers
 from app.engine.machine.compiling import FLAGS
 from tests.engine.layers.test_quantised_layers import states
 
@@ -37,7 +37,7 @@ def test_it_compiles_for_processors_of_all_kinds(processor: str) -> None:
 @pytest.mark.parametrize("bits", PLANES)
 @pytest.mark.parametrize("form", FORMS)
 def test_packed_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
-    packed = pack_for_cpu((40, 160), [some_numbers(bits, form)])
+    packed = CpuPacker()((40, 160), [some_numbers(bits, form)])
     layer = PackedLinear(packed, None)
     fed = states(70, 160, torch.float32)[0]
     expected = fed.double() @ dense(packed).double().t()
@@ -53,7 +53,7 @@ def test_sums_of_the_largest_numbers_fit_and_many_rows_take_a_long_row_in_pieces
 ) -> None:
     zero, size = (32 if bits == 6 else 0 if bits in (4, 8) else 2 ** (bits - 1)), 66 * 32
     values = torch.full((40, size), 127 if bits == 8 else 2**bits - 1, dtype=torch.uint8)
-    layer = PackedLinear(pack_for_cpu((40, size), [Numbers(bits, values, torch.ones((40, 1)), zero)]), None)
+    layer = PackedLinear(CpuPacker()((40, size), [Numbers(bits, values, torch.ones((40, 1)), zero)]), None)
     expected = torch.full((9, 40), float(sign * size * (int(values[0, 0]) - zero)))
     assert torch.equal(layer(torch.full((9, size), 127.0 * sign)), 127 * expected)
 
@@ -75,7 +75,7 @@ def some_numbers(bits: int, form: str, size: int = 160, rows: int = 40) -> Numbe
 
 
 def test_rows_of_a_packed_weight_can_be_looked_up() -> None:
-    packed = pack_for_cpu((40, 160), [some_numbers(5, "fine factors")])
+    packed = CpuPacker()((40, 160), [some_numbers(5, "fine factors")])
     ids = torch.tensor([[3, 39, 0], [16, 3, 15]])
     assert torch.equal(PackedEmbedding(packed)(ids), dense(packed)[ids])
     assert torch.equal(PackedEmbedding(packed, factor=4.0)(ids), dense(packed)[ids] * 4)

@@ -8,7 +8,7 @@ from gguf.quants import dequantize
 
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.packed_layers import dense
-from app.engine.layers.packed_weight import pack_for_cpu
+from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.gguf_blocks import READERS, read_blocks
 from app.values.gguf_header import BLOCKS, KEPT_BITS
 
@@ -28,7 +28,7 @@ def test_packed_blocks_are_dequantised_to_the_same_bits(name: str) -> None:
     with np.errstate(all="ignore"):  # random scales may be infinite, or no numbers
         expected = dequantize(rows, gguf.GGMLQuantizationType[name])
     halves = (read_blocks(name, torch.from_numpy(part)) for part in (rows[:48], rows[48:]))
-    packed = pack_for_cpu((64, blocks * numbers), halves)
+    packed = CpuPacker()((64, blocks * numbers), halves)
     found = dense(packed).numpy()
     is_same = found.view(np.int32) == expected.view(np.int32)
     assert (is_same | (np.isnan(found) & np.isnan(expected))).all()

@@ -11,7 +11,7 @@ from transformers import AutoConfig, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedExperts, PackedLinear, dense
-from app.engine.layers.packed_weight import pack_for_cpu
+from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.lookahead import make_lookahead
@@ -43,7 +43,7 @@ def with_experts(name: str, stored: str, folder: Path) -> list[tuple[Path, Pack 
     tensors = store(random_model(kind, {**config, **STACKS[name]}).state_dict())
     values = {**VALUES, **values, "expert_feed_forward_length": 32}
     file = write_tensors(folder / "x.gguf", architecture, values, tensors, stored)
-    return [(file, None), (file, pack_for_cpu)]
+    return [(file, None), (file, CpuPacker())]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -51,7 +51,7 @@ def test_kept_weights_are_those_that_a_dense_reading_finds(name: str, tmp_path: 
     architecture, kind, config, values, store = CASES[name]
     tensors = store(random_model(kind, config).state_dict())
     file = write_tensors(tmp_path / "x.gguf", architecture, {**VALUES, **values}, tensors, "Q4_1")
-    dense, kept = read(file), read(file, pack_for_cpu)
+    dense, kept = read(file), read(file, CpuPacker())
     layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, PackedLinear)}
     for path, layer in layers.items():
         linear = dense.get_submodule(path)
@@ -128,7 +128,7 @@ def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> 
     architecture, kind, config, values, store = CASES["minus one"]
     tensors = store(random_model(kind, config).state_dict())
     file = write_tensors(tmp_path / "x.gguf", architecture, {**VALUES, **values}, tensors, "Q8_0")
-    kept = read(file, pack_for_cpu)
+    kept = read(file, CpuPacker())
     table, head = kept.get_input_embeddings(), kept.get_output_embeddings()
     assert isinstance(table, PackedEmbedding) and isinstance(head, PackedLinear)
     assert table.packed is head.packed

@@ -9,7 +9,7 @@ from transformers import AutoConfig, GptOssConfig, GptOssForCausalLM, LlamaForCa
 
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.packed_layers import Pack, PackedExperts, PackedLinear, dense, packed_weights
-from app.engine.layers.packed_weight import pack_for_cpu
+from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.lookahead import make_lookahead
@@ -57,7 +57,7 @@ def test_each_form_is_dequantised_without_loss(kind: str, plain: Path, tmp_path:
 @pytest.mark.parametrize("kind", CONFIGS)
 def test_numbers_that_stay_packed_are_those_of_the_file(kind: str, plain: Path, tmp_path: Path) -> None:
     write_quantised(plain, kind, tmp_path / "quantised", tmp_path / "twin")
-    kept, twin = read(tmp_path / "quantised", pack_for_cpu), read(tmp_path / "twin")
+    kept, twin = read(tmp_path / "quantised", CpuPacker()), read(tmp_path / "twin")
     layers = {path: layer for path, layer in kept.named_modules() if isinstance(layer, PackedLinear)}
     assert bool(packed_weights(kept)) == (kind not in NOT_PACKED)
     for path, layer in layers.items():
