@@ -211,7 +211,7 @@ def test_what_a_completion_cannot_do(client: openai.OpenAI, more: dict[str, Any]
 
 @pytest.mark.parametrize("prompt", [[5, -1], ["a", 1], [1.5], {"a": 1}, ""])
 def test_a_prompt_of_the_wrong_type_is_told_all_types(client: openai.OpenAI, prompt: Any) -> None:
-    words = "prompt: must be a text or a list of texts, or the token ids of a text or of several"
+    words = "prompt: must be a text, a list of texts, or the token ids of one or several texts"
     with pytest.raises(openai.BadRequestError, match=words):
         client.completions.create(model="demo", prompt=prompt)
 

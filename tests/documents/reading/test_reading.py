@@ -342,6 +342,8 @@ def test_a_library_that_is_missing_is_no_damage_of_the_file(
 ) -> None:
     monkeypatch.delitem(sys.modules, "app.documents.reading.docx", raising=False)
     monkeypatch.setitem(sys.modules, "docx", None)
+    for limit in ("limit_memory", "limit_processor_time"):  # they would limit the process of the tests
+        monkeypatch.setattr(process_main, limit, lambda _most: None)
     heard: list[bytes] = []
     path = files.docx(tmp_path / "eggs.docx")
     process_main.read(to_line(ReadRequest(str(path), path.name, "docx")), heard.append)
