@@ -375,7 +375,7 @@ def test_a_reader_that_is_waited_for_too_long_is_given_up(tmp_path: Path) -> Non
 
 @pytest.mark.skipif(sys.platform == "win32", reason="this system has no such limit")
 def test_a_reader_that_works_for_too_long_is_stopped_whatever_it_says_meanwhile(tmp_path: Path) -> None:
-    path = files.pdf(tmp_path / "eggs.pdf", *["Eggs " * 2000] * 1200)
+    path = files.pdf(tmp_path / "eggs.pdf", *["Eggs " * 6000] * 1200)
     reading = ProcessReader(ReadRequest(str(path), "eggs.pdf", "pdf", seconds=1), waiting=60)
     with pytest.raises(DocumentUnreadable, match="takes more than 1 second of processor time: split it"):
         list(reading.messages())
