@@ -33,12 +33,11 @@ def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SE
             line = awaited(lambda: child.ask(json.dumps(address).encode() + b"\n", seconds), beat)
         finally:
             child.kill()
-    if not line and monotonic() - began >= seconds:
-        raise ToolFailed(f"{host} did not send the page within {seconds:.0f} seconds.")
     if not line:
-        raise ToolFailed(
-            f"The page of {host} was not read: the process that reads it crashed, or was killed."
-        )
+        is_late = monotonic() - began >= seconds
+        late = f"{host} did not send the page within {seconds:.0f} seconds."
+        ended = f"The page of {host} was not read: the process that reads it crashed, or was killed."
+        raise ToolFailed(late if is_late else ended)
     answer = json.loads(line)
     if "problem" in answer:
         raise ToolFailed(answer["problem"])

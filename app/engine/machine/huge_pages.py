@@ -28,7 +28,7 @@ class HugePages:
         self._free = torch.empty(0, dtype=torch.uint8)
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
-        """Allocate an uninitialised tensor."""
+        """Take memory for a tensor from the newest chunk, or from a new one. The tensor's values are undefined."""
         count = prod(shape) * dtype.itemsize
         size = -(-count // ALIGNED) * ALIGNED
         if size > len(self._free):
