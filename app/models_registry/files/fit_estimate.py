@@ -8,7 +8,7 @@
     runtime    Python, torch and the libraries that they load
 
 On a CPU, pages of the weight files count as memory of the process while they are read. The system takes them back
-when it needs memory, so they are in `peak` and not in `need`. `docs/models.md` has the measurements.
+when it needs memory, so they are in `peak` and not in `need`. `docs/notes/2026-11-models.md` has the measurements.
 """
 
 import platform
