@@ -21,7 +21,9 @@ from app.engine.layers.fused_modules import LayerKernels
 from app.engine.layers.model_trial import ROWS, block_logits, rows_that_differ, trial_blocks
 from app.engine.layers.products import join_products
 from app.engine.layers.replacements import (
+    Calls,
     Replaced,
+    captured_calls,
     copy_with,
     find_attentions,
     find_layers,
@@ -43,8 +45,8 @@ CPU_ROWS = (3, 20)
 TIMED_ROWS = (1, 33)
 """Row counts of the steps that are timed on a GPU."""
 
-Find = Callable[[Replaced], Replaced]
-"""(replacements so far) -> further replacements."""
+Find = Callable[[Calls, Replaced], Replaced]
+"""(the calls of the model's modules in one pass, replacements so far) -> further replacements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,10 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
             return FusedModel(model)
         make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
         stages: dict[str, Find] = {
-            "whole layers": partial(find_whole_layers, model, attend=attend, make=make),
-            "whole decoder": partial(find_whole_decoder, model, attend=attend, make=NativeDecoder),
+            "whole layers": partial(find_whole_layers, attend=attend, make=make),
+            "whole decoder": partial(
+                find_whole_decoder, model.get_decoder(), attend=attend, make=NativeDecoder
+            ),
         }
         return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, stages)
     except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
@@ -122,22 +126,23 @@ def fuse_by(
 
     Also joins Linears that multiply the same rows. Raises ArithmeticError if the models' logits differ."""
     stages: dict[str, Find] = {
-        "norms": lambda _found: find_norms(model, kernels),
-        "gated activations": lambda _found: find_mlps(model, kernels),
-        "rotary embeddings": lambda found: find_attentions(model, found, kernels, attend),
-        "residual sums": lambda found: find_layers(model, found, attend),
+        "norms": lambda _calls, _found: find_norms(model, kernels),
+        "gated activations": lambda _calls, _found: find_mlps(model, kernels),
+        "rotary embeddings": lambda calls, found: find_attentions(calls, found, kernels),
+        "residual sums": find_layers,
         **later_stages,
     }
+    calls = captured_calls(model, attend)
     found: Replaced = {}
     counts: dict[str, int] = {}
     for name, find in stages.items():
-        new = find(found)
+        new = find(calls, found)
         found |= new
         counts[name] = len(new)
     summary = ", ".join(f"{count} {name}" for name, count in counts.items() if count)
     if not summary:
         return FusedModel(model, "Layers keep torch's kernels: no layer has parts that ours can replace.")
-    join_sums(model, found, attend)
+    join_sums(calls, found)
     joined = join_products(model, found.values())
     whole = copy_with(model, found)
     whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))

@@ -18,7 +18,7 @@ from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
 from inspect import signature
-from itertools import chain
+from itertools import chain, islice
 from math import inf
 from typing import Any, TypeVar
 
@@ -78,10 +78,19 @@ M = TypeVar("M", bound=nn.Module)
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """The arguments of a module in a real pass."""
+    """The arguments and the output of a module in a real pass."""
 
     args: tuple[Any, ...]
     named: dict[str, Any]
+    output: Any
+
+    def takes(self, states: object) -> bool:
+        """Return whether these states are its first argument."""
+        return bool(self.args) and self.args[0] is states
+
+
+Calls = Mapping[nn.Module, ModuleCall]
+"""{module of the model: its call in the real pass}"""
 
 
 class AttentionProbe:
@@ -115,12 +124,10 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 
 
 @torch.inference_mode()
-def find_attentions(
-    model: PreTrainedModel, replaced: Replaced, kernels: LayerKernels, attend: Attend
-) -> Replaced:
+def find_attentions(calls: Calls, replaced: Replaced, kernels: LayerKernels) -> Replaced:
     """Return replacements of self-attentions that rotate heads and then attend; these use replaced norms."""
-    calls = captured_calls(model, _having(model, "o_proj", "head_dim", "layer_idx"), attend)
-    fused = _found(calls, lambda module: _fused_attention(module, calls[module], kernels))
+    attentions = _having(calls, "o_proj", "head_dim", "layer_idx")
+    fused = _found(attentions, lambda module: _fused_attention(module, calls[module], kernels))
     # The new norms are set after the trials above, because these require bitwise identical results.
     for module, attention in fused.items():
         for name in ("q_norm", "k_norm"):
@@ -146,10 +153,9 @@ def _take_head_norms(attention: Any, call: ModuleCall) -> None:
 
 
 @torch.inference_mode()
-def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> Replaced:
+def find_layers(calls: Calls, replaced: Replaced) -> Replaced:
     """Return replacements of decoder layers that add attention to their states and then normalise the sum."""
-    parts = _having(model, "input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
-    calls = captured_calls(model, parts, attend)
+    layers = _having(calls, "input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
 
     def fused(layer: nn.Module) -> nn.Module | None:
         theirs = copy_with(layer, replaced)
@@ -158,49 +164,42 @@ def find_layers(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> R
         ours, call = FusedLayer(theirs), calls[layer]
         return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
 
-    return _found(calls, fused)
+    return _found(layers, fused)
 
 
 @torch.inference_mode()
 def find_whole_layers(
-    model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
+    calls: Calls, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
 ) -> Replaced:
     """Return what `make` makes of each fused layer, if the outputs of both are bitwise identical."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
-    calls = captured_calls(model, list(fused), attend)
 
     def whole(layer: nn.Module) -> nn.Module | None:
         ours, call = make(fused[layer]), calls[layer]
         is_same = torch.equal(layer_output(ours, call, attend), layer_output(fused[layer], call, attend))
         return ours if is_same else None
 
-    return _found(calls, whole)
+    return _found(fused, whole)
 
 
-@torch.inference_mode()
-def join_sums(model: PreTrainedModel, replaced: Replaced, attend: Attend) -> None:
+def join_sums(calls: Calls, replaced: Replaced) -> None:
     """Let each fused layer compute the norm that follows its output, if this norm is fused, too."""
-    layers = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
-    if not layers:
-        return
-    norms = {norm: new for norm, new in replaced.items() if isinstance(new, FusedNorm)}
-    outputs: dict[nn.Module, Tensor] = {}
-    with ExitStack() as hooks:
-        for layer in layers:
-            hook = layer.register_forward_hook(lambda each, _args, out: outputs.update({each: out}))
-            hooks.enter_context(hook)
-        calls = captured_calls(model, list(norms), attend)
-    for layer, output in outputs.items():
-        taking = [norms[norm] for norm, call in calls.items() if call.args and call.args[0] is output]
-        layers[layer].following = tuple(taking[:1])
+    norms = {norm: new for norm, new in replaced.items() if isinstance(new, FusedNorm) and norm in calls}
+    for layer, new in replaced.items():
+        if isinstance(new, FusedLayer):
+            taking = (fused for norm, fused in norms.items() if calls[norm].takes(calls[layer].output))
+            new.following = tuple(islice(taking, 1))
 
 
 @torch.inference_mode()
 def find_whole_decoder(
-    model: PreTrainedModel, replaced: Replaced, attend: Attend, make: Callable[[nn.Module], nn.Module]
+    decoder: nn.Module,
+    calls: Calls,
+    replaced: Replaced,
+    attend: Attend,
+    make: Callable[[nn.Module], nn.Module],
 ) -> Replaced:
     """Return what `make` makes of the decoder, if the outputs of both are bitwise identical."""
-    calls = captured_calls(model, [model.get_decoder()], attend)  # type: ignore[no-untyped-call]
 
     def whole(decoder: nn.Module) -> nn.Module | None:
         theirs, call = copy_with(decoder, replaced), calls[decoder]
@@ -208,7 +207,7 @@ def find_whole_decoder(
         outputs = [_called(each, call, attend).last_hidden_state for each in (ours, theirs)]
         return ours if torch.equal(*outputs) else None
 
-    return _found(calls, whole)
+    return _found([decoder], whole)
 
 
 def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
@@ -310,8 +309,8 @@ def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
     return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
 
 
-def _having(model: nn.Module, *parts: str) -> list[nn.Module]:
-    return [module for module in model.modules() if all(hasattr(module, part) for part in parts)]
+def _having(calls: Calls, *parts: str) -> list[nn.Module]:
+    return [module for module in calls if all(hasattr(module, part) for part in parts)]
 
 
 def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
@@ -339,18 +338,17 @@ def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
     return share if share <= UNLIKE or theirs.element_size() == 4 else inf
 
 
-def captured_calls(
-    model: PreTrainedModel, modules: list[nn.Module], attend: Attend
-) -> dict[nn.Module, ModuleCall]:
-    """Run a short pass and return the arguments of each of these modules that is called."""
+@torch.inference_mode()
+def captured_calls(model: PreTrainedModel, attend: Attend) -> Calls:
+    """Run a short pass and return the last call of each module."""
     calls: dict[nn.Module, ModuleCall] = {}
 
-    def record(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> None:
-        calls[module] = ModuleCall(args, named)
+    def record(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
+        calls[module] = ModuleCall(args, named, output)
 
     with ExitStack() as hooks:
-        for module in modules:
-            hooks.enter_context(module.register_forward_pre_hook(record, with_kwargs=True))
+        for module in model.modules():
+            hooks.enter_context(module.register_forward_hook(record, with_kwargs=True))
         run_block(model, block_cache(model.config), chain_block(TEXT, 0, wanted=(0,)), attend)
     return calls
 

@@ -27,9 +27,18 @@ def _half(blocks: Tensor) -> Tensor:
 def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
     """Unpack numbers of `bits` bits from runs of `run` bytes: first each byte's lowest bits, then the bits
     above."""
-    shifts = torch.arange(0, 8, bits, dtype=torch.uint8)[:, None]
-    spread = packed.reshape(len(packed), -1, 1, run) >> shifts
-    return (spread & (1 << bits) - 1).flatten(1)
+    if run % 8:
+        shifts = torch.arange(0, 8, bits, dtype=torch.uint8)[:, None]
+        spread = packed.reshape(len(packed), -1, 1, run) >> shifts
+        return (spread & (1 << bits) - 1).flatten(1)
+    # Eight bytes at a time takes a third of the time.
+    words = packed.reshape(-1, run).contiguous().view(torch.int64)
+    mask = 0x0101010101010101 * ((1 << bits) - 1)
+    return (
+        torch.cat([words >> shift & mask for shift in range(0, 8, bits)], 1)
+        .view(torch.uint8)
+        .view(len(packed), -1)
+    )
 
 
 def _bits(packed: Tensor) -> Tensor:

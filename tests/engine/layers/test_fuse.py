@@ -16,6 +16,7 @@ from app.engine.layers.fuse import TIMED_ROWS, fuse, fuse_by, refusal, slowness_
 from app.engine.layers.fused_modules import NormShape
 from app.engine.layers.model_trial import block_logits, trial_blocks
 from app.engine.machine.kernel_timing import Run
+from app.engine.runner.runner import run_block
 from tests.engine.architectures import LLAMA
 from tests.engine.layers.fusing import named
 from tests.engine.replies import load
@@ -118,15 +119,11 @@ def test_each_residual_sum_is_one_kernel_with_the_norm_after_it() -> None:
     torch.testing.assert_close(logits, block_logits(model, attend, block))
 
 
-def test_layers_that_are_one_call_need_no_pass_that_finds_their_norms(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_all_parts_are_tried_with_the_calls_of_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[Any] = []
-    monkeypatch.setattr(replacements, "captured_calls", lambda *asked: passes.append(asked) or {})
-    model = model_of()
-    found = {layer: torch.nn.Identity() for layer in model.model.layers}
-    replacements.join_sums(model, found, attend)
-    assert not passes
+    monkeypatch.setattr(replacements, "run_block", lambda *given: passes.append(given) or run_block(*given))
+    assert fuse_by(WrittenOut(), model_of(), attend).is_fused
+    assert len(passes) == 1
 
 
 class WrongInTheWhole(WrittenOut):

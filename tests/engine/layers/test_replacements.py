@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from app.engine.attention.sdpa import attend
 from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm, NormShape
 from app.engine.layers.replacements import (
+    captured_calls,
     copy_with,
     find_attentions,
     find_layers,
@@ -184,24 +185,25 @@ def test_attention_that_turns_otherwise_is_left_alone() -> None:
         def write_rotated(self, states: Any, tables: Any, slots: Any, norms: Any = None) -> Tensor:
             return super().write_rotated(states, (tables[0], -tables[1]), slots, norms)
 
-    assert len(find_attentions(llama(), {}, WrittenOut(), attend)) == 2
-    assert not find_attentions(llama(), {}, Backwards(), attend)
+    calls = captured_calls(llama(), attend)
+    assert len(find_attentions(calls, {}, WrittenOut())) == 2
+    assert not find_attentions(calls, {}, Backwards())
 
 
 def test_attention_keeps_what_its_layer_told() -> None:
     runner: Any = load(named("gemma2").make()).runner
-    found = find_attentions(runner.model, {}, WrittenOut(), attend)
+    found = find_attentions(captured_calls(runner.model, attend), {}, WrittenOut())
     seen = {(each.scoring.window, each.scoring.softcap) for each in found.values()}  # type: ignore[union-attr]
     assert seen == {(12, 5.0), (0, 5.0)}
 
 
 def test_a_layer_needs_its_norm_replaced_and_every_bit_the_same() -> None:
     model, kernels = llama(), WrittenOut()
-    norms = find_norms(model, kernels)
-    assert len(find_layers(model, norms, attend)) == 2
-    assert not find_layers(model, {}, attend)
+    norms, calls = find_norms(model, kernels), captured_calls(model, attend)
+    assert len(find_layers(calls, norms)) == 2
+    assert not find_layers(calls, {})
     model.model.layers[0].post_attention_layernorm.register_forward_hook(lambda _norm, _args, said: said + 1)
-    assert list(find_layers(model, norms, attend))
+    assert list(find_layers(calls, norms))
 
 
 def test_trials_leave_the_model_as_it_was(zoo: Zoo) -> None:
