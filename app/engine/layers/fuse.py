@@ -12,6 +12,7 @@ from functools import partial
 from types import MappingProxyType
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend
@@ -69,11 +70,10 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
         if machine.device.type != "cpu" or machine.cpu_kernels is None or model.dtype != torch.float32:
             return FusedModel(model)
         make = partial(NativeLayer, library=machine.cpu_kernels, workspace=Workspace())
+        decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
         stages: dict[str, Find] = {
             "whole layers": partial(find_whole_layers, attend=attend, make=make),
-            "whole decoder": partial(
-                find_whole_decoder, model.get_decoder(), attend=attend, make=NativeDecoder
-            ),
+            "whole decoder": partial(find_whole_decoder, decoder, attend=attend, make=NativeDecoder),
         }
         return fuse_by(CpuKernels(machine.cpu_kernels), model, attend, CPU_ROWS, stages)
     except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
