@@ -22,7 +22,7 @@ from app.values.chat import ChatSettings
 from app.values.chat_format import ChatFormat
 from app.values.display_text import counted
 from app.values.document import MARGINS
-from app.values.tools import CalledTool, Tool, WebPage
+from app.values.tools import CalledTool, Tool, ToolServer, WebPage
 
 PAGES, DOCUMENTS = "Web pages", "My documents"
 
@@ -54,26 +54,34 @@ UNUSUAL = re.compile(r"[^\w./-]+")
 NOTHING_FOUND = "Nothing was found in the documents."
 Permission = Literal["once", "chat", "refuse"]
 """The user's answer to a call: allow it, allow this tool in this chat until the app ends, or refuse the call."""
+CalledServer = ToolServer | None
+"""The server of a call; None for the app's own tools."""
 
 
 class ToolPermissions:
-    """The user's answers to calls. They are never stored. Safe to use from any thread."""
+    """The user's answers to calls. They are never stored. Safe to use from any thread.
+
+    A permission for a chat belongs to the server that the user was asked about, not to its name, because another
+    server may get this name."""
 
     def __init__(self) -> None:
-        self._allowed: set[tuple[int, str, str]] = set()
+        self._allowed: list[tuple[int, CalledServer, str]] = []
         self._answers: dict[str, Permission] = {}
         self._changed = threading.Condition()
 
-    def answer(self, chat: int, call: CalledTool, permission: Permission) -> None:
-        """Record the answer to a call. A tool that always asks is never allowed for the whole chat."""
+    def answer(self, call: CalledTool, permission: Permission) -> None:
+        """Record the answer to a call that waits for it."""
         with self._changed:
             self._answers[call.id] = permission
-            if permission == "chat" and not call.asks_always:
-                self._allowed.add((chat, call.server, call.name))
             self._changed.notify_all()
 
-    def is_allowed(self, chat: int, call: CalledTool) -> bool:
-        return not call.asks_always and (chat, call.server, call.name) in self._allowed
+    def allow(self, chat: int, server: CalledServer, call: CalledTool) -> None:
+        """Allow the called tool for the whole chat, unless this tool always asks."""
+        if not call.asks_always:
+            self._allowed.append((chat, server, call.name))
+
+    def is_allowed(self, chat: int, server: CalledServer, call: CalledTool) -> bool:
+        return (chat, server, call.name) in self._allowed
 
     def wait(self, call: CalledTool, seconds: float) -> Permission | None:
         """Return and forget the answer to a call; None if there was no answer within this time."""
@@ -105,6 +113,10 @@ class ChatTools:
         settings = self._settings()
         own = [name for name in BUNDLED if name in settings.bundled]
         return (*own, *(one.name for one in settings.servers if one.is_on))
+
+    def server(self, name: str) -> CalledServer:
+        """Return the server that has this name now; None if it is one of the app's own tools, or removed or off."""
+        return next((one for one in self._settings().servers if one.name == name and one.is_on), None)
 
     def offered(
         self, chosen: Sequence[str], starts: bool = False, is_stopping: Callable[[], bool] = lambda: False

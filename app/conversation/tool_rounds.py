@@ -251,15 +251,21 @@ class ToolRounds:
         writing.change(replace(call, state=state, result=result, tokens=tokens))
 
     def _permitted(self, writing: _Writing, call: CalledTool) -> bool:
-        """Wait for the user's answer to a call. Returns False if the call is refused or the reply is to stop."""
-        permissions, answer = self._tools.permissions, None
-        if permissions.is_allowed(writing.chat, call):
+        """Wait for the user's answer to a call. Returns False if the call is refused or the reply is to stop.
+
+        Raises ToolFailed if another server has the name of the server that the user was asked about."""
+        permissions, answer, server = self._tools.permissions, None, self._tools.server(call.server)
+        if permissions.is_allowed(writing.chat, server, call):
             return True
         writing.change(replace(call, state="asked"))
         while answer is None and not writing.reply.is_stopping:
             answer = permissions.wait(call, LOOK_SECONDS)
         if answer == "refuse":
             writing.change(replace(call, state="refused", result=REFUSED))
+        elif self._tools.server(call.server) != server:
+            raise ToolFailed(f"{call.server} was changed before the call was allowed. Call it again.")
+        elif answer == "chat":
+            permissions.allow(writing.chat, server, call)
         return answer in ("once", "chat")
 
     def _fitted(self, writing: _Writing, result: str) -> tuple[str, int]:

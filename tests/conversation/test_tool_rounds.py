@@ -20,9 +20,10 @@ from app.conversation.chat_tools import DOCUMENTS
 from app.conversation.tool_rounds import ENOUGH, MOST_ROUNDS, REFUSED
 from app.database.database import MEMORY, Database
 from app.errors import ArgumentsRefused, ToolFailed
+from app.settings import ToolSettings
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
 from app.values.messages import EventSink, Message, ModelChoice, Request, ToolCall
-from app.values.tools import CalledTool, Tool
+from app.values.tools import CalledTool, Tool, ToolServer
 from tests.conversation.people import ASKED
 from tests.fakes import FakeToolServers, ScriptedEngine, chat_tools
 from tests.support.waiting import until
@@ -94,7 +95,11 @@ class Chat:
         return next(call for call in self.calls if call.state == "asked")
 
     def answer(self, permission: Permission) -> None:
-        self.tools.permissions.answer(self.version.chat, self.until_asked(), permission)
+        self.tools.permissions.answer(self.until_asked(), permission)
+
+    def put_another_server(self) -> None:
+        """Remove the weather's server, and add another program with the same name and the same tool."""
+        self.tools._settings = lambda: ToolSettings((ToolServer("Weather", ("another",)),))
 
     def end(self) -> MessageContent:
         until(lambda: not self.conversations.is_writing(self.version.chat))
@@ -158,10 +163,43 @@ def test_a_tool_allowed_in_this_chat_asks_no_more_there_but_elsewhere(
     chat.until_asked()
 
 
+def test_another_server_of_the_same_name_is_asked_for_again(chat: Chat, engine: RoundsEngine) -> None:
+    engine.texts = [ASKING, "Fine.", ASKING, "Fine."]
+    chat.ask()
+    chat.answer("chat")
+    chat.end()
+    before = chat.tools._settings
+    chat.put_another_server()
+    chat.ask("And now?")
+    chat.answer("refuse")
+    assert [call.state for call in chat.end().calls] == ["refused"] and len(chat.servers.calls) == 1
+    chat.tools._settings = before  # removed and put back by Undo: this server was allowed
+    engine.texts = [ASKING, "Fine."]
+    chat.ask("And now?")
+    assert [call.state for call in chat.end().calls] == ["done"]
+
+
+@pytest.mark.parametrize("permission", ["once", "chat"])
+def test_an_answer_is_not_for_a_server_that_came_while_the_user_was_asked(
+    chat: Chat, engine: RoundsEngine, permission: Permission
+) -> None:
+    engine.texts = [ASKING, ASKING, "Fine."]
+    chat.ask()
+    asked = chat.until_asked()
+    chat.put_another_server()
+    chat.tools.permissions.answer(asked, permission)
+    until(lambda: any(call.state == "failed" for call in chat.calls))
+    until(lambda: len(chat.calls) == 2)
+    chat.answer("refuse")
+    failed, refused = chat.end().calls
+    assert failed.result == "Weather was changed before the call was allowed. Call it again."
+    assert refused.state == "refused" and chat.servers.calls == []
+
+
 def test_a_page_is_asked_for_each_time(chat: Chat) -> None:
     call = CalledTool("1", "Web pages", "read_web_page", "{}", 0, 1, asks_always=True)
-    chat.tools.permissions.answer(1, call, "chat")
-    assert not chat.tools.permissions.is_allowed(1, call)
+    chat.tools.permissions.allow(1, None, call)
+    assert not chat.tools.permissions.is_allowed(1, None, call)
 
 
 def test_what_went_wrong_is_told_to_the_model_and_kept(chat: Chat, engine: RoundsEngine) -> None:

@@ -38,7 +38,7 @@ class ToolActions:
         waiting = next((one for one in calls if one.id == call and one.state == "asked"), None)
         if waiting is None:
             raise AppError(GONE)
-        self._tools.permissions.answer(state.version.chat, waiting, permission)
+        self._tools.permissions.answer(waiting, permission)
 
     def choose(self, state: ChatState, server: str) -> None:
         """Turn a server's tools on or off for the chat. A server that is turned on is started."""
