@@ -21,11 +21,12 @@
   };
 
   // Redrawing a list removes the focused button; then the button in the same position gets the focus. After a mouse press
-  // this is not needed.
+  // this is not needed. A message is no row of a list: only the arrows between its versions stay in their position.
   const keepFocus = (list) => {
     let at = -1;
-    const stops = () => [...list.querySelectorAll("button, summary, a[href]")].filter((each) => each.checkVisibility());
-    list.addEventListener("focusin", ({ target }) => (at = target.matches(":focus-visible") ? stops().indexOf(target) : -1));
+    const stops = () => [...list.querySelectorAll("button:enabled, summary, a[href]")].filter((each) => each.checkVisibility());
+    const stays = (button) => !button.closest(".message") || button.dataset.do === "version";
+    list.addEventListener("focusin", ({ target }) => (at = target.matches(":focus-visible") && stays(target) ? stops().indexOf(target) : -1));
     list.addEventListener("focusout", ({ relatedTarget }) => relatedTarget && (at = -1));
     document.addEventListener("pointerdown", () => (at = -1), true); // the focus may have come from the keyboard
     new MutationObserver(() => {

@@ -13,19 +13,20 @@
     words ? (words.data = text) : button.append(text);
   };
 
-  // If the focused button is redrawn, the new button of the same name gets the focus.
+  // If the focused button is redrawn, the new button of the same name gets the focus. A menu has a name, too.
   const PRESSED = "button, summary, select, input:is([type=radio], [type=checkbox]), a[href]";
   const redraw = (place, html) => {
     const held = document.activeElement;
     const isHeld = held.matches(PRESSED) && place.contains(held);
-    const { do: action, name } = held.dataset;
+    const nameOf = ({ dataset, parentElement }) => JSON.stringify(dataset.do ? [dataset.do, dataset.name] : parentElement.dataset.name);
+    const name = nameOf(held);
     const at = isHeld ? [...place.querySelectorAll(PRESSED)].indexOf(held) : -1;
     const open = [...place.querySelectorAll("details[open][data-name]")].map(({ dataset }) => dataset.name);
     place.innerHTML = html;
     for (const each of place.querySelectorAll("details[data-name]")) each.open ||= open.includes(each.dataset.name);
     if (!isHeld || document.activeElement !== document.body) return;
     const buttons = [...place.querySelectorAll(PRESSED)];
-    (action ? buttons.find(({ dataset }) => dataset.do === action && dataset.name === name) : buttons[at])?.focus();
+    (name ? buttons.find((each) => nameOf(each) === name) : buttons[at])?.focus();
   };
 
   // The message that is being written. Unchanged blocks are not replaced, so a selection in them stays.

@@ -163,3 +163,21 @@ def test_the_menu_of_a_reply_is_seen_whole_in_a_low_window(person: PageDriver) -
         return document.elementFromPoint(left + 5, bottom - 5)?.closest(menu) }""",
         arg=f"{LAST} footer .menu > div",
     )
+
+
+def test_an_answer_written_again_gives_the_focus_to_the_message_box(person: PageDriver) -> None:
+    page = person.page
+    person.ask("Hello")
+    person.ask("And again")
+    page.focus(f"{LAST} footer summary")
+    page.keyboard.press("Enter")
+    page.focus(f"{LAST} [data-do=compare]")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"{LAST} .versions >> text=2/2")
+    page.wait_for_timeout(100)
+    assert is_focused(person, BOX)
+    page.focus(f"{LAST} [aria-label='Previous version']")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(f"{LAST} .versions >> text=1/2")
+    page.wait_for_timeout(100)
+    assert page.evaluate("document.activeElement.closest('.versions') !== null")

@@ -58,6 +58,27 @@ def focused(person: PageDriver) -> str:
     )
 
 
+def test_a_pinned_chat_keeps_the_focus_where_it_goes(person: PageDriver) -> None:
+    page = person.page
+    page.focus(".chat-line:has-text('Chat number 0') summary")
+    page.keyboard.press("Enter")
+    page.focus("#chats details[open] [data-do=pin]")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelector('#chats .chat-line').innerText.includes('Chat number 0')")
+    page.wait_for_timeout(100)
+    assert focused(person).startswith("Chat number 0\n")
+
+
+def test_an_open_menu_stays_open_when_the_list_changes(person: PageDriver, services: Services) -> None:
+    page = person.page
+    page.click(".chat-line:has-text('Chat number 7') summary")
+    services.conversations.stores.stored.create(title="From elsewhere")
+    page.wait_for_selector(".chat-line >> text=From elsewhere")
+    assert page.locator("#chats details[open]").count() == 1
+    page.click("#chats details[open] [data-do=pin]")
+    page.wait_for_function("document.querySelector('#chats .chat-line').innerText.includes('Chat number 7')")
+
+
 @pytest.mark.thorough
 def test_the_sidebar_is_resized_and_hidden_and_stays_so(person: PageDriver) -> None:
     page, edge = person.page, "#sidebar-edge [role=separator]"
