@@ -299,7 +299,7 @@ REFUSED = (
     Refused("chats search ' '", "Type some words", "chats search words"),
     Refused("documents list --collection X", "Existing collections: Sea", "documents list --collection Sea"),
     Refused("documents remove", "Give either document numbers", "documents remove 1"),
-    Refused("documents remove 99", "no such document", "documents remove 1"),
+    Refused("documents remove 99", "no longer there", "documents remove 1"),
     Refused("documents add {}/none", "check its name", "documents add {}/text"),
     Refused("documents add {}", "choose files", "documents add {}/text"),
     Refused(

@@ -182,7 +182,7 @@ def document(connection: sqlite3.Connection, wanted: int) -> Document:
         f"{SELECT_DOCUMENT} WHERE id = ? AND state NOT IN {HIDDEN}", (wanted,)
     ).fetchone()
     if row is None:
-        raise DocumentNotFound("There is no such document; it may have been removed.")
+        raise DocumentNotFound("This document is no longer there: choose another one from the list.")
     return Document(*row)
 
 

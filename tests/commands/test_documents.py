@@ -186,7 +186,7 @@ def test_what_cannot_be_read_ends_with_its_sentence(folder: Path, eggs: Path, tm
         (["add", "docs"], "docs is not a file: choose files, not folders.", 1),
         (["add", "-"], "There is nothing to read in this text: paste some words.", 1),
         (["list", "--collection", "No"], "There is no collection 'No'. Existing collections: none yet", 2),
-        (["remove", "7"], "There is no such document", 1),
+        (["remove", "7"], "This document is no longer there: choose another one from the list.", 1),
         (["remove"], "Give either document numbers or --collection NAME", 2),
         (["search", " "], "There is no question. Type some words.", 2),
         (["search", "x", "--collection", "No"], "There is no collection 'No'", 2),

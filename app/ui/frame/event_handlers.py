@@ -191,13 +191,14 @@ class PageEvents:
 
 def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
     """Store the results that belong to page values, and return the others, as a list if there are several."""
-    if len(drawn) < 2 or result == gr.skip():
+    if result == gr.skip():
         return result
-    for output, value in zip(drawn, result, strict=True):
+    results = result if len(drawn) > 1 else [result][: len(drawn)]
+    for output, value in zip(drawn, results, strict=True):
         if isinstance(output, PageValue) and value != gr.skip():
             page.set(output, value)
-    shown = [value for output, value in zip(drawn, result, strict=True) if not isinstance(output, PageValue)]
-    return shown if len(shown) > 1 else shown[0]
+    shown = [value for output, value in zip(drawn, results, strict=True) if not isinstance(output, PageValue)]
+    return shown if len(shown) > 1 else next(iter(shown), None)
 
 
 def _event_at(handler: Callable[..., Any]) -> int | None:

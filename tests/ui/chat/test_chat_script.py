@@ -271,3 +271,12 @@ def test_boxes_run_in_the_direction_of_what_is_typed(page: Any) -> None:
     page.fill("#composer textarea", "\u05e9\u05dc\u05d5\u05dd")
     page.focus("#composer textarea")
     assert page.locator("#composer textarea").evaluate("box => getComputedStyle(box).direction") == "rtl"
+
+
+@pytest.mark.parametrize("place", ["note", "offers", "elsewhere"])
+def test_a_progress_bar_has_the_pages_colours_wherever_it_is(page: Any, place: str) -> None:
+    page.evaluate(
+        "place => document.body.insertAdjacentHTML('beforeend', `<p class='${place}'><progress></progress></p>`)",
+        place,
+    )
+    assert page.evaluate("getComputedStyle(document.querySelector('progress')).appearance") == "none"

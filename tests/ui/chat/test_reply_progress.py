@@ -65,7 +65,7 @@ def test_the_note_says_what_is_awaited() -> None:
     assert "Waiting for the model" in note_html(ReplyState())
     loading = note_html(progress_of(Loading("Loading <demo>", 3, 14)).state)
     assert "Loading &lt;demo&gt;" in loading
-    assert 'value="3" max="14"' in loading
+    assert 'value="3" max="14" aria-label="Loading &lt;demo&gt;' in loading
     assert "300 of 1,000 tokens" in note_html(progress_of(Prefilling(300, 1000)).state)
 
 

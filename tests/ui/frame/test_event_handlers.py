@@ -77,6 +77,13 @@ def test_a_handler_gets_and_returns_its_pages_values_among_the_others(joined: Jo
     assert page.get(NAMES) == []
 
 
+def test_a_pages_value_may_be_all_that_a_handler_returns(joined: Joined) -> None:
+    joined.events.on(joined.listen, lambda count: count + 1, COUNT, COUNT)
+    page = joined.pages.open("a")
+    assert joined.outputs == [] and joined.handler(Asking("a")) is None
+    assert page.get(COUNT) == 4
+
+
 def test_a_handler_may_draw_several_times(joined: Joined) -> None:
     def handle(count: int, word: str) -> Iterator[tuple[int, str]]:
         yield gr.skip(), "wait"  # type: ignore[misc]
