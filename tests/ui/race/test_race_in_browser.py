@@ -54,7 +54,11 @@ def test_a_race_is_run_read_and_exported(browser: Any, running: Running) -> None
 
 
 def test_what_is_typed_stays_when_the_page_is_reloaded(browser: Any, running: Running) -> None:
-    boxes = {"#race-text textarea": "My own prompt.", "#race-tokens input": "77", "#paste textarea": "Pasted."}
+    boxes = {
+        "#race-text textarea": "My own prompt.",
+        "#race-tokens input": "77",
+        "#paste textarea": "Pasted.",
+    }
     with PageDriver(browser, running.url) as person:
         page = person.page
         page.click("#to-documents")
@@ -65,7 +69,9 @@ def test_what_is_typed_stays_when_the_page_is_reloaded(browser: Any, running: Ru
         page.reload()
         page.wait_for_selector("#race-text textarea")
         for box, text in boxes.items():
-            page.wait_for_function("([box, text]) => document.querySelector(box).value === text", arg=[box, text])
+            page.wait_for_function(
+                "([box, text]) => document.querySelector(box).value === text", arg=[box, text]
+            )
         page.wait_for_selector("#race-kind label.selected >> text=Own text")
         page.click("#race-another")
         page.wait_for_function("document.querySelector('#race-text textarea').value === 'My own prompt.'")
