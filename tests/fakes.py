@@ -123,6 +123,9 @@ class FakeToolServers:
             "ready", "", tuple(tool for tool in self.listed if tool.server == name), self.texts
         )
 
+    def log(self, _name: str) -> tuple[str, ...]:
+        return ()
+
     def text_of(self, offered: ServerText) -> str:
         if isinstance(self.answer, ToolFailed):
             raise self.answer

@@ -42,10 +42,16 @@ class OutOfProcessorTime(BaseException):
 
 
 class ChildProcess:
-    """A module of this app that runs as a process. `kill` may be called from any thread, at any time."""
+    """A module of this app that runs as a process. `kill` may be called from any thread, at any time.
+
+    With `has_log`, `log` is what the process writes to its standard error; whoever reads it closes it."""
 
     def __init__(
-        self, module: str, request: bytes = b"", environment: Mapping[str, str] = NO_VARIABLES
+        self,
+        module: str,
+        request: bytes = b"",
+        environment: Mapping[str, str] = NO_VARIABLES,
+        has_log: bool = False,
     ) -> None:
         self._request = request
         with not_started():
@@ -53,13 +59,14 @@ class ChildProcess:
                 python_command("-m", module),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
+                stderr=subprocess.PIPE if has_log else subprocess.DEVNULL,
                 cwd=OWN_FOLDER,
                 env={**importing_environment(), **environment},
                 start_new_session=True,  # Ctrl+C in the terminal is handled by the app
             )
         assert self._process.stdin and self._process.stdout
         self._input, self._output = self._process.stdin, self._process.stdout
+        self.log = self._process.stderr
 
     def __enter__(self) -> Self:
         return self

@@ -1,21 +1,19 @@
 """Communicates with one tool server through the client of the `mcp` package, as a program.
 
 The first request describes the server, and each further request is a job. The answer is the job's result, the job's
-problem, or the reason why the session is over. Messages also report lines of the server's log, and changed lists.
-The process leads the group of the server's processes, and ends the group when the app closes its input, or is
-killed.
+problem, or the reason why the session is over. Another message reports that the server's lists have changed. The
+standard error is the server's log. The process leads the group of the server's processes, and ends the group when
+the app closes its input, or is killed.
 """
 
 import asyncio
 import json
-import os
+import logging
 import signal
 import sys
 import threading
-from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from time import sleep
 from typing import Any, BinaryIO
 
@@ -45,16 +43,13 @@ MOST_LISTED, MOST_PAGES = 128, 32
 LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
 """Maximum length and depth of a tool's schema in JSON, and the maximum length of all schemas."""
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_WORDS, LONGEST_ERROR = 128, 8_000, 500, 4_000
-MOST_LINES, LOG_SECONDS = 200, 0.1
-"""Maximum number of lines of a server's log in one message, and seconds between two such messages."""
 MOST_NOISE = 1_000
-"""Maximum number of lines of a server's output that are not messages."""
+"""Maximum number of lines of a server's output that are not messages. They are logged."""
 CHECK_SECONDS = 5
 CLOSED = "Connection closed"
 """The error of the `mcp` package if a request cannot be sent, because the session is over."""
 SECONDS_TO_END, SECONDS_TO_KILL = 1.0, 2.0
 Job = dict[str, Any]
-Log = Callable[..., None]
 CHANGES = (
     types.ToolListChangedNotification
     | types.ResourceListChangedNotification
@@ -63,6 +58,7 @@ CHANGES = (
 
 
 def serve(requests: BinaryIO, say: Say) -> None:
+    logging.disable()  # the server's log is no place for what libraries report
     asyncio.run(_Session(say).run(requests))
 
 
@@ -70,9 +66,7 @@ class _Session:
     def __init__(self, say: Say) -> None:
         self._say = say
         self._jobs: asyncio.Queue[bytes] = asyncio.Queue()
-        self._lines: deque[str] = deque(maxlen=MOST_LINES)
         self._has_changed = False
-        self._sending = threading.Lock()  # the log has a thread of its own
 
     async def run(self, requests: BinaryIO) -> None:
         loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -86,7 +80,6 @@ class _Session:
             end_group()
 
         threading.Thread(target=read_requests, daemon=True).start()
-        threading.Thread(target=self._send_log, daemon=True).start()
         server = json.loads(await self._jobs.get())
         try:
             await self._serve(server)
@@ -97,13 +90,15 @@ class _Session:
     async def _serve(self, server: Job) -> None:
         if server["address"]:
             limit_memory(MEMORY)
-        transport = connected(server, LONGEST_MESSAGE) if server["address"] else _started(server, self)
+        transport = connected(server, LONGEST_MESSAGE) if server["address"] else _started(server)
         information = types.Implementation(name="Foresight", version=__version__)
         async with Client(transport, client_info=information, message_handler=self._hear) as client:
-            self.tell(result=await _offered(client, self.log))
+            self.tell(result=await _offered(client))
             while True:
                 job = json.loads(await self._jobs.get())
-                do = DOING.get(job.pop("do"), partial(_offered, log=self.log))
+                do = DOING[job.pop("do")]
+                if do is _offered:
+                    self._has_changed = False
                 try:
                     self.tell(result=await do(client, **job))
                 except ToolFailed as error:
@@ -114,49 +109,38 @@ class _Session:
                     self.tell(problem=_sentence(error, server))
 
     def tell(self, **message: Any) -> None:
-        """Send the app the logged lines and whether lists have changed, and then the message, if there is any."""
-        with self._sending:
-            lines = [self._lines.popleft() for _ in range(len(self._lines))]
-            has_changed, self._has_changed = self._has_changed, False
-            news = {"log": lines, "changed": has_changed} if lines or has_changed else {}
-            for each in filter(None, (news, message)):
-                self._say(json.dumps(each).encode() + b"\n")
-
-    def log(self, *lines: str) -> None:
-        """Add lines to the server's log. Its newest MOST_LINES lines are sent within LOG_SECONDS."""
-        self._lines.extend(plain_words(line, LONGEST_WORDS) for line in lines)
-
-    def _send_log(self) -> None:
-        while True:
-            sleep(LOG_SECONDS)
-            self.tell()
+        self._say(json.dumps(message).encode() + b"\n")
 
     async def _hear(self, message: Any) -> None:
-        # A server may send many of these, so they are sent with the log.
-        self._has_changed |= isinstance(message, CHANGES)
+        """Report changed lists, once until they are listed again, because a server may announce many changes."""
+        if isinstance(message, CHANGES) and not self._has_changed:
+            self._has_changed = True
+            self.tell(changed=True)
+
+
+def _log(words: str) -> None:
+    sys.stderr.write(f"{plain_words(words, LONGEST_WORDS)}\n")
+    sys.stderr.flush()
 
 
 @asynccontextmanager
-async def _started(server: Job, session: _Session) -> AsyncIterator[tuple[Any, Any]]:
+async def _started(server: Job) -> AsyncIterator[tuple[Any, Any]]:
     """Start the program of a server, and exchange messages by its standard input and output."""
-    readable, writable = os.pipe()
-    with os.fdopen(writable, "w") as errors:
-        program, *arguments = server["command"]
-        process: Any
-        if sys.platform == "win32":  # with its job object, which ends what the server starts
-            process = await create_windows_process(
-                program, arguments, server["environment"], errors, server["folder"]
-            )
-        else:
-            process = await anyio.open_process(
-                [program, *arguments], env=server["environment"], stderr=errors, cwd=server["folder"]
-            )
+    program, *arguments = server["command"]
+    process: Any
+    if sys.platform == "win32":  # with its job object, which ends what the server starts
+        process = await create_windows_process(
+            program, arguments, server["environment"], sys.stderr, server["folder"]
+        )
+    else:
+        process = await anyio.open_process(
+            [program, *arguments], env=server["environment"], stderr=None, cwd=server["folder"]
+        )
     limit_memory(MEMORY)  # set after the start, because the server would inherit the limit
-    threading.Thread(target=_copy_log, args=(readable, session.log), daemon=True).start()
     received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     outgoing, sent = anyio.create_memory_object_stream[SessionMessage](0)
     async with anyio.create_task_group() as group:
-        group.start_soon(_receive, process, received, server["name"], session.log)
+        group.start_soon(_receive, process, received, server["name"])
         group.start_soon(_send, process, sent)
         try:
             yield incoming, outgoing
@@ -173,7 +157,7 @@ async def _started(server: Job, session: _Session) -> AsyncIterator[tuple[Any, A
                 sleep(0.2)
 
 
-async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
+async def _receive(process: Any, received: Any, name: str) -> None:
     """Read the server's messages. Raises ToolFailed when the output ends or breaks the protocol."""
     stream, noise = BufferedByteReceiveStream(process.stdout), 0
     while True:
@@ -191,8 +175,8 @@ async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
             noise += bool(line.strip())
             if b'"jsonrpc"' in line[:200] or noise > MOST_NOISE:
                 raise ToolFailed(f"{name} writes messages that cannot be read, so it was ended.") from error
-            if line.strip() and noise <= MOST_LINES:
-                log(f"Not a message: {line[:LONGEST_WORDS].decode(errors='replace')}")
+            if line.strip():
+                _log(f"Not a message: {line[:LONGEST_WORDS].decode(errors='replace')}")
         else:
             await received.send(SessionMessage(message))
 
@@ -200,7 +184,6 @@ async def _receive(process: Any, received: Any, name: str, log: Log) -> None:
 async def _ended(process: Any, name: str) -> str:
     with anyio.move_on_after(SECONDS_TO_END):
         await process.wait()
-    await anyio.sleep(2 * LOG_SECONDS)  # so that the last lines of its log are sent
     code = "" if process.returncode is None else f" (exit code {process.returncode})"
     return f"{name} ended unexpectedly{code}. Look at its log, then restart it."
 
@@ -213,15 +196,7 @@ async def _send(process: Any, sent: Any) -> None:
             await process.stdin.send(text.encode() + b"\n")
 
 
-def _copy_log(readable: int, log: Log) -> None:
-    """Log the standard error of a server. A line of more than LONGEST_WORDS bytes becomes several lines."""
-    with os.fdopen(readable, "rb") as stream:
-        while line := stream.readline(LONGEST_WORDS):
-            if words := line.decode(errors="replace").strip():
-                log(words)
-
-
-async def _offered(client: Client, log: Log) -> Job:
+async def _offered(client: Client) -> Job:
     """List up to MOST_LISTED each of tools, resources and prompts. Logs why unusable tools are left out."""
     session, has = client.session, client.server_capabilities
     tools: list[Job] = []
@@ -229,7 +204,7 @@ async def _offered(client: Client, log: Log) -> Job:
     async for tool in _listed(session.list_tools, "tools", has.tools):
         schema = json.dumps(tool.input_schema)
         if problem := _problem(tool, schema, left):
-            log(f"The tool {tool.name[:LONGEST_NAME]} is left out: {problem}.")
+            _log(f"The tool {tool.name[:LONGEST_NAME]} is left out: {problem}.")
             continue
         left -= len(schema)
         description = (tool.description or tool.title or "")[:LONGEST_DESCRIPTION]
@@ -241,7 +216,7 @@ async def _offered(client: Client, log: Log) -> Job:
         async for one in _listed(session.list_prompts, "prompts", has.prompts):
             texts.append({**_about(one), "arguments": [each.name for each in one.arguments or ()]})
     except MCPError as error:  # the tools can still be used
-        log(f"Its resources and prompts cannot be listed: {_reason(error)}.")
+        _log(f"Its resources and prompts cannot be listed: {_reason(error)}.")
     return {"tools": tools, "texts": texts}
 
 
@@ -286,7 +261,7 @@ async def _resource(client: Client, uri: str) -> str:
     found = (await client.session.read_resource(uri)).contents
     if not any(isinstance(one, types.TextResourceContents) for one in found):
         raise ToolFailed(f"{plain_words(uri, LONGEST_WORDS)} is not a text, so it is not read.")
-    return _cut("\n\n".join(map(_resource_text, found)))
+    return _cut("\n\n".join(map(_text, found)))
 
 
 async def _prompt(client: Client, name: str, arguments: dict[str, str]) -> str:
@@ -338,25 +313,13 @@ def _check(schema: Any, arguments: Job) -> None:
         )
 
 
-def _text(block: Any) -> str:
-    """Return a part of a result as text; for an image, a sound or a file, a sentence in brackets."""
-    match block:
-        case types.TextContent():
-            return block.text
-        case types.EmbeddedResource():
-            return _resource_text(block.resource)
-        case types.ResourceLink():
-            return f"[A link: {plain_words(f'{block.name} {block.uri}', LONGEST_WORDS)}]"
-    size = len(block.data) * 3 // 4
-    kind = "An image" if block.type == "image" else "A sound"
-    return f"[{kind} ({plain_words(block.mime_type, LONGEST_NAME)}, {size:,} bytes), which is not text.]"
-
-
-def _resource_text(resource: Any) -> str:
-    if isinstance(resource, types.TextResourceContents):
-        return resource.text
-    kind = resource.mime_type or "a file"
-    return f"[{plain_words(f'{resource.uri} ({kind})', LONGEST_WORDS)}, which is not text.]"
+def _text(part: Any) -> str:
+    """Return a part of a result as text; for an image, a sound, a link or a file, a note in brackets."""
+    part = getattr(part, "resource", part)
+    if hasattr(part, "text"):
+        return str(part.text)
+    about = (str(getattr(part, name, None) or "") for name in ("type", "name", "uri", "mime_type"))
+    return f"[Not text: {plain_words(' '.join(about), LONGEST_WORDS)}]"
 
 
 def _cut(text: str, most: int = LONGEST_RESULT) -> str:
@@ -401,7 +364,9 @@ def _reason(error: BaseException) -> str:
     return plain_words(getattr(error, "message", "") or first_line(error), LONGEST_WORDS).rstrip(".:")
 
 
-DOING: dict[str, Callable[..., Awaitable[Any]]] = {"resource": _resource, "prompt": _prompt, "call": _call}
+DOING: dict[str, Callable[..., Awaitable[Any]]] = {
+    "offer": _offered, "resource": _resource, "prompt": _prompt, "call": _call,
+}  # fmt: skip
 
 if __name__ == "__main__":
     serve_until_closed(serve)

@@ -9,17 +9,17 @@ import json
 import os
 import sys
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from time import monotonic
-from typing import Any
+from time import monotonic, sleep
+from typing import Any, BinaryIO
 
 from app.errors import AppError, ArgumentsRefused, SessionLost, ToolFailed
+from app.system.answer_limits import plain_words
 from app.system.child_process import ChildProcess
 from app.system.environment import without_secrets
 from app.system.programs import find_program, settled
@@ -28,7 +28,9 @@ from app.values.display_text import counted
 from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolServer
 
 MODULE = "app.tools.mcp_main"
-LOG_LINES = 200
+LOG_BYTES, LOG_LINES, LONGEST_LINE = 2**16, 200, 500
+LOG_SECONDS = 0.02
+"""Seconds between two readings of a server's log. A flood waits in the pipe, so that it costs the app little."""
 LONGEST_ARGUMENTS = 1_000_000
 LOOK_SECONDS = 0.1
 """Seconds between two checks of whether a call should stop."""
@@ -83,6 +85,12 @@ class ToolServers:
             connection = self._connections.get(name)
         return connection.status if connection else ServerStatus()
 
+    def log(self, name: str) -> tuple[str, ...]:
+        """Return the newest lines of a server's log."""
+        with self._lock:
+            connection = self._connections.get(name)
+        return connection.log if connection else ()
+
     def restart(self, name: str) -> None:
         """End a server and forget its log; it is started again at its next use."""
         with self._lock:
@@ -125,11 +133,11 @@ class _Connection:
 
     def __init__(self, server: ToolServer, folder: Path, starting: float, answering: float) -> None:
         self.server = server
-        self._status = ServerStatus()
+        self.status = ServerStatus()
         self._folder = folder
         self._starting, self._answering = starting, answering
         self._turn = threading.Lock()
-        self._log: deque[str] = deque(maxlen=LOG_LINES)
+        self._log = b""
         self._is_outdated = False
         self._child: ChildProcess | None = None
         self._answers: SimpleQueue[Answer] = SimpleQueue()
@@ -137,17 +145,19 @@ class _Connection:
         self._is_ended = False
 
     @property
-    def status(self) -> ServerStatus:
-        """A snapshot of the server's state, with its log."""
-        return replace(self._status, log=tuple(self._log))
+    def log(self) -> tuple[str, ...]:
+        """The newest lines of the server's log."""
+        lines = (plain_words(line, LONGEST_LINE) for line in self._log.decode(errors="replace").splitlines())
+        return tuple(filter(None, lines))[-LOG_LINES:]
 
     def listed(self, is_stopping: Stopping) -> tuple[Tool, ...]:
         """Return the server's tools. Lists them again if the server has announced a change."""
-        if self._status.state != "ready" or self._is_outdated:
+        if self.status.state != "ready" or self._is_outdated:
             with self._in_turn(is_stopping):
                 if self._is_outdated:
+                    self._is_outdated = False
                     self._list(self._asked({"do": "offer"}, is_stopping))
-        return self._status.tools
+        return self.status.tools
 
     def ask(self, job: Answer, is_stopping: Stopping) -> Any:
         with self._in_turn(is_stopping):
@@ -166,7 +176,7 @@ class _Connection:
             if is_stopping():
                 raise ToolFailed("The call was stopped.")
         try:
-            if self._status.state != "ready":
+            if self.status.state != "ready":
                 self._start(is_stopping)
             yield
         finally:
@@ -174,21 +184,23 @@ class _Connection:
 
     def _start(self, is_stopping: Stopping) -> None:
         if monotonic() < self._retry_at:
-            raise ToolFailed(self._status.problem)
-        self._status = ServerStatus("starting")
+            raise ToolFailed(self.status.problem)
+        self.status = ServerStatus("starting")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            child = self._child = ChildProcess(MODULE, _line(_described(self.server, self._folder)))
+            child = self._child = ChildProcess(
+                MODULE, _line(_described(self.server, self._folder)), has_log=True
+            )
         except (AppError, OSError) as error:
             raise self._failed(str(error)) from error
-        self._answers = SimpleQueue()
+        self._answers, self._is_outdated = SimpleQueue(), False
         threading.Thread(target=self._read, args=(child, self._answers), daemon=True).start()
+        threading.Thread(target=self._read_log, args=(child.log,), daemon=True).start()
         self._list(self._answered(self._starting, is_stopping))
 
     def _list(self, offered: Answer) -> None:
-        self._is_outdated = False
         found = {kind: [{"server": self.server.name, **one} for one in offered[kind]] for kind in offered}
-        self._status = read(ServerStatus, {"state": "ready", **found})
+        self.status = read(ServerStatus, {"state": "ready", **found})
 
     def _asked(self, job: Answer, is_stopping: Stopping) -> Any:
         with suppress(SessionLost):  # the job was not begun, so that it may be sent again
@@ -221,9 +233,9 @@ class _Connection:
         raise self._failed(f"{self.server.name} did not answer within {waited}, so it was ended.")
 
     def _failed(self, problem: str, state: ServerState = "failed") -> ToolFailed:
-        if (self._status.state, state) == ("starting", "failed"):
+        if (self.status.state, state) == ("starting", "failed"):
             self._retry_at = monotonic() + RETRY_SECONDS
-        self._status = ServerStatus(state, problem)
+        self.status = ServerStatus(state, problem)
         if self._child:
             self._child.kill()
         return ToolFailed(problem)
@@ -233,16 +245,22 @@ class _Connection:
         over = f"The process that talks to {self.server.name} ended unexpectedly. Try again."
         for line in child.lines():
             message = json.loads(line)
-            if "log" in message:
-                self._log.extend(message["log"])
-                self._is_outdated |= message["changed"]
+            if "changed" in message:
+                self._is_outdated = True
             else:
                 answers.put(message)
                 over = message.get("over", over)
         child.close()
-        if self._child is child and self._status.state == "ready":
-            self._status = ServerStatus("failed", over)
+        if self._child is child and self.status.state == "ready":
+            self.status = ServerStatus("failed", over)
         answers.put({"over": over})
+
+    def _read_log(self, log: BinaryIO) -> None:
+        """Keep the end of a process's log until the process ends. Runs on a thread of its own."""
+        with log:
+            while piece := log.read1(LOG_BYTES):  # type: ignore[attr-defined]
+                self._log = (self._log + piece)[-LOG_BYTES:]
+                sleep(LOG_SECONDS)
 
 
 def _line(message: Answer) -> bytes:

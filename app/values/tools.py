@@ -101,13 +101,12 @@ class ServerText:
 
 @dataclass(frozen=True, slots=True)
 class ServerStatus:
-    """The state of a tool server, its last failure, what it offers, and the newest lines that it logged."""
+    """The state of a tool server, its last failure, and what it offers."""
 
     state: ServerState = "off"
     problem: str = ""
     tools: tuple[Tool, ...] = ()
     texts: tuple[ServerText, ...] = ()
-    log: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

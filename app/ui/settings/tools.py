@@ -1,6 +1,6 @@
 """Tools, in the Settings view: the app's own tools, and the tool servers with their states and logs."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from itertools import count
@@ -128,8 +128,8 @@ class ToolsActions(Actions):
         self._services.deletions.delete(f"{name} was removed.", remove, restore)
 
 
-Row = tuple[ToolServer, ServerStatus, bool]
-"""A server, its status, and whether its log is shown."""
+Row = tuple[ToolServer, ServerStatus, Sequence[str] | None]
+"""A server, its status, and its log if that is shown."""
 
 
 class ToolsRenderer(CachedRenderer):
@@ -147,10 +147,8 @@ class ToolsRenderer(CachedRenderer):
         return {"own-tools": own, "tool-servers": render_macro(TEMPLATE, "servers", rows=rows)}
 
     def _row(self, server: ToolServer) -> Row:
-        # A log that is not shown is left out, because each new line would cause the list to be drawn again.
-        status = self._services.conversations.tools.servers.status(server.name)
-        has_log = server.name in self._logs
-        return server, status if has_log else replace(status, log=()), has_log
+        servers, name = self._services.conversations.tools.servers, server.name
+        return server, servers.status(name), servers.log(name) if name in self._logs else None
 
 
 def build_tools(services: Services, events: PageEvents) -> PageValue[set[str]]:

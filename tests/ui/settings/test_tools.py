@@ -45,7 +45,7 @@ class WatchedServers(FakeToolServers):
         self.states: dict[str, ServerState] = {}
         self.ended: list[str] = []
         self.may_start = self.may_answer
-        self.log = ("It has started.",)
+        self.lines: tuple[str, ...] = ("It has started.",)
         self.why = ""
 
     def tools(self, name: str, _is_stopping: Callable[[], bool] = lambda: False) -> tuple[Tool, ...]:
@@ -60,12 +60,15 @@ class WatchedServers(FakeToolServers):
         state = self.states.get(name, "off")
         problem = f"{name} ended unexpectedly. {self.why}" if state == "failed" else ""
         if state != "ready":
-            return ServerStatus(state, problem, log=self.log)
+            return ServerStatus(state, problem)
         texts = (
             ServerText(name, "today", "The weather of today", "weather://today"),
             ServerText(name, "clothes", "What to wear"),
         )
-        return ServerStatus(state, problem, (Tool(name, "forecast", FORECAST),), texts, self.log)
+        return ServerStatus(state, problem, (Tool(name, "forecast", FORECAST),), texts)
+
+    def log(self, _name: str) -> tuple[str, ...]:
+        return self.lines
 
     def restart(self, name: str) -> None:
         self.ended.append(name)
@@ -148,7 +151,7 @@ def test_what_a_server_offers_and_its_log_are_shown_in_folds(person: Person, ser
     assert "It has started." not in person.shown and "weather of today" in person.shown
     assert "Tell the &lt;weather&gt;." in person.shown and "What to wear" in person.shown
     drawn = person.parts()
-    servers.log = ("It has started.", "<b>More.")
+    servers.lines = ("It has started.", "<b>More.")
     assert person.parts() is drawn, "what is not shown draws nothing"
     person.press("log", name)
     assert "&lt;b&gt;More." in person.shown
