@@ -77,7 +77,7 @@ def call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:  # noqa: C901 
         case "shapeless":
             return {"content": 7}
         case "logging":
-            for number in range(100_000):
+            for number in range(20_000):
                 sys.stderr.write(f"line {number} {'z' * 300}\n")
             return text("logged")
         case "malformed":

@@ -17,6 +17,7 @@ from app.tools.servers import ToolServers
 from app.values.tools import ToolServer
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("forked_children")
 Address = Callable[[str], str]
 JSON, EVENTS = "application/json", "text/event-stream"
 ASKED = b'data: {"jsonrpc": "2.0", "id": 1, "method": "sampling/createMessage", "params": {}}\n\n'

@@ -13,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from app.errors import ToolFailed
-from app.system.child_process import importing_environment
+from app.system.child_process import ChildProcess, importing_environment
 from app.tools.servers import ToolServers
 from app.values.tools import ServerText, Tool, ToolServer
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("forked_children")
 HERE = Path(__file__).parent
 KIND = ToolServer("kind", (sys.executable, str(HERE / "kind_mcp_server.py")))
 Make = Callable[..., ToolServers]
@@ -25,6 +26,11 @@ Make = Callable[..., ToolServers]
 
 def raw(mode: str = "", **more: str) -> ToolServer:
     return ToolServer("raw", (sys.executable, str(HERE / "raw_mcp_server.py"), mode), environment=more)
+
+
+@pytest.fixture
+def started_children(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("app.tools.servers.ChildProcess", ChildProcess)
 
 
 @pytest.fixture
@@ -80,6 +86,7 @@ def check_kind(servers: ToolServers) -> None:
         servers.text_of(photo)
 
 
+@pytest.mark.usefixtures("started_children")
 def test_a_program_lists_its_tools_and_answers(make: Make) -> None:
     servers = make(KIND)
     assert servers.status("kind").state == "off"
@@ -103,6 +110,7 @@ def address() -> Iterator[str]:
         process.kill()
 
 
+@pytest.mark.usefixtures("started_children")
 def test_an_address_lists_its_tools_and_answers(make: Make, address: str) -> None:
     check_kind(make(ToolServer("kind", address=address)))
 
@@ -181,7 +189,7 @@ def test_a_long_result_is_cut(make: Make) -> None:
 def test_a_flood_of_log_lines_leaves_the_newest(make: Make) -> None:
     servers = make(raw())
     assert called(servers, "logging") == "logged"
-    until(lambda: "line 99999 " in "".join(servers.log("raw")[-1:]))
+    until(lambda: "line 19999 " in "".join(servers.log("raw")[-1:]))
     assert len(servers.log("raw")) == 200
 
 
@@ -254,8 +262,8 @@ def test_nothing_is_left_of_a_server_that_ignores_its_end(tmp_path: Path, how: s
         with pytest.raises(ToolFailed, match="did not answer"):
             called(servers, "hang")
     elif how == "changed":
-        known[:] = [KIND]
-        servers.tools("kind")
+        known[:] = [ToolServer("other", raw().command)]
+        servers.tools("other")
     else:
         {"close": servers.close, "restart": lambda: servers.restart("raw")}[how]()
     until(lambda: not any(map(is_alive, pids)))
