@@ -111,7 +111,7 @@ class ChildProcess:
             self._input.write(request)
             self._input.flush()
             return next(filter(None, map(message_in, self._output)), b"")
-        except OSError:  # the process ended in the meantime
+        except (OSError, ValueError):  # the process ended in the meantime, or its pipes were closed
             return b""
         finally:
             timer.cancel()

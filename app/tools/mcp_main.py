@@ -1,9 +1,8 @@
 """Communicates with one tool server through the client of the `mcp` package, as a program.
 
 The first request describes the server, and each further request is a job. The answer is the job's result, the job's
-problem, or the reason why the session is over. Another message reports that the server's lists have changed. The
-standard error is the server's log. The process leads the group of the server's processes, and ends the group when
-the app closes its input, or is killed.
+problem, or the reason why the session is over. The standard error is the server's log. The process leads the group
+of the server's processes, and ends the group when the app closes its input, or is killed.
 """
 
 import asyncio
@@ -96,9 +95,7 @@ class _Session:
             self.tell(result=await _offered(client))
             while True:
                 job = json.loads(await self._jobs.get())
-                do = DOING[job.pop("do")]
-                if do is _offered:
-                    self._has_changed = False
+                do = DOING.get(job.pop("do"), self._changed)
                 try:
                     self.tell(result=await do(client, **job))
                 except ToolFailed as error:
@@ -106,16 +103,20 @@ class _Session:
                 except MCPError as error:
                     if _reason(error) == CLOSED:
                         raise
-                    self.tell(problem=_sentence(error, server))
+                    self.tell(problem=_sentence(error, server), is_refused=False)
 
     def tell(self, **message: Any) -> None:
         self._say(json.dumps(message).encode() + b"\n")
 
     async def _hear(self, message: Any) -> None:
-        """Report changed lists, once until they are listed again, because a server may announce many changes."""
-        if isinstance(message, CHANGES) and not self._has_changed:
-            self._has_changed = True
-            self.tell(changed=True)
+        self._has_changed |= isinstance(message, CHANGES)
+
+    async def _changed(self, client: Client) -> Job | None:
+        """Return what the server offers; None if it has announced no change since the last time."""
+        if not self._has_changed:
+            return None
+        self._has_changed = False
+        return await _offered(client)
 
 
 def _log(words: str) -> None:
@@ -364,9 +365,7 @@ def _reason(error: BaseException) -> str:
     return plain_words(getattr(error, "message", "") or first_line(error), LONGEST_WORDS).rstrip(".:")
 
 
-DOING: dict[str, Callable[..., Awaitable[Any]]] = {
-    "offer": _offered, "resource": _resource, "prompt": _prompt, "call": _call,
-}  # fmt: skip
+DOING: dict[str, Callable[..., Awaitable[Any]]] = {"resource": _resource, "prompt": _prompt, "call": _call}
 
 if __name__ == "__main__":
     serve_until_closed(serve)

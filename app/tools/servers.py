@@ -14,13 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from time import monotonic, sleep
 from typing import Any, BinaryIO
 
 from app.errors import AppError, ArgumentsRefused, SessionLost, ToolFailed
 from app.system.answer_limits import plain_words
-from app.system.child_process import ChildProcess
+from app.system.child_process import ChildProcess, awaited
 from app.system.environment import without_secrets
 from app.system.programs import find_program, settled
 from app.values.dataclass_json import parse_json, read
@@ -40,6 +39,7 @@ SECONDS_TO_END = 3.0
 """Seconds that a server may take to end by itself, which are more than `mcp_main` waits for it."""
 RETRY_SECONDS = 10.0
 """Seconds for which a server that failed to start is not started again, unless the user restarts it."""
+ENDED = "{name} ended unexpectedly. Look at its log, then restart it."
 Stopping = Callable[[], bool]
 Answer = dict[str, Any]
 
@@ -133,16 +133,21 @@ class _Connection:
 
     def __init__(self, server: ToolServer, folder: Path, starting: float, answering: float) -> None:
         self.server = server
-        self.status = ServerStatus()
+        self._status = ServerStatus()
         self._folder = folder
         self._starting, self._answering = starting, answering
         self._turn = threading.Lock()
         self._log = b""
-        self._is_outdated = False
         self._child: ChildProcess | None = None
-        self._answers: SimpleQueue[Answer] = SimpleQueue()
         self._retry_at = 0.0
         self._is_ended = False
+
+    @property
+    def status(self) -> ServerStatus:
+        """The status of the server, which may have ended since its last answer."""
+        if not self._turn.locked():
+            self._notice_end()
+        return self._status
 
     @property
     def log(self) -> tuple[str, ...]:
@@ -151,13 +156,12 @@ class _Connection:
         return tuple(filter(None, lines))[-LOG_LINES:]
 
     def listed(self, is_stopping: Stopping) -> tuple[Tool, ...]:
-        """Return the server's tools. Lists them again if the server has announced a change."""
-        if self.status.state != "ready" or self._is_outdated:
+        """Return the server's tools. Lists them again if the server has announced a change and is not busy."""
+        if self.status.state != "ready" or not self._turn.locked():
             with self._in_turn(is_stopping):
-                if self._is_outdated:
-                    self._is_outdated = False
-                    self._list(self._asked({"do": "offer"}, is_stopping))
-        return self.status.tools
+                if changed := self._asked({"do": "changed"}, is_stopping):
+                    self._list(changed)
+        return self._status.tools
 
     def ask(self, job: Answer, is_stopping: Stopping) -> Any:
         with self._in_turn(is_stopping):
@@ -168,6 +172,7 @@ class _Connection:
         self._is_ended = True
         if child := self._child:
             child.end(SECONDS_TO_END)
+            child.close()
 
     @contextmanager
     def _in_turn(self, is_stopping: Stopping) -> Iterator[None]:
@@ -176,31 +181,33 @@ class _Connection:
             if is_stopping():
                 raise ToolFailed("The call was stopped.")
         try:
-            if self.status.state != "ready":
+            self._notice_end()
+            if self._status.state != "ready":
                 self._start(is_stopping)
             yield
         finally:
             self._turn.release()
 
+    def _notice_end(self) -> None:
+        if self._status.state == "ready" and self._child and not self._child.is_running:
+            self._failed(ENDED.format(name=self.server.name))
+
     def _start(self, is_stopping: Stopping) -> None:
         if monotonic() < self._retry_at:
-            raise ToolFailed(self.status.problem)
-        self.status = ServerStatus("starting")
+            raise ToolFailed(self._status.problem)
+        self._status = ServerStatus("starting")
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
-            child = self._child = ChildProcess(
-                MODULE, _line(_described(self.server, self._folder)), has_log=True
-            )
+            described = _described(self.server, self._folder)
+            child = self._child = ChildProcess(MODULE, has_log=True)
         except (AppError, OSError) as error:
             raise self._failed(str(error)) from error
-        self._answers, self._is_outdated = SimpleQueue(), False
-        threading.Thread(target=self._read, args=(child, self._answers), daemon=True).start()
         threading.Thread(target=self._read_log, args=(child.log,), daemon=True).start()
-        self._list(self._answered(self._starting, is_stopping))
+        self._list(self._answered(self._starting, is_stopping, described))
 
     def _list(self, offered: Answer) -> None:
         found = {kind: [{"server": self.server.name, **one} for one in offered[kind]] for kind in offered}
-        self.status = read(ServerStatus, {"state": "ready", **found})
+        self._status = read(ServerStatus, {"state": "ready", **found})
 
     def _asked(self, job: Answer, is_stopping: Stopping) -> Any:
         with suppress(SessionLost):  # the job was not begun, so that it may be sent again
@@ -208,57 +215,41 @@ class _Connection:
         self._start(is_stopping)
         return self._answered(self._answering, is_stopping, job)
 
-    def _answered(self, seconds: float, is_stopping: Stopping, job: Answer | None = None) -> Any:
-        """Send a job, if there is one, and wait for an answer. Kill the server if none comes in time or the user
-        stops. Raises ToolFailed."""
-        if self._child and job:
-            self._child.send(_line(job))
-        until = monotonic() + seconds
-        while monotonic() < until and not self._is_ended:
+    def _answered(self, seconds: float, is_stopping: Stopping, job: Answer) -> Any:
+        """Send a job and wait for its answer. Kill the server if none comes in time or the user stops.
+
+        Raises ToolFailed."""
+        child, name, began = self._child, self.server.name, monotonic()
+        assert child
+
+        def beat(_seconds: float) -> None:
             if is_stopping():
                 raise self._failed("The call was stopped.", "off")
-            try:
-                answer = self._answers.get(timeout=LOOK_SECONDS)
-            except Empty:
-                continue
-            if "result" in answer:
-                return answer["result"]
-            if "problem" in answer:  # only this request failed; the server still runs
-                raise (ArgumentsRefused if answer.get("is_refused") else ToolFailed)(answer["problem"])
-            failed = self._failed(answer["over"])
-            raise SessionLost(str(failed)) if answer.get("is_lost") else failed
+
+        answer = json.loads(awaited(lambda: child.ask(_line(job), seconds), beat) or "{}")
+        if "result" in answer:
+            return answer["result"]
+        if "problem" in answer:  # only this request failed; the server still runs
+            raise (ArgumentsRefused if answer["is_refused"] else ToolFailed)(answer["problem"])
         if self._is_ended:
-            raise self._failed(f"{self.server.name} was ended.", "off")
-        waited = counted(round(seconds), "second")
-        raise self._failed(f"{self.server.name} did not answer within {waited}, so it was ended.")
+            raise self._failed(f"{name} was ended.", "off")
+        late = f"{name} did not answer within {counted(round(seconds), 'second')}, so it was ended."
+        silent = late if monotonic() - began >= seconds else ENDED.format(name=name)
+        failed = self._failed(answer.get("over", silent))
+        raise SessionLost(str(failed)) if answer.get("is_lost") else failed
 
     def _failed(self, problem: str, state: ServerState = "failed") -> ToolFailed:
-        if (self.status.state, state) == ("starting", "failed"):
+        if (self._status.state, state) == ("starting", "failed"):
             self._retry_at = monotonic() + RETRY_SECONDS
-        self.status = ServerStatus(state, problem)
+        self._status = ServerStatus(state, problem)
         if self._child:
-            self._child.kill()
+            self._child.close()
         return ToolFailed(problem)
-
-    def _read(self, child: ChildProcess, answers: SimpleQueue[Answer]) -> None:
-        """Read the messages of a process until it ends. Runs on a thread of its own."""
-        over = f"The process that talks to {self.server.name} ended unexpectedly. Try again."
-        for line in child.lines():
-            message = json.loads(line)
-            if "changed" in message:
-                self._is_outdated = True
-            else:
-                answers.put(message)
-                over = message.get("over", over)
-        child.close()
-        if self._child is child and self.status.state == "ready":
-            self.status = ServerStatus("failed", over)
-        answers.put({"over": over})
 
     def _read_log(self, log: BinaryIO) -> None:
         """Keep the end of a process's log until the process ends. Runs on a thread of its own."""
         with log:
-            while piece := log.read1(LOG_BYTES):  # type: ignore[attr-defined]
+            while piece := os.read(log.fileno(), LOG_BYTES):
                 self._log = (self._log + piece)[-LOG_BYTES:]
                 sleep(LOG_SECONDS)
 

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import pytest
 
 from app.errors import ToolFailed
-from app.system.child_process import ChildProcess
+from app.system.child_process import message_in
 from app.tools.servers import ToolServers
 from app.values.tools import ToolServer
 from tests.support.waiting import until
@@ -381,21 +381,16 @@ def test_a_stream_of_events_that_is_closed_at_once_is_opened_less_and_less_often
 
 
 @pytest.mark.parametrize("servers", ["changes"], indirect=True)
-def test_a_flood_of_announced_changes_is_passed_on_as_a_few_messages(
+def test_a_flood_of_announced_changes_is_no_flood_of_messages(
     servers: ToolServers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     taken = list[bytes]()
-
-    def lines(self: ChildProcess) -> Iterator[bytes]:
-        for line in read_lines(self):
-            taken.append(line)
-            yield line
-
-    read_lines = ChildProcess.lines
-    monkeypatch.setattr(ChildProcess, "lines", lines)
+    monkeypatch.setattr(
+        "app.system.child_process.message_in", lambda line: taken.append(line) or message_in(line)
+    )
     (tool,) = servers.tools("evil")
     assert servers.call(tool, "{}", lambda: False) == "fine"
-    assert sum(b'"changed": true' in line for line in taken) < 100
+    assert servers.tools("evil") == (tool,) and len(taken) == 4
 
 
 @pytest.mark.parametrize("servers", ["asking"], indirect=True)
