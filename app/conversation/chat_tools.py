@@ -19,9 +19,10 @@ from app.settings import ToolSettings
 from app.tools.servers import ToolServers, arguments_object
 from app.tools.web_page import read_page
 from app.values.chat import ChatSettings
-from app.values.chat_format import ChatFormat
+from app.values.chat_format import UNKNOWN_FORMAT
 from app.values.display_text import counted
 from app.values.document import MARGINS
+from app.values.messages import ModelInfo
 from app.values.tools import CalledTool, Tool, ToolServer, WebPage
 
 PAGES, DOCUMENTS = "Web pages", "My documents"
@@ -136,14 +137,14 @@ class ChatTools:
         return found
 
     def start(self, chosen: Sequence[str]) -> None:
-        """Start the chosen servers on a thread, so that their tools are known when a message is sent."""
+        """Start the chosen servers, each on a thread, so that their tools are known when a message is sent."""
 
-        def start() -> None:
-            for name in chosen:
-                with suppress(ToolFailed):  # `note` reports the failure
-                    self.offered([name], starts=True)
+        def start(name: str) -> None:
+            with suppress(ToolFailed):  # the server's status reports the failure
+                self.offered([name], starts=True)
 
-        threading.Thread(target=start, name="tool servers", daemon=True).start()
+        for name in chosen:
+            threading.Thread(target=start, args=(name,), name="tool server", daemon=True).start()
 
     @property
     def states(self) -> tuple[tuple[str, str], ...]:
@@ -161,7 +162,8 @@ class ChatTools:
             return counted(len(status.tools), "tool")
         return status.problem if status.state == "failed" else {"starting": "starting…"}.get(status.state, "")
 
-    def use(self, tools: dict[str, Tool], chat_format: ChatFormat) -> ToolUse:
+    def use(self, tools: dict[str, Tool], model: ModelInfo | None) -> ToolUse:
+        chat_format = model.chat_format if model else UNKNOWN_FORMAT
         return ToolUse(tuple(function_of(*one) for one in tools.items()), chat_format=chat_format)
 
     def call(self, tool: Tool, arguments: str, chat: ChatSettings, is_stopping: Callable[[], bool]) -> str:

@@ -29,7 +29,6 @@ from app.conversation.turn import ReplySettings, Turn, TurnContext, context_of
 from app.documents import Documents
 from app.errors import AppError, StoreError
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
-from app.values.chat_format import UNKNOWN_FORMAT
 from app.values.logits import LogitsSettings
 from app.values.messages import Failed, Message, ModelInfo, Options, Request
 
@@ -232,9 +231,7 @@ class Conversations:
 
     def _tools_of(self, chat_settings: ChatSettings) -> ToolUse:
         """Returns those of the chat's tools that their servers have listed."""
-        model = self._engine.status().model
-        known = self.tools.offered(chat_settings.tools) if chat_settings.tools else {}
-        return self.tools.use(known, model.chat_format if model else UNKNOWN_FORMAT)
+        return self.tools.use(self.tools.offered(chat_settings.tools), self._engine.status().model)
 
     def _summarise(
         self, chat: int, message: int, prepared: PreparedReply, context: TurnContext, retrieved: RetrievedContext,

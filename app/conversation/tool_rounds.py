@@ -21,7 +21,7 @@ from app.conversation.turn import TurnContext
 from app.errors import AppError, ArgumentsRefused, ToolFailed
 from app.tools.servers import arguments_object
 from app.values.chat import MessageContent
-from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, first_marker
+from app.values.chat_format import first_marker
 from app.values.logits import LogitsSettings
 from app.values.messages import Called, Event, Failed, Finished, Loading, Message, Piece, Request
 from app.values.tools import CalledTool, CallState, Tool
@@ -163,7 +163,7 @@ class ToolRounds:
         problem = BUG
         try:
             tools = self._started(context, prepared, reply)
-            context = replace(context, tools=self._tools.use(tools, self._format()))
+            context = replace(context, tools=self._tools.use(tools, self._engine.status().model))
             prepared = self._prompts.prepare(context, retrieved, prepared.settings)
             content = context.written or MessageContent()
             self._rounds(_Writing(chat, context, prepared, reply, tools, content, Statistics()))
@@ -284,10 +284,6 @@ class ToolRounds:
             share = max(0, room) / tokens * 0.9
             kept = result[: int(len(kept.removesuffix(CUT)) * share)] + CUT
         return kept, tokens
-
-    def _format(self) -> ChatFormat:
-        model = self._engine.status().model
-        return model.chat_format if model else UNKNOWN_FORMAT
 
 
 def joined(earlier: Statistics, later: Statistics) -> Statistics:

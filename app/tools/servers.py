@@ -92,11 +92,9 @@ class ToolServers:
         return connection.log if connection else ()
 
     def restart(self, name: str) -> None:
-        """End a server and forget its log; it is started again at its next use."""
+        """End a server on a thread, and forget its log. The server is started again at its next use."""
         with self._lock:
-            connection = self._connections.pop(name, None)
-        if connection:
-            connection.end()
+            self._end([name])
 
     def close(self) -> None:
         """End all servers, with all processes that they started. Later requests raise ToolFailed."""
@@ -115,17 +113,19 @@ class ToolServers:
             if self._is_closed:
                 raise ToolFailed("Foresight is closing.")
             outdated = [one for one, there in self._connections.items() if known.get(one) != there.server]
-            ending = [self._connections.pop(one) for one in outdated]
+            self._end(outdated)
             if name in known and name not in self._connections:
                 self._connections[name] = _Connection(known[name], self._folder, *self._seconds)
             connection = self._connections.get(name)
-        for one in ending:
-            threading.Thread(target=one.end, daemon=True).start()
         if connection is None:
             raise ToolFailed(
                 f"There is no tool server {name}, or it is off: turn it on under Settings → Tools."
             )
         return connection
+
+    def _end(self, names: Sequence[str]) -> None:
+        for connection in filter(None, [self._connections.pop(name, None) for name in names]):
+            threading.Thread(target=connection.end, daemon=True).start()
 
 
 class _Connection:

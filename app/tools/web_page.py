@@ -29,10 +29,7 @@ def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SE
                 raise ToolFailed("Reading the page was stopped.")
 
         began = monotonic()
-        try:
-            line = awaited(lambda: child.ask(json.dumps(address).encode() + b"\n", seconds), beat)
-        finally:
-            child.kill()
+        line = awaited(lambda: child.ask(json.dumps(address).encode() + b"\n", seconds), beat)
     if not line:
         is_late = monotonic() - began >= seconds
         late = f"{host} did not send the page within {seconds:.0f} seconds."

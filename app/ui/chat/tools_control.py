@@ -77,7 +77,7 @@ def tools_note(services: Services, chosen: Sequence[str]) -> str:
     offered = tools.offered(chosen)
     if not offered or model is None:
         return ""
-    tokens = _tokens(services, tools.use(offered, model.chat_format))
+    tokens = _tokens(services, tools.use(offered, model))
     cost = f"These tools take {counted(tokens, 'token')} of each prompt." if tokens else ""
     how = DESCRIBED if model.server else TOOLS_NOT_SUPPORTED
     return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else how}".strip()

@@ -1,10 +1,8 @@
 """Tools, in the Settings view: the app's own tools, and the tool servers with their states and logs."""
 
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import replace
 from itertools import count
-from threading import Thread
 
 import gradio as gr
 
@@ -46,7 +44,7 @@ def with_server(tools: ToolSettings, server: ToolServer, at: int | None = None) 
 class ToolsActions(Actions):
     def __init__(self, services: Services, notify: Notify = toast) -> None:
         super().__init__(services, notify)
-        self._servers = services.conversations.tools.servers
+        self._tools = services.conversations.tools
 
     def add(self, text: str) -> tuple[str, str]:
         """Add and start the server of a command or an address, or the servers of `mcpServers` JSON. Returns the
@@ -63,7 +61,7 @@ class ToolsActions(Actions):
         handlers: dict[str, Callable[[], object]] = {
             "turn": lambda: self._turn(name, bool(value)),
             "log": lambda: logs.symmetric_difference_update({name}),
-            "restart": lambda: self._start(name, anew=True),
+            "restart": lambda: self._restart(name),
             "remove": lambda: self._remove(name),
         }
         if do in handlers:
@@ -87,8 +85,7 @@ class ToolsActions(Actions):
             return tools
 
         self._services.change_tools(with_found)
-        for name in added:
-            self._start(name)
+        self._tools.start(added)
 
     def _turn(self, name: str, is_on: bool) -> None:
         """Turn a tool of the app or a server on or off. Turning a server off ends its process or connection."""
@@ -100,18 +97,11 @@ class ToolsActions(Actions):
 
         self._services.change_tools(turned)
         if not is_on:
-            self._servers.restart(name)
+            self._tools.servers.restart(name)
 
-    def _start(self, name: str, anew: bool = False) -> None:
-        """Start a server on a thread, because that may take minutes. If that fails, its status has the reason."""
-
-        def run() -> None:
-            if anew:
-                self._servers.restart(name)
-            with suppress(ToolFailed):
-                self._servers.tools(name)
-
-        Thread(target=run, daemon=True).start()
+    def _restart(self, name: str) -> None:
+        self._tools.servers.restart(name)
+        self._tools.start([name])
 
     def _remove(self, name: str) -> None:
         before = self._services.settings.tools.servers
@@ -120,7 +110,7 @@ class ToolsActions(Actions):
         def remove() -> None:
             rest = (*before[:at], *before[at + 1 :])
             self._services.change_tools(lambda tools: replace(tools, servers=rest))
-            self._servers.restart(name)  # ends the server
+            self._tools.servers.restart(name)  # ends the server
 
         def restore() -> None:
             self._services.change_tools(lambda tools: with_server(tools, removed, at))

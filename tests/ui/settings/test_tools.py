@@ -103,6 +103,7 @@ class Person:
 def servers(services: Services) -> WatchedServers:
     watched = WatchedServers()
     services.conversations.tools.servers = watched  # type: ignore[assignment]
+    services.conversations.tools._settings = lambda: services.settings.tools
     return watched
 
 
