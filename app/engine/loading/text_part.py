@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from transformers import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
     MODEL_FOR_MULTIMODAL_LM_MAPPING,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
     MODEL_MAPPING,
     AutoConfig,
     AutoModelForCausalLM,
@@ -69,7 +70,10 @@ def text_reader(config: PreTrainedConfig) -> Any:
     The class is AutoModelForCausalLM if transformers can read the text part by itself. For other models it is a
     subclass of the whole model's class that drops the modules for pictures and sound; this subclass has
     `_from_config` instead of `from_config`."""
-    whole = _class_of(config, MODEL_FOR_MULTIMODAL_LM_MAPPING)
+    whole = _class_of(config, MODEL_FOR_MULTIMODAL_LM_MAPPING) or _class_of(
+        config,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,  # some models that hear are only here
+    )
     known = _class_of(config, MODEL_FOR_CAUSAL_LM_MAPPING)
     inside = _class_of(config.get_text_config(decoder=True), MODEL_FOR_CAUSAL_LM_MAPPING)
     if whole is None or (known is not whole and known is not None and known is inside):

@@ -24,10 +24,10 @@ from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONT
 from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
 
 OTHER_NAMES = {
-    "num_hidden_layers": ("n_layer", "num_layers", "n_layers", "layers_block_type"),
+    "num_hidden_layers": ("n_layer", "num_layers", "n_layers", "layers_block_type", "decoder_layers"),
     "hidden_size": ("n_embd", "d_model"),
-    "intermediate_size": ("n_inner", "ffn_dim"),
-    "num_attention_heads": ("n_head", "n_heads", "num_heads", "attention_heads"),
+    "intermediate_size": ("n_inner", "ffn_dim", "decoder_ffn_dim"),
+    "num_attention_heads": ("n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
     "num_key_value_heads": ("num_kv_heads", "n_head_kv"),
     "head_dim": ("attention_head_dim",),
     "max_position_embeddings": ("n_positions", "n_ctx", "max_seq_len", "seq_length"),

@@ -16,6 +16,7 @@ from app.models_registry.files.transformers_tables import (
     SPEAKING,
     TEXT,
     TRANSCRIBING,
+    TRANSLATING,
     default_values,
     is_in,
     is_known,
@@ -68,8 +69,8 @@ TASKS = {
 NEED_MORE = ("blip", "git", "idefics", "kosmos-2", "kosmos-2.5", "kyutai_speech_to_text", "trocr")
 """Kinds of models that need pictures or sound beside their prompt."""
 OTHER_OUTPUT = {
-    "diffusion_gemma": "does not write text token by token", "evolla": "writes texts about proteins",
-    "pi0": "controls robots and writes no text",
+    "blt": "reads and writes bytes instead of tokens", "diffusion_gemma": "does not write text token by token",
+    "evolla": "writes texts about proteins", "pi0": "controls robots and writes no text",
 }  # fmt: skip
 """Other kinds of models that do not answer a text token by token, and what these models do instead."""
 
@@ -183,22 +184,15 @@ def _other_task(config: Mapping[str, Any], kind: str) -> str:
     first = str(architectures[0]) if isinstance(architectures, list) and architectures else ""
     if task := next((task for end, task in TASKS.items() if first.endswith(end)), ""):
         return task
-    if is_in(kind, SPEAKING) and not is_in(kind, MULTIMODAL):
-        return "turns text into sound"
-    if is_in(kind, TRANSCRIBING) and not is_in(kind, MULTIMODAL):
-        return "turns speech into text"
-    if config.get(
-        "is_encoder_decoder", default_values(kind).get("is_encoder_decoder")
-    ) and not first.endswith("CausalLM"):
-        return "is an encoder-decoder model, which reads a whole text before it writes another"
+    if is_in(kind, SPEAKING, TRANSCRIBING) and not is_in(kind, MULTIMODAL):
+        return "turns sound into text, or text into sound"
+    is_text = is_in(kind, TEXT, MULTIMODAL, PICTURES, TRANSLATING)
+    if is_text and config.get("is_encoder_decoder", default_values(kind).get("is_encoder_decoder")):
+        return "is an encoder-decoder model, which reads all its input before it writes a text"
     if is_in(kind, ENCODERS) and not config.get("is_decoder"):
         return "is an encoder, which turns texts into numbers and writes none"
     if kind in NEED_MORE:
         return "needs pictures or sound beside its prompt, which Foresight does not read"
     if kind in OTHER_OUTPUT:
         return OTHER_OUTPUT[kind]
-    return (
-        ""
-        if is_in(kind, TEXT, MULTIMODAL, PICTURES)
-        else f"is a model of the kind {kind!r}, which writes no text"
-    )
+    return "" if is_text else f"is a model of the kind {kind!r}, which is none of transformers' text models"

@@ -7,7 +7,12 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import MODEL_FOR_MULTIMODAL_LM_MAPPING, AutoConfig, PreTrainedModel
+from transformers import (
+    MODEL_FOR_MULTIMODAL_LM_MAPPING,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,
+    AutoConfig,
+    PreTrainedModel,
+)
 
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.text_part import text_config
@@ -88,12 +93,13 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
     "Aya Vision": ("aya_vision", {"text_config": text("cohere2"), "vision_config": SIGLIP}),
     "Qwen2-Audio": ("qwen2_audio", {"text_config": text("qwen2"), "audio_config": EAR}),
     "Voxtral": ("voxtral", {"text_config": text("llama"), "audio_config": EAR}),
+    "Audio Flamingo 3": ("audioflamingo3", {"text_config": text("qwen2"), "audio_config": EAR}),
     "Qwen2.5-Omni": (
         "qwen2_5_omni_thinker",
         {"text_config": {**TEXT, "rope_parameters": TURNED}, "vision_config": TOWER, "audio_config": EAR},
     ),
 }  # fmt: skip
-COMMON = ("Ministral 3", "Qwen2.5-VL", "Gemma 3n")
+COMMON = ("Ministral 3", "Qwen2.5-VL", "Gemma 3n", "Audio Flamingo 3")
 """The default suite's."""
 
 Written = tuple[PreTrainedModel, ModelFolder]
@@ -109,7 +115,9 @@ def save(tmp_path: Path) -> Callable[[str], Written]:
             AutoConfig.for_model(kind, **values)
         )  # without the package that Gemma 3n's eyes need
         torch.manual_seed(1)
-        model = MODEL_FOR_MULTIMODAL_LM_MAPPING[type(config)]._from_config(config, dtype=torch.float32)
+        listed = (MODEL_FOR_MULTIMODAL_LM_MAPPING, MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING)
+        table = next(one for one in listed if type(config) in one)
+        model = table[type(config)]._from_config(config, dtype=torch.float32)
         for parameter in model.parameters():
             parameter.data *= 3.0
         model.save_pretrained(tmp_path)

@@ -14,6 +14,7 @@ from app.models_registry.files.transformers_tables import (
     MULTIMODAL,
     PICTURES,
     TEXT,
+    TRANSLATING,
     default_values,
     is_in,
 )
@@ -49,9 +50,15 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "BERT": ({"model_type": "bert", "architectures": ["BertForMaskedLM"]}, "fills gaps"),
     "an encoder": ({"model_type": "xlm-roberta", "architectures": ["XLMRobertaModel"]}, "is an encoder"),
     "T5": ({"model_type": "t5", "architectures": ["T5ForConditionalGeneration"]}, "is an encoder-decoder model"),
-    "Whisper": ({"model_type": "whisper"}, "turns speech into text"),
-    "a voice": ({"model_type": "vits"}, "turns text into sound"),
-    "CLIP": ({"model_type": "clip"}, "writes no text"),
+    "BART": ({"model_type": "bart", "architectures": ["BartModel"]}, "is an encoder-decoder model"),
+    "Whisper": ({"model_type": "whisper"}, "turns sound into text, or text into sound"),
+    "a voice": ({"model_type": "vits"}, "turns sound into text, or text into sound"),
+    "a voice with an encoder": ({"model_type": "dia"}, "turns sound into text, or text into sound"),
+    "CLIP": ({"model_type": "clip"}, "of the kind 'clip', which is none of transformers' text models"),
+    "CLIP by an old name": ({"model_type": "mlcd"}, "of the kind 'mlcd', which is none of transformers' text"),
+    "a detector with an encoder": ({"model_type": "detr"}, "of the kind 'detr', which is none of transformers'"),
+    "a text part alone": ({"model_type": "glm4v_text"}, "which is none of transformers' text models"),
+    "a model of bytes": ({"model_type": "blt"}, "reads and writes bytes instead of tokens"),
     "Florence 2": ({"model_type": "florence2"}, "is an encoder-decoder model"),
     "a captioner": ({"model_type": "blip"}, "needs pictures or sound beside its prompt"),
     "a diffusion model": ({"model_type": "diffusion_gemma"}, "does not write text token by token"),
@@ -113,7 +120,7 @@ def test_an_embedding_model_is_told_as_such(tmp_path: Path) -> None:
 
 
 def writing_kinds() -> list[str]:
-    return [kind for kind in CONFIG_MAPPING if is_in(kind, TEXT, MULTIMODAL, PICTURES)]
+    return [kind for kind in CONFIG_MAPPING if is_in(kind, TEXT, MULTIMODAL, PICTURES, TRANSLATING)]
 
 
 def config_of(kind: str) -> bytes:
@@ -123,7 +130,7 @@ def config_of(kind: str) -> bytes:
 
 USUAL = (
     "llama", "mistral3", "ministral3", "qwen3_vl", "gemma3n", "gemma4", "gpt_oss", "nemotron_h", "qwen2_5_omni",
-    "dbrx", "gpt2",
+    "dbrx", "gpt2", "bart", "audioflamingo3",
 )  # fmt: skip
 
 
@@ -137,8 +144,7 @@ def test_no_config_of_transformers_is_taken_for_an_impossible_one(kind: str) -> 
         # an encoder, an encoder-decoder, a captioner
         assert "choose a model that answers a text with text" in str(error)
         return
-    if kind != "blt":  # it reads bytes, by three models
-        assert parse_config(config, kind).layers
+    assert parse_config(config, kind).layers
 
 
 @pytest.mark.parametrize("kind", ["gemma3n", "llava", "mistral3", "qwen3_vl"])
@@ -158,6 +164,16 @@ def test_what_a_part_of_a_config_leaves_out_is_what_transformers_assumes() -> No
     assert (found.hidden, found.layers, found.heads, found.vocabulary) == (4096, 32, 32, 32064)
     assert default_values("llama")["hidden_size"] == 4096
     assert is_in("bert", ENCODERS)
+
+
+def test_sizes_of_a_decoder_taken_from_an_encoder_decoder_are_its_own() -> None:
+    values = {"model_type": "bart", "architectures": ["BartForCausalLM"], "is_decoder": True, "d_model": 64} | {
+        "is_encoder_decoder": False, "vocab_size": 100, "decoder_layers": 3, "decoder_ffn_dim": 96,
+        "decoder_attention_heads": 4, "encoder_layers": 2,
+    }  # fmt: skip
+    refuse_config(values, "x")
+    found = parse_config(json.dumps(values).encode(), "x")
+    assert (found.layers, found.intermediate, found.heads) == (3, 96, 4)
 
 
 def test_sizes_may_be_lists_and_floats() -> None:
