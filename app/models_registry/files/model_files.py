@@ -6,6 +6,7 @@ A safetensors file begins with a list of its tensors, so an incomplete file is r
     8 bytes: N | N bytes: JSON {"name": {"dtype", "shape", "data_offsets": [begin, end]}, …} | the tensors
 """
 
+import re
 import stat
 from collections.abc import Iterable
 from fnmatch import fnmatch
@@ -29,7 +30,7 @@ from app.values.model import CONFIG, LONGEST_CONFIG
 MAX_SHARDS = 1_900
 """Maximum number of a model's weight files."""
 POOLING = "1_Pooling/config.json"
-"""The file that says how a sentence-embedding model pools its vectors. No other needed file is in a subfolder."""
+"""The file that says how a sentence-embedding model pools its vectors."""
 MERGES = "merges.txt"
 VOCABULARY = "vocab.json"
 """This file and MERGES together are a tokenizer."""
@@ -52,6 +53,8 @@ MAX_HEADER = 100_000_000
 """The largest header in bytes (N above) that the library safetensors reads."""
 MORE_TEMPLATES = "additional_chat_templates"
 """A folder from which transformers reads chat templates."""
+IN_FOLDERS = re.compile(rf"{POOLING}|{MORE_TEMPLATES}/\w[\w.-]{{0,100}}\.jinja", re.ASCII)
+"""Matches the names of needed files in subfolders."""
 LONGEST = {
     CONFIG: LONGEST_CONFIG,
     "generation_config.json": 2_000_000,
@@ -70,8 +73,8 @@ def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
     `shards` are the weight files that the index names."""
     names = list(names)
     weights = [WHOLE] if WHOLE in names else [INDEX, *shards]
-    pooling = [POOLING] if MODULES in names and POOLING in names else []
-    return [*_matching(names, TEXTS), *weights, *pooling]
+    inside = (name for name in names if IN_FOLDERS.fullmatch(name) and (name != POOLING or MODULES in names))
+    return [*_matching(names, TEXTS), *weights, *inside]
 
 
 def has_weights(names: Iterable[str]) -> bool:

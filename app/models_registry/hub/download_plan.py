@@ -16,7 +16,7 @@ from typing import Any
 
 from app.errors import ModelBroken, ModelNotFound, ModelUnsafe
 from app.models_registry.files.gguf_checks import PROJECTORS
-from app.models_registry.files.model_files import POOLING, has_weights, longest, needed_files, shard_names
+from app.models_registry.files.model_files import IN_FOLDERS, has_weights, longest, needed_files, shard_names
 from app.models_registry.files.recognition import INDEX, WHOLE, refuse_files
 from app.models_registry.hub.hub_id import FILE, HubId
 from app.system.answer_limits import of_type
@@ -103,7 +103,7 @@ class RemoteFile:
     digest: str
 
     def __post_init__(self) -> None:
-        if self.name != POOLING and not FILE_NAME.fullmatch(self.name):
+        if not (FILE_NAME.fullmatch(self.name) or IN_FOLDERS.fullmatch(self.name)):
             raise ValueError(f"a file must have a plain name, and “{self.name}” is not one")
         if not isinstance(self.size, int) or not 0 <= self.size <= LARGEST:
             raise ValueError(

@@ -15,6 +15,7 @@ from app.models_registry.downloads.fetcher import Fetcher, require_space
 from app.models_registry.downloads.process import DownloadMessage, DownloadProgress, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.files.config import chat_template
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
@@ -84,6 +85,14 @@ def test_how_a_sentence_model_pools_comes_with_it(server: FakeHub, hub: Hub, fet
     plan = hub.plan(HubId("org/small"))
     RepoCache(hub.root, "org/small").forget(plan)
     assert (folder / "1_Pooling/config.json").exists()
+
+
+def test_further_chat_templates_come_with_a_model(server: FakeHub, fetch: Fetch) -> None:
+    more = "additional_chat_templates/tool_use.jinja"
+    server.models["org/small"] |= {"chat_template.jinja": b"plain", more: b"with tools"}
+    folder = fetch()
+    assert (folder / more).read_bytes() == b"with tools"
+    assert chat_template(folder) == "with tools"
 
 
 def test_equal_files_come_once(server: FakeHub, fetch: Fetch) -> None:
@@ -280,6 +289,10 @@ def test_a_file_list_with_hostile_names_is_refused(server: FakeHub, hub: Hub) ->
         "../1_Pooling/config.json",
         "1_Pooling/config.json",  # of a model that has no modules
         "modeling_x.py",
+        "additional_chat_templates/x.py",
+        "additional_chat_templates/../x.jinja",
+        "additional_chat_templates/sub/x.jinja",
+        "x/additional_chat_templates/x.jinja",
     ],
 )
 def test_names_outside_the_models_folder_are_not_fetched(server: FakeHub, fetch: Fetch, name: str) -> None:
