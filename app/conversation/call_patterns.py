@@ -7,6 +7,7 @@ reports whether more text could complete a match.
 import ast
 import json
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -33,6 +34,8 @@ _TYPES = {
     float: "number",
     type(None): "null",
 }
+DEFINITIONS = ("$defs", "definitions")
+"""Keywords whose values map names to the schemas to which `$ref` refers."""
 WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}
 
 
@@ -64,14 +67,16 @@ class CallPatterns:
         text = found["value"]
         if text is None:
             return found["data"]
-        kinds, members, end = _kinds(schema), list[Any](), 0
+        kinds, members, end = kinds_of(schema), list[Any](), 0
         while kinds and "string" not in kinds and (one := self.parameter.match(text, end)):
             members.append(one)
             end = one.end()
         if not members or text[end:].strip():
             return typed(text, schema)
         if "array" in kinds and member_schema(schema, members[0]["key"]) is None:
-            items = next((one["items"] for one in _alternatives(schema) if "items" in one), None)
+            items = next(
+                (with_definitions(one["items"], one) for one in alternatives(schema) if "items" in one), None
+            )
             return [self.value(one, items) for one in members]
         return {one["key"]: self.value(one, member_schema(schema, one["key"])) for one in members}
 
@@ -166,7 +171,7 @@ def typed(text: str, schema: Any) -> Any:
 
     Returns the text itself if the schema is missing, if the text cannot be parsed, or if the schema allows
     strings and the parsed value has none of the schema's other types."""
-    kinds = _kinds(schema)
+    kinds = kinds_of(schema)
     if kinds == {"string"} or not isinstance(schema, dict):
         return text
     try:
@@ -189,34 +194,62 @@ def _types_of(value: Any) -> set[str]:
     return {_TYPES[type(value)]} | ({"number"} if type(value) is int else set())
 
 
-def _kinds(schema: Any) -> set[str]:
+def kinds_of(schema: Any) -> set[str]:
     """Return the types that a schema and its parts name, or those of the values to which they are restricted."""
     kinds = set[str]()
-    for one in _alternatives(schema):
+    for one in alternatives(schema):
         named = one.get("type")
-        values = [*_listed(one.get("enum")), *([one["const"]] if "const" in one else [])]
         kinds |= {name for name in (_listed(named) or [named]) if isinstance(name, str)} or {
-            name for value in values for name in _types_of(value)
+            name for value in values_of([one]) for name in _types_of(value)
         }
     return kinds
+
+
+def values_of(schemas: Iterable[dict[str, Any]]) -> list[Any]:
+    """Return the values to which these schemas are restricted by `enum` or `const`."""
+    return [
+        value
+        for one in schemas
+        for value in (*_listed(one.get("enum")), *([one["const"]] if "const" in one else []))
+    ]
 
 
 def _listed(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _alternatives(schema: Any) -> list[dict[str, Any]]:
-    """Return a schema and the parts of its `anyOf`, `oneOf` and `allOf`; [] if it is not a JSON object."""
+def alternatives(schema: Any, followed: set[str] | None = None) -> list[dict[str, Any]]:
+    """Return a schema, the definition to which it refers, and the parts of its `anyOf`, `oneOf` and `allOf`, each
+    with the definitions; [] if it is not a JSON object. References in `followed` are not followed again."""
     if not isinstance(schema, dict):
         return []
+    followed = set() if followed is None else followed
     inner = [one for name in ("anyOf", "oneOf", "allOf") for one in _listed(schema.get(name))]
-    return [schema, *(one for some in inner for one in _alternatives(some))]
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference not in followed:
+        followed.add(reference)
+        place, _, name = reference.removeprefix("#/").partition("/")
+        known = schema.get(place) if place in DEFINITIONS else None
+        inner.append(known.get(name) if isinstance(known, dict) else None)
+    return [
+        schema,
+        *(one for some in inner for one in alternatives(with_definitions(some, schema), followed)),
+    ]
+
+
+def with_definitions(part: Any, schema: dict[str, Any]) -> Any:
+    """Return a part of a schema with the schema's definitions, to which the part may refer."""
+    return (
+        {**{key: schema[key] for key in DEFINITIONS if key in schema}, **part}
+        if isinstance(part, dict)
+        else part
+    )
 
 
 def member_schema(schema: Any, key: str) -> Any:
     """Return the schema of an object's property; None if there is none."""
-    properties = (one.get("properties") or {} for one in _alternatives(schema))
-    return next((one[key] for one in properties if key in one), None)
+    found = ((one, one.get("properties") or {}) for one in alternatives(schema))
+    return next((with_definitions(named[key], one) for one, named in found if key in named), None)
 
 
 def loose_json(text: str, quote: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.conversation.call_patterns import call_patterns
+from app.conversation.call_patterns import alternatives, call_patterns, kinds_of, values_of, with_definitions
 from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.conversation.thinking import split_thought
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
@@ -162,14 +162,12 @@ def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str
         return f"args{place}: {json_rule(schema)}"
     properties = schema.get("properties", {})
     required = [name for name in properties if name in (schema.get("required") or ())]
-    shared = {key: schema[key] for key in ("$defs", "definitions") if key in schema}
     rules, parts = list[str](), list[str]()
     for number, name in enumerate([*required, *(one for one in properties if one not in required)]):
-        one, rule = properties[name], f"args{place}x{number}"
+        rule = f"args{place}x{number}"
         head = lark_text(f"{form.before_key}{name}{form.after_key}".replace(ANY, "true"))
-        typed = {**shared, **one} if isinstance(one, dict) else one
         rules.append(f"{rule}: {head} {rule}value")
-        rules.append(_value_rule(f"{rule}value", typed, form, name))
+        rules.append(_value_rule(f"{rule}value", with_definitions(properties[name], schema), form, name))
         before = lark_text(form.after_value) + " " if form.kind == "pairs" and number else ""
         parts.append(f"{before}{rule}" if name in required else f"({before}{rule})?")
     return "\n".join([f"args{place}: {' '.join(parts) or json_text('')}", *rules])
@@ -182,13 +180,14 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     is_pair, quote = form.kind == "pairs", form.quote
     after = quote if is_pair else form.after_value.replace(KEY, key)
     ending = lark_text(after)
-    if not isinstance(schema, dict) or schema.get("type") != "string" or (is_pair and len(quote) == 1):
+    parts = alternatives(schema)
+    if kinds_of(schema) != {"string"} or (is_pair and len(quote) == 1):
         return f"{name}: {json_rule(schema)} {'' if is_pair else ending}".rstrip()
     begin = f"{lark_text(quote)} " if is_pair else ""
-    known = [schema["const"]] if "const" in schema else schema.get("enum")
-    if isinstance(known, list) and known:
+    if known := values_of(parts):
         return f"{name}: {begin}({' | '.join(json_text(str(one)) for one in known)}) {ending}"
-    length = f"{schema.get('minLength', 0)},{schema.get('maxLength', '')}"
+    least, most = (next((one[key] for one in parts if key in one), "") for key in ("minLength", "maxLength"))
+    length = f"{least or 0},{most}"
     if begin:
         return f"{name}: {begin}{name}text\n{name}text[suffix={json_text(after)}]: /(.|\\n){{{length}}}/"
     return f"{name}[suffix={json_text(after)}]: /(.|\\n){{{length}}}/"

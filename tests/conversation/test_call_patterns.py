@@ -122,11 +122,15 @@ PARAMETERS: dict[str, Any] = {
     },
     "required": ["city", "days"],
 }
-PLACE = {"type": "object", "properties": {"id": {"type": "integer"}, "name": {"type": "string"}}}
+TEXT, PLACE = {"$ref": "#/$defs/Text"}, {"$ref": "#/$defs/Place"}
+DEFINED = {
+    "Text": {"type": "string"},
+    "Place": {"type": "object", "properties": {"id": {"type": "integer"}, "name": TEXT}},
+}
 PLACES = {"anyOf": [{"type": "array", "items": PLACE}, {"type": "object", "properties": {"one": PLACE}}]}
 SCHEMAS = {
     "weather": PARAMETERS,
-    "go": {"type": "object", "properties": {"to": PLACES, "at": {"type": "string"}}},
+    "go": {"type": "object", "properties": {"to": PLACES, "at": TEXT}, "$defs": DEFINED},
 }
 ROME = ("weather", {"city": 'Ro{m"e}', "days": 2})
 OSLO = ("weather", {"city": "Oslo", "days": 3})
@@ -370,14 +374,20 @@ PEOPLE = {
         "days": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99}, {"type": "null"}]},
         "note": {"type": "string", "minLength": 2, "maxLength": 9},
         "sort": {"const": "x", "type": "string"},
+        "colour": {"$ref": "#/$defs/Colour"},
+        "size": {"enum": ["S", "M"]},
+        "mode": {"allOf": [{"$ref": "#/definitions/Mode"}], "default": "fast"},
+        "sky": {"anyOf": [{"const": "clear"}, {"const": "grey"}]},
     },
-    "required": ["who", "unit", "days", "note", "sort"],
+    "required": ["who", "unit", "days", "note", "sort", "colour", "size", "mode", "sky"],
+    "definitions": {"Mode": {"type": "string", "minLength": 1, "maxLength": 4}},
     "$defs": {
+        "Colour": {"type": "string", "enum": ["red", "blue"]},
         "Person": {
             "type": "object",
             "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}},
             "required": ["age"],
-        }
+        },
     },
 }
 
