@@ -162,7 +162,9 @@ class ToolRounds:
         """Write a reply to its end. An error ends the reply, which reports it."""
         problem = BUG
         try:
-            tools = self._started(context, prepared, reply)
+            self._load(prepared, reply)  # because the prompt depends on the model's template
+            reply.append(Loading(STARTING))
+            tools = self._tools.offered(context.chat_settings.tools, True, lambda: reply.is_stopping)
             context = replace(context, tools=self._tools.use(tools, self._engine.status().model))
             prepared = self._prompts.prepare(context, retrieved, prepared.settings)
             content = context.written or MessageContent()
@@ -174,16 +176,16 @@ class ToolRounds:
             if problem and not reply.is_done:
                 reply.append(Failed(problem))
 
-    def _started(self, context: TurnContext, prepared: PreparedReply, reply: Reply) -> dict[str, Tool]:
-        """Load the model if none is loaded, because the prompt depends on its template, and start the chat's
-        servers. Returns the chat's tools."""
-        if not self._engine.status().model and not prepared.settings.model.server:
+    def _load(self, prepared: PreparedReply, reply: Reply) -> None:
+        """Load the reply's model unless it is loaded. Another model may have been loaded while a call waited.
+
+        Does nothing if a server's model is chosen, because loading would undo this choice."""
+        model, known = prepared.settings.model, self._engine.status().model
+        if not model.server and not (known and (known.server or known.name == model.name)):
             loaded = threading.Event()
-            self._engine.load(prepared.settings.model, lambda _is_loaded: loaded.set())
+            self._engine.load(model, lambda _is_loaded: loaded.set())
             while not loaded.wait(LOOK_SECONDS) and not reply.is_stopping:
                 pass
-        reply.append(Loading(STARTING))
-        return self._tools.offered(context.chat_settings.tools, True, lambda: reply.is_stopping)
 
     def _rounds(self, writing: _Writing) -> None:
         if not self._answered(writing):
@@ -270,6 +272,7 @@ class ToolRounds:
 
     def _fitted(self, writing: _Writing, result: str) -> tuple[str, int]:
         """Cut a result to leave room for a reply. Returns the text and its tokens, 0 if the context is unknown."""
+        self._load(writing.prepared, writing.reply)
         reader, settings = self._engine.reader(), writing.prepared.settings
         if not reader.context:
             return result, 0

@@ -1,6 +1,6 @@
 """Replies that call tools: the model writes, the user allows, the tool answers, and the model goes on."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
 
@@ -22,10 +22,10 @@ from app.database.database import MEMORY, Database
 from app.errors import ArgumentsRefused, ToolFailed
 from app.settings import ToolSettings
 from app.values.chat import ChatSettings, ChatVersion, MessageContent
-from app.values.messages import EventSink, Message, ModelChoice, Request, ToolCall
+from app.values.messages import EngineStatus, EventSink, Message, ModelChoice, Request, ToolCall
 from app.values.tools import CalledTool, Tool, ToolServer
 from tests.conversation.people import ASKED
-from tests.fakes import FakeToolServers, ScriptedEngine, chat_tools
+from tests.fakes import DEMO, FakeToolServers, ScriptedEngine, WordReader, chat_tools
 from tests.support.waiting import until
 
 WEATHER = Tool(
@@ -41,6 +41,17 @@ class RoundsEngine(ScriptedEngine):
     def __init__(self, *texts: str) -> None:
         super().__init__()
         self.texts = list(texts)
+        self.counted_by: list[ModelChoice] = []
+        """The loaded model, each time that somebody counted tokens."""
+
+    def load(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _is_loaded: None) -> None:
+        self.loads.append(choice)
+        self.now = EngineStatus("ready", model=replace(DEMO, name=choice.name))
+        ended(True)
+
+    def reader(self) -> WordReader:
+        self.counted_by += self.loads[-1:]
+        return super().reader()
 
     def submit(self, request: Request, reply: EventSink) -> None:
         self.text = self.texts.pop(0) if self.texts else "Nothing more."
@@ -424,7 +435,17 @@ def test_a_model_that_is_chosen_while_a_call_waits_is_not_the_replys(
     """All rounds have the model with which the reply began; the engine loads it again."""
     chat.ask()
     chat.until_asked()
-    engine.load(ModelChoice("org/other"), lambda _is_loaded: None)
+    engine.load(ModelChoice("org/other"))
     chat.answer("once")
     assert chat.end().text == ASKING + "It is 12 degrees in Rome."
     assert [request.model for request in engine.requests] == [ASKED.model] * 2
+    assert engine.counted_by[-1] == ASKED.model, "the result is measured by the model that reads it"
+
+
+def test_a_reply_begins_with_its_own_model_even_if_another_is_loaded(
+    chat: Chat, engine: RoundsEngine
+) -> None:
+    engine.load(ModelChoice("org/other"))
+    chat.ask()
+    chat.until_asked()
+    assert engine.loads[1:] == [ASKED.model], "its template decides how tools are described"

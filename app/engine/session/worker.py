@@ -312,12 +312,11 @@ class Engine:
             session.open(job.choice, self._progress(self._check_closing, job.is_cancelled))
         except Exception as error:
             problem = sentence_of(error)
-            self._status = self._ready(session, problem)
+        self._status = self._ready(session, problem)  # before the listener, which may read it
         try:
             job.ended(not problem)
         except Exception as error:
-            problem = problem or sentence_of(error)
-        self._status = self._ready(session, problem)
+            self._status = self._ready(session, problem or sentence_of(error))
 
     def _ready(self, session: "Session", problem: str = "") -> EngineStatus:
         """Return the status after a job. If a model is loaded, the problem is only a note. Without a model,

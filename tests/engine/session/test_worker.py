@@ -136,6 +136,13 @@ def test_a_cancelled_load_keeps_the_old_model_until_the_new_one_is_read(gated: E
     assert ended.get(timeout=SECONDS) is True, "an old cancellation is forgotten"
 
 
+def test_who_hears_that_a_model_is_loaded_finds_it_in_the_status(engine: Engine) -> None:
+    seen = SimpleQueue[EngineStatus]()
+    engine.load(CPU, lambda _is_loaded: seen.put(engine.status()))
+    status = seen.get(timeout=SECONDS)
+    assert status.phase == "ready" and status.model and status.model.name == CPU.name
+
+
 def test_a_load_that_waits_is_cancelled_too(gated: Engine, gate: Gate) -> None:
     ended = SimpleQueue[bool]()
     running = ask(gated)
