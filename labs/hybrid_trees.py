@@ -71,8 +71,9 @@ def main() -> None:
         "--minutes", type=float, default=8, help="How long the two models are trained together."
     )
     parser.add_argument("--stories", type=int, default=2048, help="Stories to train on.")
+    parser.add_argument("--seed", type=int, default=0, help="Draws other stories, weights and batches.")
     given = parser.parse_args()
-    torch.manual_seed(0)
+    torch.manual_seed(given.seed)
     writer = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32).eval()
     stories = written(writer, given.stories + PROMPTS + HELD_OUT)
     models = untrained(int(writer.config.vocab_size))

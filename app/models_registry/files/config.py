@@ -24,8 +24,8 @@ from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONT
 from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
 
 OTHER_NAMES = {
-    "num_hidden_layers": ("n_layer", "num_layers", "n_layers", "layers_block_type", "decoder_layers"),
-    "hidden_size": ("n_embd", "d_model"),
+    "num_hidden_layers": ("n_layer", "num_layers", "n_layers", "layers_block_type", "num_blocks", "decoder_layers"),
+    "hidden_size": ("n_embd", "d_model", "embedding_dim"),
     "intermediate_size": ("n_inner", "ffn_dim", "decoder_ffn_dim"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
     "num_key_value_heads": ("num_kv_heads", "n_head_kv"),
@@ -62,7 +62,7 @@ RECURRENT_SIZES = (
 )
 """For each family of recurrent layers: keys of the number of value heads, a value's size, the number of key heads,
 and a key's size. "" is a size of 1, or no key heads."""
-KERNEL_SIZES = ("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "conv_L_cache")
+KERNEL_SIZES = ("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "conv_L_cache", "conv1d_width")
 USUAL_KERNEL = 4
 WITHOUT_KEYS = ("rwkv", "xlstm")
 """Kinds of models whose config has the sizes of heads, but which keep no keys and values."""
@@ -294,6 +294,23 @@ def _recurrent_sizes(values: Mapping[str, Any]) -> tuple[int, int]:
         width = _count(values, heads) * (_count(values, value) if value else 1)
         if state := width * _count(values, key):
             return state, width + 2 * _count(values, key_heads) * _count(values, key)
+    return _unnamed_sizes(values)
+
+
+def _unnamed_sizes(values: Mapping[str, Any]) -> tuple[int, int]:
+    """Return what `_recurrent_sizes` returns, for models whose config has no keys for the state's sizes."""
+    hidden = _count(values, "hidden_size") or _count(values, "embedding_dim")
+    heads = _count(values, "num_attention_heads") or _count(values, "num_heads") or 1
+    width = _count(values, "lru_width") or hidden
+    match values.get("model_type"):
+        case "rwkv":
+            return 5 * hidden, 0
+        case "xlstm":  # the usual factors: a key has half the size of a value
+            return hidden * (hidden // heads + 1) // 2 + heads, 0
+        case "minimax":
+            return heads * (_count(values, "head_dim") or hidden // heads) ** 2, 0
+        case "recurrent_gemma":
+            return width, width
     return 0, 0
 
 

@@ -1,5 +1,6 @@
 """A chain that was not accepted leaves no trace, and what was accepted of it is fed with the next one."""
 
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -11,7 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from app.engine.block.block import chain_block, siblings_block
 from app.engine.machine.hardware import is_close
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner, Snapshot, State
-from tests.engine.recurrent_architectures import CHAINED
+from app.models_registry.files.config import parse_config
+from tests.engine.recurrent_architectures import CHAINED, RECURRENT
 from tests.engine.replies import Zoo, numbers
 
 
@@ -234,3 +236,27 @@ def test_a_prompt_stopped_half_read_is_read_on(runner: SequentialRunner) -> None
     assert (read(runner, long), runner.reused) == ([600], 512)
     assert read(runner, PROMPT) == [9]
     assert runner.reused == 0
+
+
+@pytest.mark.parametrize("name", ["rwkv", "xlstm", "minimax", "recurrent-gemma"])
+def test_a_state_whose_sizes_have_no_keys_in_the_config_is_what_the_estimate_counts(
+    zoo: Zoo, name: str
+) -> None:
+    runner = zoo.runner(next(one for one in RECURRENT if one.name == name))
+    for _ in runner.prefill(PROMPT):
+        pass
+    holders = [*runner._state.values(), *runner.model.modules()]
+    kept = [
+        vars(holder).get(attribute)
+        for holder in holders
+        if not isinstance(holder, list)
+        for attribute in ("rnn_state", "linear_cache", "recurrent_states", "conv1d_state")
+    ]
+    shape = parse_config(json.dumps(runner.model.config.to_dict()).encode(), name)
+    assert sum(map(numbers_in, (*kept, runner._state.get("state")))) == shape.state > 0
+
+
+def numbers_in(value: Any) -> int:
+    """Count the numbers in tensors, also inside lists and dictionaries."""
+    inside = value.values() if isinstance(value, dict) else value if isinstance(value, list | tuple) else ()
+    return value.numel() if isinstance(value, Tensor) else sum(map(numbers_in, inside))

@@ -269,7 +269,18 @@ MAMBA = {"mamba_n_heads": 128, "mamba_d_head": 64, "mamba_d_state": 128, "mamba_
         ({"attn_layer_period": 8, "mamba_d_state": 16}, 4, 0),
         ({"attn_layer_period": 8, "mamba_d_state": 16, "mamba_expand": 2}, 4, 28 * 2 * 4096 * (16 + 3)),
         ({"block_types": ["recurrent", "recurrent", "attention"]}, 10, 0),
-        ({"model_type": "rwkv"}, 0, 0),
+        ({"model_type": "rwkv"}, 0, 32 * 5 * 4096),
+        ({"model_type": "xlstm", "num_attention_heads": None, "num_heads": 8}, 0, 32 * (2048 * 513 + 8)),
+        (
+            {"model_type": "minimax", "layer_types": ["linear_attention", "full_attention"] * 16},
+            16,
+            16 * 32 * 128 * 128,
+        ),
+        (
+            {"model_type": "recurrent_gemma", "block_types": ["recurrent", "attention"], "lru_width": 2560},
+            16,
+            16 * 2560 * 4,
+        ),
         ({"num_heads": 80, "head_dim": 64, "state_size": 128}, 0, 32 * 80 * 64 * (128 + 3)),
         (
             {"num_key_value_heads": [0, 8] * 16, "mamba_d_ssm": 3072, "mamba_d_state": 128},
