@@ -14,6 +14,7 @@ A grammar describes an answer. A model may think before the answer:
 import json
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -69,14 +70,15 @@ class Grammars:
             raise GrammarRefused(
                 "The reply so far is not a beginning that the grammar allows: regenerate it."
             )
-        return GrammarMask(matcher, prompt_tokens)
+        return GrammarMask(matcher, prompt_tokens, tokens.vocab_size)
 
 
 class GrammarMask:
     """Masks the logits of tokens that the grammar forbids. Rows may be masked in any order."""
 
-    def __init__(self, matcher: LLMatcher, prompt_tokens: int) -> None:
-        self._movable = _MovableMatcher(matcher)
+    def __init__(self, matcher: LLMatcher, prompt_tokens: int, vocabulary: int) -> None:
+        """Take a matcher at the reply's beginning, and the tokenizer's number of tokens."""
+        self._movable = _MovableMatcher(matcher, vocabulary)
         self._prompt_tokens = prompt_tokens
 
     def __call__(self, logits: Tensor, history: Sequence[int]) -> Tensor:
@@ -135,15 +137,16 @@ class DraftConstraint:
 class _MovableMatcher:
     """A matcher that can be moved to any position of a reply."""
 
-    def __init__(self, matcher: LLMatcher) -> None:
+    def __init__(self, matcher: LLMatcher, vocabulary: int) -> None:
         self._matcher = matcher
+        self._vocabulary = vocabulary
         self._taken: list[int] = []
 
     def copy(self) -> "_MovableMatcher":
         """Move to the reply's beginning, and return a copy."""
         self._matcher.rollback(len(self._taken))
         self._taken = []
-        return _MovableMatcher(self._matcher.deep_copy())
+        return _MovableMatcher(self._matcher.deep_copy(), self._vocabulary)
 
     def at(self, reply: Sequence[int]) -> LLMatcher | None:
         """Move the matcher to the position after these tokens and return it; None if the grammar forbids them."""
@@ -153,7 +156,9 @@ class _MovableMatcher:
             self._matcher.rollback(len(taken) - same)
             taken = taken[:same]
         rest = path[len(taken) :]
-        known = self._matcher.validate_tokens(rest) if rest else 0  # a forbidden token would end the matcher
+        # A forbidden token would end the matcher, and so would a token that only the model has.
+        possible = list(takewhile(lambda token: token < self._vocabulary, rest))
+        known = self._matcher.validate_tokens(possible) if possible else 0
         self._matcher.consume_tokens(rest[:known])
         self._taken = path[: len(taken) + known]
         return self._matcher if known == len(rest) else None

@@ -151,6 +151,20 @@ def test_rows_may_be_asked_for_on_any_path(grammars: Grammars, tokenizer: PreTra
         assert torch.equal(wandering(zeros, path), alone(zeros, path)), path
 
 
+def test_a_guess_that_the_tokenizer_does_not_have_leaves_the_grammar_as_it_was(
+    grammars: Grammars, tokenizer: PreTrainedTokenizerBase
+) -> None:
+    """Models have weights for more tokens than their tokenizers; a wrong guess may be one of these."""
+    grammar = Grammar("json_schema", json.dumps({"type": "array", "items": {"type": "integer"}}))
+    begun = [*PROMPT, *tokenizer("[1, 2", add_special_tokens=False).input_ids]
+    logits, mask = torch.zeros(len(tokenizer) + 8), compiled(grammars, tokenizer, grammar)
+    expected = mask(logits, begun)
+    guessed = mask(logits, [*begun, len(tokenizer) + 3, 5])
+    assert torch.equal(guessed, logits), "no token after it is accepted"
+    assert torch.equal(mask(logits, begun), expected)
+    assert mask.constraint(len(logits))(begun, lambda: [len(tokenizer)]).forced == []
+
+
 def test_a_reply_that_is_begun_goes_on_in_its_grammar(
     grammars: Grammars, tokenizer: PreTrainedTokenizerBase
 ) -> None:
