@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, Qwen3_5TextConfig
 
 from app.values.messages import ModelFolder
 from tests.engine.heads import SHARPNESS, Taught, rotation, silence, turned
@@ -30,6 +30,12 @@ LAYER: dict[str, Any] = {
     "max_position_embeddings": 256, "rms_norm_eps": 1e-6,
     "rope_parameters": {"rope_type": "default", "rope_theta": 10_000.0},
 }  # fmt: skip
+_DELTA_NET = {
+    "linear_num_value_heads": 4,
+    "linear_num_key_heads": 2,
+    "linear_key_head_dim": 8,
+    "linear_value_head_dim": 8,
+}
 Weights = dict[str, Tensor]
 
 
@@ -151,18 +157,22 @@ def taught_weights(by: Taught, turns: Tensor) -> Weights:
     return weights | layer | ends | table
 
 
-def write_target(folder: Path, turns: Tensor | None = None, seed: int = 0) -> ModelFolder:
-    """A model of four layers; with angles it says t + 1 behind token t."""
+def write_target(
+    folder: Path, turns: Tensor | None = None, seed: int = 0, is_hybrid: bool = False
+) -> ModelFolder:
+    """A model of four layers, three of them gated delta nets if `is_hybrid`; with angles it says t + 1 behind token
+    t."""
     torch.manual_seed(seed)
     with torch.inference_mode():
         about = {key: value for key, value in LAYER.items() if key != "model_type"}
-        config = LlamaConfig(**about | {"num_hidden_layers": 4, "bos_token_id": 0, "eos_token_id": 2})
-        model = LlamaForCausalLM(config)
+        about |= {"num_hidden_layers": 4, "bos_token_id": 0, "eos_token_id": 2}
+        make: Any = AutoModelForCausalLM.from_config  # untyped there
+        model = make(Qwen3_5TextConfig(**about, **_DELTA_NET) if is_hybrid else LlamaConfig(**about))
         for parameter in model.parameters():
             parameter *= 3.0
         if turns is not None:
             silence(model)
-            model.model.norm.weight.fill_(1.0)
+            model.model.norm.weight.fill_(0.0 if is_hybrid else 1.0)  # Qwen's norms add 1
             model.get_input_embeddings().weight.copy_(turned(torch.arange(VOCABULARY), turns))
             model.get_output_embeddings().weight.copy_(
                 SHARPNESS * turned(torch.arange(VOCABULARY) - 1, turns)

@@ -189,6 +189,8 @@ _TREES = frozenset(
             "qwen3.5-moe",
             "olmo-hybrid",
             "lara-mini",
+            "kimi-linear",
+            "bailing-hybrid",
             "mamba2",
             "bamba",
             "falcon-h1",
@@ -203,5 +205,6 @@ READ_BY_ROWS = frozenset({"mamba", "falcon-mamba", "jamba", "zamba", "recurrent-
 TREES = tuple(one for one in RECURRENT if one.name in _TREES)
 """Those whose recurrence is computed for all branches in one pass."""
 CHAINED = tuple(one for one in RECURRENT if one.name not in READ_BY_ROWS | _TREES)
-ONE_OF_EACH = ("qwen3-next", "mamba2", "lfm2", "falcon-h1", "kimi-linear", "rwkv")
-"""Delta net with experts, state space, convolution, two kinds in one layer; another delta net, no cache at all."""
+ONE_OF_EACH = ("qwen3-next", "kimi-linear", "mamba2", "lfm2", "falcon-h1", "qwen4-exp", "rwkv")
+"""Delta nets, with a decay for each head and for each channel; state space, convolution, two kinds in one layer; a
+hybrid that takes chains, no cache at all."""

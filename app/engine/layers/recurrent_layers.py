@@ -10,8 +10,9 @@ the new state S_i and the result y_i are sums. S is the state before the block, 
 So a block is computed by matrix products [T, T] with the mask "is an ancestor" instead of "comes before". No
 row needs a state of its own. In a state space u_i is the row's input times its step. In a delta net u_i is
 the row's value less the value that the state predicts, times a rate: u_i = b_i (v_i - k_i exp(g_i) S_parent).
-The u of all rows solve a triangular system, because parents come before their children. Only the accepted
-path is added to the state, when it is committed.
+The u of all rows solve a triangular system, because parents come before their children. Some delta nets have a
+decay for each channel of S: g and G are then vectors, and the product of q_i and k_j includes exp(G_i - G_j).
+Only the accepted path is added to the state, when it is committed.
 
 transformers' layers call functions for the convolution and for the recurrence. `RecurrentMixer` runs a layer's
 own forward with these functions replaced by those of this module; everything else is computed by the layer.
@@ -35,6 +36,8 @@ from app.engine.runner.recurrent_state import RecurrentLayer, StateAfter
 Function = Callable[..., Any]
 
 _NO_LIMIT = (0.0, float("inf"))
+_PAIRS = 1024
+"""The number of pairs of rows whose channels' decays are computed at once, so that they take little memory."""
 
 
 def _convolution(
@@ -57,6 +60,14 @@ def _convolution(
     return found if activation is None else ACT2FN[activation](found)
 
 
+def _convolution_of_row(
+    of_row: Function, inputs: Tensor, conv_state: RecurrentLayer, weight: Tensor, *others: Any, **named: Any
+) -> Tensor:
+    """Compute a convolution [1, C, 1] of a single row, for layers that call a function of its own for it."""
+    newest = conv_state.update_conv_state(inputs, conv_kernel_size=weight.shape[-1])
+    return _convolution(of_row, newest, weight, *others, **named)
+
+
 def _delta_rule(
     of_chunk: Function,
     query: Tensor,
@@ -70,7 +81,8 @@ def _delta_rule(
 ) -> tuple[Tensor, StateAfter]:
     """Compute a gated delta net's results [1, T, H, V] of queries and keys [1, T, H or fewer, K] and values.
 
-    Also returns a function for the state after a path. g (the decay's logarithm) and beta are [1, T, H]."""
+    Also returns a function for the state after a path. g (the decay's logarithm) is [1, T, H], or [1, T, H, K] if
+    each channel has a decay of its own; beta is [1, T, H]."""
     layer = initial_state
     if layer.visible is None:
         found, state = of_chunk(
@@ -83,7 +95,7 @@ def _delta_rule(
             use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
             **others,
         )
-        return found, lambda _rows, _last: state
+        return found, _StateAfter(lambda _rows, _last: state)
     heads = value.shape[2]
     q, keys, v = map(_by_head, (query, key, value))
     if use_qk_l2norm_in_kernel:
@@ -91,15 +103,13 @@ def _delta_rule(
     q, k = (_repeated(part, heads) for part in (q * q.shape[-1] ** -0.5, keys))
     state = q.new_zeros((heads, k.shape[-1], v.shape[-1])) if layer.state is None else layer.state[0]
     paths = _Paths(g[0], layer.visible)
-    from_state = torch.cat((q, k), dim=1) @ state * paths.decay.repeat(1, 2)[..., None]
-    seen, predicted = from_state.chunk(2, dim=1)
+    seen, predicted = (torch.cat((q, k), dim=1) * paths.decay.repeat(1, 2, 1) @ state).chunk(2, dim=1)
     rate = beta[0].T.float()[..., None]
     updates = rate * (v - predicted)
-    if v.shape[1] > 1:
-        system = rate * (k @ k.mT) * paths.between
-        updates = torch.linalg.solve_triangular(system, updates, upper=False, unitriangular=True)
-    found = seen + (q @ k.mT * paths.between) @ updates
-    return found.transpose(0, 1)[None].to(query.dtype), partial(
+    by_query, by_key = paths.products(torch.stack((q, k)), k)
+    updates = torch.linalg.solve_triangular(rate * by_key, updates, upper=False, unitriangular=True)
+    found = seen + by_query @ updates
+    return found.transpose(0, 1)[None].to(query.dtype), _StateAfter(
         _state_after, state, keys, updates, paths.sums, False
     )
 
@@ -135,7 +145,7 @@ def _state_space(
     state = x.new_zeros(shape) if layer.state is None else layer.state[0].mT
     paths = _Paths(A.float() * step, layer.visible)
     updates = x * step.T[..., None]
-    found = q @ state * paths.decay[..., None] + (q @ k.mT * paths.between) @ updates
+    found = q * paths.decay @ state + paths.products(q, k) @ updates
     if D is not None:
         found = found + x * D.float()[:, None, None]
     found = found.transpose(0, 1).contiguous()[None]
@@ -181,16 +191,36 @@ def _state_space_row(
 class _Paths:
     """The decays of a block along its rows' paths.
 
-    `sums` [H, T] are the logarithms of `decay`, the decay from the block's beginning to row i. `between` [H, T, T]
-    is the decay from row j to row i, or 0 if j is neither i nor an ancestor of i."""
+    `sums` [H, T, 1 or K] are the logarithms of `decay`, the decay from the block's beginning to row i, of all
+    channels or of each one."""
 
     def __init__(self, logs: Tensor, visible: Tensor) -> None:
-        """Take the logarithm of each row's own decay [T, H]."""
+        """Take the logarithms of each row's own decay [T, H], or of its channels' decays [T, H, K]."""
         # In float64, because differences of long sums lose digits, unlike products row by row.
-        self.sums = (visible.double() @ logs.double()).T
+        self.sums = (visible.double() @ logs.double().flatten(1)).view(*logs.shape[:2], -1).transpose(0, 1)
         self.decay = self.sums.exp().float()
-        differences = self.sums[:, :, None] - self.sums[:, None]
-        self.between = differences.masked_fill_(~visible, -torch.inf).exp_().float()
+        self._visible, self._is_by_channel = visible, logs.dim() == 3
+
+    def products(self, queries: Tensor, keys: Tensor) -> Tensor:
+        """Return [..., H, T, T]: the products of queries [..., H, T, K] and the keys [H, T, K] of their row and its
+        ancestors, with the decay between the two rows; 0 for all other keys."""
+        if not self._is_by_channel:
+            between = (self.sums - self.sums.mT).masked_fill_(~self._visible, -torch.inf).exp_().float()
+            return queries @ keys.mT * between
+        found = queries.new_zeros((*queries.shape[:-1], queries.shape[-2]))
+        pairs = (part.split(_PAIRS) for part in self._visible.nonzero(as_tuple=True))
+        for rows, ancestors in zip(*pairs, strict=True):
+            decayed = keys[:, ancestors] * (self.sums[:, rows] - self.sums[:, ancestors]).exp_().float()
+            found[..., rows, ancestors] = (queries[..., rows, :] * decayed).sum(dim=-1)
+        return found
+
+
+class _StateAfter(partial[Tensor]):
+    """A function for the state after a path. Some layers convert a state before they store it."""
+
+    def to(self, _dtype: torch.dtype) -> "_StateAfter":
+        """Return this function, because its states are float32."""
+        return self
 
 
 def _state_after(
@@ -199,9 +229,9 @@ def _state_after(
     """Return the state [1, H, K, V], or [1, H, V, K] if `is_transposed`, after the path `rows` [n] to `last`.
 
     Every layer keeps these arguments until the commit, so they are the smallest that are enough."""
-    weights = (sums[:, last, None] - sums[:, rows]).exp().float()[..., None]
+    weights = (sums[:, last, None] - sums[:, rows]).exp().float()
     path = _repeated(keys.index_select(1, rows), len(state)) * weights
-    found = state * sums[:, last, None, None].exp().float() + path.mT @ updates.index_select(1, rows)
+    found = state * sums[:, last, :, None].exp().float() + path.mT @ updates.index_select(1, rows)
     return (found.mT.contiguous() if is_transposed else found)[None]
 
 
@@ -218,14 +248,17 @@ def _repeated(groups: Tensor, heads: int) -> Tensor:
 _ROW = "mamba2_selective_state_update"
 _REPLACED: dict[str, Function] = {
     "causal_conv1d_fn": _convolution,
+    "causal_conv1d_update": _convolution_of_row,
     "torch_chunk_gated_delta_rule": _delta_rule,
     "torch_recurrent_gated_delta_rule": _delta_rule,
+    "chunk_kimi_delta_attention": _delta_rule,
+    "recurrent_kimi_delta_attention": _delta_rule,
     "mamba2_chunk_scan": _state_space,
     _ROW: _state_space_row,
 }
 """{name of a function of transformers: our function, which gets transformers' as its first argument}"""
 
-_KNOWN = frozenset(("torch_chunk_gated_delta_rule", "mamba2_chunk_scan"))
+_KNOWN = frozenset(("torch_chunk_gated_delta_rule", "chunk_kimi_delta_attention", "mamba2_chunk_scan"))
 _MARKS = frozenset(("update_conv_state", "update_recurrent_state"))
 """Methods of a cache that only recurrent layers call."""
 

@@ -79,7 +79,8 @@ class RecurrentLayer:
         # Each convolution's inputs of committed rows and of the block, and how many of them a commit keeps.
         self._newest: dict[int, tuple[Tensor, int]] = {}
         self._state_after: StateAfter | None = None
-        self.conv_states: dict[int, Tensor | None] = defaultdict(lambda: None)
+        self._inputs: dict[int, Tensor] = {}  # each convolution's newest inputs
+        self.conv_states: dict[int, Any] = defaultdict(lambda: None, {0: self})
         self.recurrent_states: dict[int, Any] = {0: self}
         self.state: Tensor | None = None
 
@@ -97,7 +98,7 @@ class RecurrentLayer:
         """Take a block's inputs [1, C, T]; return each row's newest inputs [1, C, T, kernel], its own last.
 
         For a chunk of more than MAX_ROWS rows, return the inputs in a line [1, C, kernel - 1 + T]."""
-        before = self.conv_states[state_idx]
+        before = self._inputs.get(state_idx)
         if before is None:
             before = conv_states.new_zeros((*conv_states.shape[:2], conv_kernel_size - 1))
         inputs = torch.cat((before, conv_states), dim=2)
@@ -117,7 +118,7 @@ class RecurrentLayer:
         """Advance the state by these rows [n] of the block, a path that ends with row `last`."""
         for name, (inputs, count) in self._newest.items():
             newest = self._running.newest(count + 1)[last, 1:] if self.visible is not None else slice(None)
-            self.conv_states[name] = inputs[:, :, newest]
+            self._inputs[name] = inputs[:, :, newest]
         if self._state_after is not None:
             self.state = self._state_after(rows, last)
         self._newest, self._state_after = {}, None
@@ -125,11 +126,10 @@ class RecurrentLayer:
     @property
     def kept(self) -> RecurrentState:
         """The state after the committed rows."""
-        inputs = tuple(inputs for _, inputs in sorted(self.conv_states.items()) if inputs is not None)
-        return RecurrentState(inputs, self.state)
+        return RecurrentState(tuple(inputs for _, inputs in sorted(self._inputs.items())), self.state)
 
     def restore_state(self, kept: RecurrentState) -> None:
         """Return to this state, and forget the block."""
-        self.conv_states = defaultdict(lambda: None, enumerate(kept.inputs))
+        self._inputs = dict(enumerate(kept.inputs))
         self.state = kept.state
         self._newest, self._state_after = {}, None

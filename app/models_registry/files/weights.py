@@ -36,9 +36,7 @@ MOST_SIZES = 8
 NUMBERED = re.compile(r"\.(\d{1,6})\.")
 """The part of a tensor's name that is the number of its layer."""
 SINKS = ".sinks"
-RECURRENT = re.compile(
-    r"\.x_proj|\.dt_proj|ssm_x\.|ssm_dt\.weight|time_mix|rg_lru|forget_gate|f_a_proj|ssm_f_a|sconv|conv_qk"
-)
+RECURRENT = re.compile(r"\.x_proj|\.dt_proj|ssm_x\.|ssm_dt\.weight|time_mix|rg_lru|sconv|conv_qk")
 EXPERTS = re.compile(r"expert|_exps")
 """RECURRENT matches tensors of recurrent layers that read the weights of their Linears directly. EXPERTS matches
 the matrices of experts, which transformers stacks in one tensor."""

@@ -49,9 +49,11 @@ QUESTION = (Message("user", "Once upon a time there was a fox"),)
 PLAIN = Decoding("plain")
 
 
-def opened(base: Path, kind: Kind, weights: Weights, turns: Tensor | None = None) -> LoadedModel:
+def opened(
+    base: Path, kind: Kind, weights: Weights, turns: Tensor | None = None, is_hybrid: bool = False
+) -> LoadedModel:
     """A target and this head."""
-    target = load(write_target(base / "target", turns), CHOICE)
+    target = load(write_target(base / "target", turns, is_hybrid=is_hybrid), CHOICE)
     return with_draft_model(target, write_head(base / "head", kind.config, weights), CHOICE)
 
 
@@ -164,10 +166,13 @@ def reply(loaded: LoadedModel, prompt: range, sampling: Sampling) -> Reply:
     return drafted(*runner_and_source(loaded), prompt, sampling)
 
 
+@pytest.mark.parametrize("is_hybrid", [False, True], ids=["transformer", "hybrid"])
 @pytest.mark.parametrize("by", ["token", "state"])
-def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(tmp_path: Path, by: Taught) -> None:
+def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(
+    tmp_path: Path, by: Taught, is_hybrid: bool
+) -> None:
     turns = random_turns()
-    loaded = opened(tmp_path, TAUGHT[by], taught_weights(by, turns), turns)
+    loaded = opened(tmp_path, TAUGHT[by], taught_weights(by, turns), turns, is_hybrid)
     for start in (70, 1000, 2950):
         require_counted_on(reply(loaded, range(start, start + 20), Sampling()), start + 20)
 

@@ -24,7 +24,7 @@ from tests.engine.replies import Reply
 from tests.tiers import some
 
 CHOICE = ModelChoice("target", dtype="float32", device="cpu")
-KINDS = some({kind: kind for kind in CONFIGS}, "deepseek-v3")
+KINDS = some({kind: kind for kind in CONFIGS}, "deepseek-v3", "qwen3.5")
 DEPTH = 5
 
 

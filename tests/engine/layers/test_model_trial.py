@@ -66,7 +66,7 @@ def test_plain_says_what_transformers_says(zoo: Zoo, architecture: Architecture)
 
 
 @pytest.mark.parametrize(
-    "architecture", some(named((*OWN_ATTENTION, *CHAINED)), "kimi-linear", *map(str, OWN_ATTENTION))
+    "architecture", some(named((*OWN_ATTENTION, *CHAINED)), "qwen4-exp", *map(str, OWN_ATTENTION))
 )
 def test_a_model_that_failed_the_trial_keeps_its_own_attention_and_layers(architecture: Architecture) -> None:
     model = architecture.make()

@@ -113,7 +113,7 @@ TEXT = numbers(LONGEST_CHAIN, seed=1)
 @pytest.fixture
 def runner(zoo: Zoo) -> Iterator[SequentialRunner]:
     """A hybrid's whose recurrence does not branch here, which has read the prompt."""
-    found = zoo.runner(next(one for one in CHAINED if one.name == "kimi-linear"))
+    found = zoo.runner(next(one for one in CHAINED if one.name == "qwen4-exp"))
     assert isinstance(found, SequentialRunner)
     read(found, PROMPT)
     yield found
