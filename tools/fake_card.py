@@ -44,7 +44,7 @@ READS = ("item", "_local_scalar_dense", "is_nonzero", "nonzero", "equal")
 CONTEXT, PROMPT = 2048, 19
 SAMPLINGS = {"greedy": Sampling(), "sampled": Sampling(0.8, 20, 0.95)}
 OURS = {
-    "app.engine.attention.triton_backend": ("prefix_kernel", "finish_kernel"),
+    "app.engine.attention.triton_backend": ("prefix_kernel", "fold_kernel", "finish_kernel"),
     "app.engine.layers.triton_kernels": ("norm_kernel", "gate_kernel", "rotary_kernel"),
     "app.engine.sampling.sampling_triton": ("scan_kernel", "choose_kernel"),
 }

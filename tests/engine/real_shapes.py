@@ -63,7 +63,7 @@ MULTIPLIED = ("Llama-3.1-8B", "Qwen3-0.6B", "gpt-oss-20b")
 """Shapes of packed weights; those of other models differ little."""
 
 
-def attention(shape: Shape, dtype: torch.dtype, window: int, busy: int) -> Launch:
+def attention(shape: Shape, dtype: torch.dtype, window: int, busy: int, many_spans: int = 64) -> Launch:
     """A layer, for few rows, and for many in pieces of an odd number, which need no further kernels."""
 
     def launch(major: int, shared_memory: int) -> None:
@@ -72,7 +72,7 @@ def attention(shape: Shape, dtype: torch.dtype, window: int, busy: int) -> Launc
         states = torch.zeros((1, shape.shared, CACHED, shape.size), dtype=dtype)
         for rows, scratch in ((3, SCRATCH), (67, 13 * shape.heads * shape.size * 4)):
             query = torch.zeros((1, rows, shape.heads, shape.size), dtype=dtype).transpose(1, 2)
-            fused = TritonAttention(shared_memory, busy, scratch, major)
+            fused = TritonAttention(shared_memory, busy, scratch, major, many_spans)
             view = BlockView(chain_block((0,) * rows, PREFIX, ()), PREFIX, fused)
             fused(query, LayerCache(states, states), view, scoring)
 
@@ -194,6 +194,7 @@ def _parts(name: str, dtype: torch.dtype, card: Card) -> Iterator[tuple[str, Lau
         for window in shape.windows:
             yield f"spans of window {window}", attention(shape, dtype, window, sys.maxsize)
             yield f"groups of window {window}", attention(shape, dtype, window, 1)
+            yield f"folded spans of window {window}", attention(shape, dtype, window, sys.maxsize, 1)
         yield "norms", norms(shape.hidden, dtype, shape.norm)
         yield "gates", gates(shape, dtype)
         yield "turns", turns(shape, dtype)

@@ -1,4 +1,4 @@
-"""Our fused attention: two kernels that divide their sums by absolute position.
+"""Our fused attention: kernels that divide their sums by absolute position.
 
     position  0          256        512   ...   border       own position
               | span 0   | span 1   | ...  part |    newest keys    |
@@ -10,7 +10,8 @@ may be in any slots, because they may be drafts (`paths.py`).
 `prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head
 count as rows) against tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds
 tile after tile; GROUP_SPANS spans are folded into a group, in order. A program sums SPANS spans: one, or a whole
-group. Both numbers give the same sums, so the number is chosen to keep the device busy.
+group. Both numbers give the same sums, so the number is chosen to keep the device busy. If there are many spans,
+`fold_kernel` folds those of each group, so that no program has to fold all of them one after the other.
 
 `finish_kernel` finishes one row: it folds the groups in order, then the newest keys, whose slots it reads from the
 table of paths, then the sink. Keys that the row does not see have weight 0 and change nothing, not even the
@@ -184,6 +185,41 @@ def _folded_parts(
     return _fold(peak, total, mixed, group_peak, group_total, group_mixed)
 
 
+@triton.jit
+def _parts_seen(oldest, border, SIZE: tl.constexpr):
+    """Return the first part of SIZE positions that has keys from `oldest` up to the border, and the part after the
+    last. They are equal if the window excludes all keys before the border."""
+    first, last = oldest // SIZE, tl.cdiv(tl.maximum(border, oldest), SIZE)
+    return first, tl.where(oldest < border, last, first)
+
+
+@triton.jit(do_not_specialize=["rows", "path_row"])
+def fold_kernel(
+    paths, peaks, totals, mixes, rows, path_row,
+    GROUP: tl.constexpr, VALUE_SIZE: tl.constexpr, WINDOW: tl.constexpr, BLOCK_G: tl.constexpr,
+    BLOCK_V: tl.constexpr, SPAN: tl.constexpr, GROUP_SPANS: tl.constexpr,
+):  # fmt: skip
+    """Fold the spans of one group for one row and key head; write the sum where the group's first span was."""
+    row, shared, group = tl.program_id(0), tl.program_id(1), tl.program_id(2) * GROUP_SPANS
+    member = tl.arange(0, BLOCK_G)
+    is_head = member < GROUP
+    oldest, border = _sight(paths + row * path_row, True, WINDOW)
+    first, last = _parts_seen(oldest, border, SPAN)
+    first, last = tl.maximum(first, group), tl.minimum(last, group + GROUP_SPANS)
+    if first >= last:
+        return
+    place, part_rows = shared * rows + row * GROUP + member, tl.num_programs(1).to(tl.int64) * rows
+    peak, total, mixed = _folded_parts(
+        peaks, totals, mixes, first, last, part_rows, place, is_head,
+        VALUE_SIZE, BLOCK_G, BLOCK_V, 1, GROUP_SPANS,
+    )  # fmt: skip
+    tl.debug_barrier()  # all threads have read the first span before any of them overwrites it
+    at = place.to(tl.int64) + group * part_rows
+    tl.store(peaks + at, peak, mask=is_head)
+    tl.store(totals + at, total, mask=is_head)
+    _store(mixes, at, mixed, is_head, VALUE_SIZE, BLOCK_V)
+
+
 @triton.jit(do_not_specialize=["rows", "path_row", "width"])
 def finish_kernel(
     query, keys, values, paths, peaks, totals, mixes, sinks, out,
@@ -192,20 +228,20 @@ def finish_kernel(
     WINDOW: tl.constexpr, HAS_SOFTCAP: tl.constexpr, HAS_SINKS: tl.constexpr,
     BLOCK_G: tl.constexpr, BLOCK_D: tl.constexpr, BLOCK_V: tl.constexpr,
     NEWEST: tl.constexpr, SPAN: tl.constexpr, SPANS: tl.constexpr, GROUP_SPANS: tl.constexpr,
+    PLACES: tl.constexpr,
 ):  # fmt: skip
     """Finish one row and key head: add prefix sums, newest keys and sinks; write to out [T, H, VALUE_SIZE].
 
-    `width` is the number of slots that the table of paths has for each row."""
+    `width` is the number of slots that the table of paths has for each row. The sum of each part of SPANS spans is
+    in the first of PLACES places."""
     row, shared = tl.program_id(0), tl.program_id(1)
     member = tl.arange(0, BLOCK_G)
     is_head, head = member < GROUP, shared * GROUP + member
     path = paths + row * path_row
     position = tl.load(path)
     oldest, border = _sight(path, True, WINDOW)
-    # first == last if the window excludes all keys before the border
-    first, last = oldest // (SPAN * SPANS), tl.cdiv(tl.maximum(border, oldest), SPAN * SPANS)
-    last = tl.where(oldest < border, last, first)
-    place, part_rows = shared * rows + row * GROUP + member, tl.num_programs(1).to(tl.int64) * rows
+    first, last = _parts_seen(oldest, border, SPAN * SPANS)
+    place, part_rows = shared * rows + row * GROUP + member, tl.num_programs(1).to(tl.int64) * rows * PLACES
     peak, total, mixed = _folded_parts(
         peaks, totals, mixes, first, last, part_rows, place, is_head,
         VALUE_SIZE, BLOCK_G, BLOCK_V, SPANS, GROUP_SPANS,

@@ -1,4 +1,4 @@
-"""The `triton` backend: launches the two fused kernels of `kernels.py`.
+"""The `triton` backend: launches the fused kernels of `kernels.py`.
 
 This module needs triton, so it is imported only when the backend is chosen. The host never waits for the device
 during a pass: the grid depends only on the tensors' shapes, and the kernels read the values that change from step
@@ -18,7 +18,7 @@ from math import log2
 import torch
 from torch import Tensor
 
-from app.engine.attention.kernels import finish_kernel, prefix_kernel
+from app.engine.attention.kernels import finish_kernel, fold_kernel, prefix_kernel
 from app.engine.attention.paths import NEWEST, SLOTS
 from app.engine.attention.signature import Attend, BlockView, LayerCache, Scoring
 
@@ -29,6 +29,9 @@ GROUP_SPANS = 8
 """Number of spans in a group. The spans' sums are folded into the group's sum, and then the groups' sums are
 folded. A group is long enough that few partial sums are written for many rows (1 MiB a group for 64 rows of 32
 heads of 128), and short enough that 32k keys of 8 heads make 128 programs."""
+
+MANY_SPANS = 64
+"""From this number of spans on, a kernel folds them to groups first."""
 
 BUSY = 64
 """Number of programs that is assumed to keep a device busy if its multiprocessors are not known."""
@@ -116,12 +119,14 @@ class TritonAttention:
     """Attention by our own kernels. A row's result depends, to the last bit, only on the text before it.
 
     `shared_memory` is what the device has for one program and `scratch` what a layer may allocate, in bytes;
-    `busy` is how many programs keep the device busy; `major` is the device's major compute capability."""
+    `busy` is how many programs keep the device busy; `major` is the device's major compute capability; with
+    `many_spans` spans or more, groups are folded first."""
 
     shared_memory: int
     busy: int = BUSY
     scratch: int = SCRATCH
     major: int = HOPPER
+    many_spans: int = MANY_SPANS
     _tiles: dict[tuple[int, int, int], Tiles] = field(default_factory=dict)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
@@ -137,16 +142,18 @@ class TritonAttention:
         spans = spans_per_program(keys.shape[2], blocks, self.busy)
         parts = -(-keys.shape[2] // (SPAN * spans))
         rows_at_once = max(1, self.scratch // (parts * heads * values.shape[3] * 4) // _EVEN) * _EVEN
+        is_folded = spans == 1 and parts >= self.many_spans
         for first in range(0, rows, rows_at_once):
             part = slice(first, first + rows_at_once)
             work = _Work(query[:, :, part], keys, values, paths[part], out[:, part], scoring, tiles, spans)
-            work.run(parts)
+            work.run(parts, is_folded)
         return out
 
-    def variants(self) -> tuple["TritonAttention", "TritonAttention"]:
-        """Return two backends, which sum one span or one group per program. Together they use all compiled
-        variants."""
-        return replace(self, busy=sys.maxsize), replace(self, busy=1)
+    def variants(self) -> tuple["TritonAttention", ...]:
+        """Return backends that together use all compiled variants. They sum one span per program, one group, or
+        one span and then fold groups."""
+        by_span = replace(self, busy=sys.maxsize)
+        return by_span, replace(self, busy=1), replace(by_span, many_spans=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +171,8 @@ class _Work:
     tiles: Tiles
     spans: int
 
-    def run(self, parts: int) -> None:
-        """Launch both kernels, one after the other; their result is written to `out`."""
+    def run(self, parts: int, is_folded: bool) -> None:
+        """Launch the kernels one after the other; their result is written to `out`."""
         _, heads, rows, _ = self.query.shape
         shared = self.keys.shape[1]
         packed = rows * (heads // shared)
@@ -184,6 +191,21 @@ class _Work:
             num_stages=self.tiles.stages,
             enable_fp_fusion=False,
         )
+        group, warps = padded(heads // shared), finish_warps(self.values.shape[3], self.values.element_size())
+        constants = self._constants()
+        if is_folded:
+            names = ("GROUP", "VALUE_SIZE", "WINDOW", "BLOCK_V", "SPAN")
+            fold_kernel[(rows, shared, -(-parts // GROUP_SPANS))](
+                *states[3:],
+                packed,
+                self.paths.stride(0),
+                **{name: constants[name] for name in names},
+                BLOCK_G=group,
+                GROUP_SPANS=GROUP_SPANS,
+                num_warps=warps,
+                enable_fp_fusion=False,
+            )
+            constants["SPANS"] = GROUP_SPANS
         sinks = self.scoring.sinks
         finish_kernel[(rows, shared)](
             *states,
@@ -193,12 +215,13 @@ class _Work:
             *self._strides(),
             self.paths.shape[1] - SLOTS,
             *_factors(self.scoring),
-            **self._constants(),
+            **constants,
             HAS_SINKS=sinks is not None,
-            BLOCK_G=padded(heads // shared),
+            BLOCK_G=group,
             NEWEST=NEWEST,
             GROUP_SPANS=GROUP_SPANS,
-            num_warps=finish_warps(self.values.shape[3], self.values.element_size()),
+            PLACES=GROUP_SPANS if is_folded else 1,
+            num_warps=warps,
             enable_fp_fusion=False,
         )
 
@@ -207,7 +230,7 @@ class _Work:
         return (*(stride for each in states for stride in each.stride()[1:3]), self.paths.stride(0))
 
     def _constants(self) -> dict[str, int | bool]:
-        """Return the compile-time constants that both kernels share."""
+        """Return the compile-time constants that the kernels share."""
         size, value_size = self.query.shape[3], self.values.shape[3]
         return {
             "GROUP": self.query.shape[1] // self.keys.shape[1],

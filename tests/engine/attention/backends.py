@@ -14,11 +14,12 @@ from app.engine.cpu_kernels import cpu_kernels
 from tests.engine.attention.cases import DEVICE
 
 
-def triton_backend(busy: int = 64, scratch: int = 1 << 26) -> Attend:
+def triton_backend(busy: int = 64, scratch: int = 1 << 26, many_spans: int = 64) -> Attend:
     pytest.importorskip("triton", reason="triton is not installed")
     from app.engine.attention.triton_backend import TritonAttention, on_device
 
-    return on_device(TritonAttention(capabilities_of(DEVICE).shared_memory, busy, scratch), DEVICE)
+    memory = capabilities_of(DEVICE).shared_memory
+    return on_device(TritonAttention(memory, busy, scratch, many_spans=many_spans), DEVICE)
 
 
 def interprets_triton() -> bool:

@@ -141,8 +141,12 @@ def test_a_chain_of_any_length_ends_like_its_last_row(attend: Attend, length: in
 def test_it_does_not_matter_how_many_spans_a_program_does(end: int, scoring: Scoring) -> None:
     said = text(end + 3, torch.float32, scoring)
     block, real = spread(3, 2, end)
-    by_span, by_group = (said.read(triton_backend(busy), block, real, end) for busy in (10**6, 1))
+    by_span, by_group, folded = (
+        said.read(triton_backend(busy, many_spans=many), block, real, end)
+        for busy, many in ((10**6, 10**6), (1, 1), (10**6, 1))
+    )
     assert torch.equal(by_span, by_group)
+    assert torch.equal(by_span, folded), "the spans of a group are folded by a kernel of its own"
 
 
 def test_nor_how_many_rows_are_done_at_once() -> None:
