@@ -105,10 +105,11 @@ def _nvidia_smi(seconds: float, fields: str = FIELDS) -> str:
 def parse_listed(output: str) -> Iterator[ListedGpu]:
     """Yield a GPU for each line such as `GPU-8932f937-…, 00000000:01:00.0, 143156, 143771, NVIDIA H200`.
 
-    Other lines, such as a driver's fault, are left out."""
+    A Jetson's integrated GPU has no ids: `[N/A], [N/A], [N/A], [N/A], Orin (nvgpu)`. Other lines, such as a
+    driver's fault, are left out."""
     for line in output.splitlines():
         parts = [part.strip() for part in line.split(",", 4)]
-        if len(parts) == 5 and (_uuid(parts[0]) or _bus_of(parts[1])):
+        if len(parts) == 5 and (_uuid(parts[0]) or _bus_of(parts[1]) or parts[0] == "[N/A]"):
             yield ListedGpu(parts[0], parts[1], _bytes(parts[2]), _bytes(parts[3]), parts[4])
 
 
@@ -187,7 +188,8 @@ def gpu_name(device: str) -> str:
 def _row_of(gpu: CudaGpu, listed: Sequence[ListedGpu]) -> ListedGpu | None:
     """Return the row of this GPU, or of the GPU that it is a part of."""
     same = [row for row in listed if _uuid(row.uuid) == _uuid(gpu.uuid) != ""]
-    same = same or [row for row in listed if _bus_of(row.bus_id) == _bus_of(gpu.bus_id) is not None]
+    if len(same) != 1:  # copies of a virtual machine may share a uuid
+        same = [row for row in listed if _bus_of(row.bus_id) == _bus_of(gpu.bus_id) is not None]
     return same[0] if same else None
 
 

@@ -52,6 +52,9 @@ BOTH = (
     f"GPU-{A}, 00000000:41:00.0, 23502, 24564, NVIDIA GeForce RTX 4090\n"
 )
 MISMATCH = "Failed to initialize NVML: Driver/library version mismatch\nNVML library version: 550.144\n"
+JETSON = "[N/A], [N/A], [N/A], [N/A], Orin (nvgpu)\n"
+NO_UUID = "00000000-0000-0000-0000-000000000000"
+VIRTUAL = gpu("GRID T4-8Q", NO_UUID, "0000:02:00.0", 8128, (7, 5))
 LOST = "Unable to determine the device handle for GPU0000:08:00.0: Unknown Error\n"
 SMALL_FREE = Memory("cuda:1", 3100 * MIB, 3903 * MIB)
 
@@ -139,6 +142,15 @@ CASES = {
         LOST + f"GPU-{A}, 00000000:41:00.0, 23502, 24564, NVIDIA GeForce RTX 4090\n", (FAST,), (FREE,)
     ),
     "NVML of another version while CUDA works": Case(MISMATCH, (FAST,), (usual(0, FAST),)),
+    "two parts of one uuid (vGPU)": Case(
+        f"GPU-{NO_UUID}, 00000000:02:00.0, 100, 8192, GRID T4-8Q\n"
+        f"GPU-{NO_UUID}, 00000000:03:00.0, 8000, 8192, GRID T4-8Q\n",
+        (replace(VIRTUAL, bus_id="0000:03:00.0"), VIRTUAL),
+        (Memory("cuda:0", 8000 * MIB, 8128 * MIB), Memory("cuda:1", 100 * MIB, 8128 * MIB)),
+    ),
+    "a Jetson": Case(
+        JETSON, (replace(SPARK, name="Orin", capability=(8, 7)),), (replace(OWN, device="cuda:0"),)
+    ),
     "nvidia-smi is missing": Case("", (FAST, DISPLAY), (usual(0, FAST), usual(1, DISPLAY))),
     "No devices were found": Case("No devices were found\n", (), ()),
     "Windows' lines": Case(BOTH.replace("\n", "\r\n"), (FAST, DISPLAY), (FREE, SMALL_FREE)),
@@ -173,6 +185,7 @@ def test_nvidia_smi_alone_is_believed_if_the_driver_does_not_answer() -> None:
         ("No devices were found\n", ""),
         ("", ""),
         (BOTH, ""),
+        (JETSON, ""),
         (LOST + BOTH, ""),
     ],
 )  # fmt: skip
