@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import replace
-from time import monotonic, sleep
 
 import pytest
 
@@ -15,6 +14,7 @@ from app.values.chat import SUMMARY_REQUEST
 from app.values.messages import Failed, Finished, Loading, Statistics
 from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.fakes import DEMO, FakeDocumentSearch, chat_tools
+from tests.support.waiting import until
 
 SUMMARISED = replace(ASKED, overflow="summarise")
 QUESTION = "c " * 90
@@ -36,13 +36,6 @@ def person(chats: Conversations, engine: PatientEngine) -> Person:
     person.ask("a " * 40, "b " * 40)
     person.ask("Short?", "Yes.")
     return person
-
-
-def until(is_so: Callable[[], object]) -> None:
-    deadline = monotonic() + 10
-    while not is_so():
-        assert monotonic() < deadline
-        sleep(0.002)
 
 
 def ask(person: Person, question: str = QUESTION) -> None:
