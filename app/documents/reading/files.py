@@ -93,6 +93,15 @@ USUAL_LIST = """
 USUAL = USUAL_LIST.split()
 """Encodings that may be guessed. Rare encodings would be confused with them, and are not guessed.
 UTF-16 and UTF-32 are not guessed: byte order marks identify both, and zeros identify UTF-16 in Western texts."""
+SLIGHTLY, ALIKE = 0.06, 0.2
+"""An encoding may have this much more of charset_normalizer's chaos than the best, and this much less of its
+coherence, if its text has fewer GLUED signs."""
+_SIGN = r"[\xa2-\xa9\xac-\xb9\xbc-\xbe\xd7\xf7]"
+GLUED = re.compile(rf"[^\W\d_]{_SIGN}|{_SIGN}[^\W\d_]|[^\W\d_][\xa1\xab\xbb\xbf][^\W\d_]")
+"""A sign such as \xb1 beside a letter, as a wrong encoding yields it."""
+NORDIC = re.compile("[\xfe\xf0]", re.IGNORECASE)
+"""Icelandic letters, which Turkish texts have if they are read as cp1252."""
+NOT_TURKISH = re.compile("[\xe1\xe6\xe9\xed\xf3\xfa]", re.IGNORECASE)
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
@@ -230,8 +239,16 @@ def _guessed(sample: bytes) -> str:
     best = matches.best()
     if best is None:
         return COMMONEST
-    as_good = (one for one in matches if one.chaos <= best.chaos and one.coherence >= best.coherence)
-    return COMMONEST if any(COMMONEST in one.could_be_from_charset for one in as_good) else best.encoding
+    as_good = [one for one in matches if one.chaos <= best.chaos and one.coherence >= best.coherence]
+    if not any(COMMONEST in one.could_be_from_charset for one in as_good):
+        near = (
+            one
+            for one in matches
+            if one.chaos <= best.chaos + SLIGHTLY and one.coherence >= best.coherence - ALIKE
+        )
+        return min(near, key=lambda one: len(GLUED.findall(str(one)))).encoding
+    text = sample.decode(COMMONEST, "replace")
+    return "cp1254" if NORDIC.search(text) and not NOT_TURKISH.search(text) else COMMONEST
 
 
 def _wide(sample: bytes) -> str:

@@ -227,6 +227,25 @@ def test_a_text_is_read_in_its_encoding(tmp_path: Path, encoding: str) -> None:
     assert notes == (["Its encoding was guessed: cp1252."] if encoding == "cp1252" else [])
 
 
+@pytest.mark.parametrize(
+    ("encoding", "words"),
+    [
+        ("iso8859_2", "Najemca płaci czynsz do trzeciego dnia. Zażółć gęślą jaźń.\n"),
+        ("iso8859_2", "Příliš žluťoučký kůň úpěl ďábelské ódy.\n"),
+        ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy.\n"),
+        ("cp1254", "Kira üçüncü iş gününde ödenir. Işığı söndürün.\n"),
+        ("cp1252", "Hún þótti góð. Það er gott veður.\n"),
+        ("cp1251", "Он сказал: «Приходи завтра» — и ушёл.\n"),
+        ("cp1253", "Το ενοίκιο καταβάλλεται «την τρίτη» ημέρα.\n"),
+        ("mac_roman", "Größe und Maße für die Tür, «café» à la plage.\n"),
+    ],
+)
+def test_related_encodings_are_told_apart(tmp_path: Path, encoding: str, words: str) -> None:
+    path = tmp_path / "eggs.txt"
+    path.write_bytes((words * 3).encode(encoding))
+    assert read(path)[0] == words * 3
+
+
 def test_an_old_japanese_text_is_guessed(tmp_path: Path) -> None:
     path = tmp_path / "eggs.txt"
     words = "卵は六分間ゆでます。それから冷たい水に入れます。" * 5
