@@ -69,9 +69,11 @@ class ScriptedDocuments:
         self.uploads += [(path.name, path.read_bytes()) for path in paths]
         return tuple(self._keep(collection, path.read_text("utf-8"), path.stem, path.name) for path in paths)
 
-    def cancel(self, document: int) -> None:
-        self.become(document, state="cancelled")
-        self._do("cancel", document)
+    def cancel(self, *documents: int) -> None:
+        for document in documents:
+            if self.kept[document].state != "ready":
+                self.become(document, state="cancelled")
+                self._do("cancel", document)
 
     def again(self, document: int) -> None:
         self.become(document, state="ready", note="")

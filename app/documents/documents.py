@@ -127,12 +127,13 @@ class Documents(Store):
             require_file(path)
         return tuple(self._add_file(collection, path, shown_name(path.name)) for path in paths)
 
-    def cancel(self, document: int) -> None:
-        """Stops reading or indexing a document, which `again` can restart."""
+    def cancel(self, *documents: int) -> None:
+        """Stops reading or indexing documents, which `again` can restart."""
         with self.database.writing() as connection:
-            if document_table.document(connection, document).state in document_table.ACTIVE_STATES:
-                document_table.set_state(connection, document, "cancelled", "You cancelled this.")
-        self._worker.stop(document)
+            for document in documents:
+                if document_table.version(connection, document).state in document_table.ACTIVE_STATES:
+                    document_table.set_state(connection, document, "cancelled", "You cancelled this.")
+        self._stop_work(documents)
 
     def again(self, document: int) -> None:
         """Retries a document that failed or was cancelled.

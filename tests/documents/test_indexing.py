@@ -299,6 +299,22 @@ def test_what_was_cancelled_can_be_tried_again(documents: Documents, notes: int,
     assert only(documents, notes).state == "ready"
 
 
+def test_all_imports_of_a_collection_are_cancelled_at_once(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    ready = documents.paste(notes, EGGS)
+    documents.wait()
+    paths = [tmp_path / f"manual{number}.md" for number in range(3)]
+    for number, path in enumerate(paths):
+        path.write_text(f"{sections(6)} {number}", encoding="utf-8")
+    with held(tmp_path):
+        added = documents.add_files(notes, paths)
+        documents.cancel(ready, *added, 99)  # one is ready, and one is gone meanwhile
+    documents.wait()
+    states = {one.id: one.state for one in documents.documents(notes)}
+    assert states == {ready: "ready", **dict.fromkeys(added, "cancelled")}
+
+
 @pytest.mark.parametrize("is_file", [False, True])
 def test_a_text_that_was_cancelled_is_indexed_when_it_comes_again(
     documents: Documents, notes: int, tmp_path: Path, is_file: bool

@@ -84,7 +84,10 @@ def documents_html(documents: Sequence[Document], most: int, problem: str = "") 
     """Return the first `most` documents as HTML. `problem` is why no document can be read or indexed now."""
     rows = [_document_row(document) for document in documents[:most]]
     rest = max(0, len(documents) - most)
-    return render_macro(TEMPLATE, "document_list", rows=rows, rest=rest, problem=problem)
+    unfinished = [document for document in documents if document.state in UNFINISHED]
+    return render_macro(
+        TEMPLATE, "document_list", rows=rows, rest=rest, problem=problem, unfinished=unfinished
+    )
 
 
 def results_html(result: SearchResult) -> Markup:

@@ -103,6 +103,9 @@ class DocumentsActions(Actions):
             "rename": self._rename,
             "delete": lambda collection, _: self._delete(collection),
             "cancel": lambda document, _: documents.cancel(document),
+            "cancel-all": lambda collection, _: documents.cancel(
+                *(one.id for one in documents.documents(collection))
+            ),
             "retry": lambda document, _: documents.again(document),
             "remove": lambda document, _: remove_document(documents, services.deletions, document),
             "keep-both": lambda document, _: documents.undo_replacement(document),

@@ -240,6 +240,17 @@ def test_documents_are_cancelled_and_tried_again(
     assert documents.calls[-2:] == [("cancel", document), ("again", document)]
 
 
+def test_all_unfinished_documents_of_a_collection_are_cancelled(
+    actions: DocumentsActions, documents: ScriptedDocuments, state: DocumentsState
+) -> None:
+    collection = documents.create("Contracts")
+    documents.paste(collection, TEXT, "Ready")
+    documents.state = "waiting"
+    waiting = [documents.paste(collection, TEXT, f"Lease {number}") for number in range(3)]
+    press(actions, state, "cancel-all", collection)
+    assert [call for call in documents.calls if call[0] == "cancel"] == [("cancel", one) for one in waiting]
+
+
 def test_a_collection_is_chosen_and_renamed(
     actions: DocumentsActions,
     documents: ScriptedDocuments,
