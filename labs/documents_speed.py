@@ -15,7 +15,7 @@ from contextlib import closing
 from pathlib import Path
 from random import Random
 from statistics import median
-from time import perf_counter, process_time
+from time import perf_counter, process_time, sleep, thread_time
 
 from app.database.database import database_in
 from app.documents import Documents
@@ -59,6 +59,7 @@ def _index(documents: Documents, folder: Path, passages: int, count: int) -> Non
     files = [_write(folder / f"text{number}.md", number, passages // count) for number in range(count)]
     before, begin, own = _memory(), perf_counter(), process_time()
     documents.add_files(collection, files)
+    _ask_meanwhile(documents, collection)
     wait_until_ready(documents, collection, count)
     seconds, busy = perf_counter() - begin, process_time() - own
     (about,) = documents.collections()
@@ -69,6 +70,23 @@ def _index(documents: Documents, folder: Path, passages: int, count: int) -> Non
     _tell(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before")
     for file in files:
         file.unlink()
+
+
+def _ask_meanwhile(documents: Documents, collection: int) -> None:
+    """Ask a question every half second until all documents are read."""
+    source, busy, waited = Random(2), [], []
+    while any(one.state in ("waiting", "reading", "indexing") for one in documents.documents(collection)):
+        asked = " ".join(_word(source) for _ in range(6))
+        begin, own = perf_counter(), thread_time()
+        documents.search([collection], asked)
+        waited.append((perf_counter() - begin) * 1_000)
+        busy.append((thread_time() - own) * 1_000)
+        sleep(0.5)
+    if busy:
+        _tell(
+            f"{len(busy)} questions during the import: {median(busy):.1f} ms of the processor (median), "
+            f"{max(busy):.1f} ms at most; {median(waited):.1f} ms by the clock, {max(waited):.1f} ms at most"
+        )
 
 
 def _ask(documents: Documents, collection: int) -> None:

@@ -17,6 +17,7 @@ whole question if that weighs less, so that a single word of a short clause does
 import json
 import re
 import sqlite3
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, chain
@@ -45,6 +46,8 @@ MAX_SCORED = 3_000
 their passages together are no more than this, because scoring more takes long and changes little."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages that are scored for any question: the newest, if more have the searched words."""
+SATURATION, LENGTH_PART = 1.2, 0.75
+"""BM25's k1 and b, as in FTS5."""
 LANGUAGES = """
     SELECT DISTINCT language FROM document
     WHERE state = 'ready' AND collection IN (SELECT value FROM json_each(?))
@@ -87,7 +90,9 @@ def search_bm25(
 ) -> tuple[Bm25Hit, ...]:
     """Finds at most `limit` passages of these collections that have words of the question, best first.
 
-    A word that the question has twice counts twice in the score."""
+    FTS5 finds them, and weighs each phrase by its own rarity. A word has a stem for each language, and its stem in
+    a language that only a few documents have is rare however common the word is. So in collections with several
+    languages the found passages are scored again, with one weight for all stems of a word. A word that the question has twice counts twice."""
     languages = [row[0] for row in connection.execute(LANGUAGES, (json.dumps(list(collections)),))] or [""]
     sentences = [asked(one, languages) for one in SENTENCE_END.split(question, MAX_CLAUSES)]
     clauses = [asked(one, languages) for one in CLAUSE_END.split(question, MAX_CLAUSES)]
@@ -103,8 +108,21 @@ def search_bm25(
     found = _found(connection, collections, _rare(present), limit) or _found(
         connection, collections, present, limit
     )
-    shares = _shares(connection, weighed, [*sentences, *clauses], [row["id"] for row in found])
-    return tuple(Bm25Hit(row["id"], row["score"], shares[row["id"]]) for row in found)
+    # Searching the index for each word in each passage would take ten times as long as reading the passages.
+    texts = {
+        row["rowid"]: f" {row['text']} "
+        for row in connection.execute(WORDS, (json.dumps([row["id"] for row in found]),))
+    }
+    counts = {
+        passage: {term: max((text.count(f" {one} ") for one in term.phrases), default=0) for term in weighed}
+        for passage, text in texts.items()
+    }
+    scores = {row["id"]: row["score"] for row in found}
+    if len(languages) > 1 and counts:
+        scores = _scores(texts, counts, [weighed[term] for term in whole])
+    shares = _shares(weighed, [*sentences, *clauses], counts)
+    hits = (Bm25Hit(passage, scores[passage], shares[passage]) for passage in counts)
+    return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage)))
 
 
 def _weighed(connection: sqlite3.Connection, term: Term, total: int) -> WeighedTerm:
@@ -130,25 +148,42 @@ def _found(
     return connection.execute(RANKED, (words, where, MAX_SCORED_COMMON, limit)).fetchall()
 
 
+def _scores(
+    texts: Mapping[int, str], counts: Mapping[int, Mapping[Term, int]], asked_terms: Sequence[WeighedTerm]
+) -> dict[int, float]:
+    """Returns the BM25 score of each passage, with lengths relative to the mean of these passages."""
+    lengths = {passage: text.count(" ") for passage, text in texts.items()}
+    mean = max(1.0, sum(lengths.values()) / len(lengths))
+    times = Counter(asked_terms)
+    return {
+        passage: sum(
+            number
+            * one.weight
+            * found[one.term]
+            * (SATURATION + 1)
+            / (found[one.term] + SATURATION * (1 - LENGTH_PART + LENGTH_PART * lengths[passage] / mean))
+            for one, number in times.items()
+        )
+        for passage, found in counts.items()
+    }
+
+
 def _shares(
-    connection: sqlite3.Connection,
     weighed: Mapping[Term, WeighedTerm],
     clauses: Sequence[Iterable[Term]],
-    passages: Sequence[int],
+    counts: Mapping[int, Mapping[Term, int]],
 ) -> dict[int, float]:
     """Returns the largest share that each passage has of the question or of one of its clauses."""
-    # Searching the index for each word in each passage would take ten times as long as reading the passages.
     weights = {term: one.weight for term, one in weighed.items() if not term.is_common}
     whole = weights or {term: one.weight for term, one in weighed.items() if one.passages}
     parts = [whole, *({term: weights[term] for term in clause if term in weights} for clause in clauses)]
     least = min(sum(whole.values()), CLAUSE_WEIGHT)
     totals = [max(sum(part.values()), least) for part in parts]
     found = dict[int, float]()
-    for row in connection.execute(WORDS, (json.dumps(passages),)):
-        text = f" {row['text']} "
-        has = [term for term in whole if any(f" {phrase} " in text for phrase in term.phrases)]
+    for passage, number in counts.items():
+        has = [term for term in whole if number[term]]
         worth = {term: PAIR_WORTH if term.is_pair else 1.0 for term in has}
-        found[row["rowid"]] = max(
+        found[passage] = max(
             min(1.0, sum(part.get(term, 0.0) * worth[term] for term in has) / total)
             for part, total in zip(parts, totals, strict=True)
         )

@@ -116,3 +116,12 @@ def test_words_are_compared_by_their_stems_in_the_languages_of_the_texts(databas
     )
     assert found(database, "H\u00e4user") == german
     assert found(database, "une loi nationale") == french
+
+
+def test_a_word_is_not_rare_because_few_documents_have_its_stem_of_their_language(database: Database) -> None:
+    others = [f"Les fichiers numéro{number} se trouvent ici." for number in range(30)]
+    wanted, *_ = add_document(database, ["Les fichiers distants arrivent lentement.", *others], language="fr")
+    add_document(database, ["fichiers"], language="en")  # a short French text that was taken for English
+    with database.reading() as connection:
+        first = search_bm25(connection, [1], "Quels fichiers sont distants ?", 5)[0]
+    assert first.passage == wanted
