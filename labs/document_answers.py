@@ -94,7 +94,7 @@ def ask(engine: Engine, store: Documents, model: str, one: AskedQuestion, collec
         earlier, _, _ = _reply(engine, store, model, history, one.before, collection)
         history = (Message("user", one.before), Message("assistant", earlier))
     text, sources, by_app = _reply(engine, store, model, history, one.question, collection)
-    has = [one.answer.lower() in source.lower() for source in sources]
+    has = [bool(one.answer) and one.answer.lower() in source.lower() for source in sources]
     cited = {int(number) for number in re.findall(r"\[(\d+)\]", text)}
     right = {number for number, has_answer in enumerate(has, 1) if has_answer}
     is_answered = bool(one.answer) and one.answer.lower() in text.lower()

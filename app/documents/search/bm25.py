@@ -92,7 +92,8 @@ def search_bm25(
 
     FTS5 finds them, and weighs each phrase by its own rarity. A word has a stem for each language, and its stem in
     a language that only a few documents have is rare however common the word is. So in collections with several
-    languages the found passages are scored again, with one weight for all stems of a word. A word that the question has twice counts twice."""
+    languages the found passages are scored again, with one weight for all stems of a word. A word that the question
+    has twice counts twice."""
     languages = [row[0] for row in connection.execute(LANGUAGES, (json.dumps(list(collections)),))] or [""]
     sentences = [asked(one, languages) for one in SENTENCE_END.split(question, MAX_CLAUSES)]
     clauses = [asked(one, languages) for one in CLAUSE_END.split(question, MAX_CLAUSES)]
@@ -119,7 +120,7 @@ def search_bm25(
     }
     scores = {row["id"]: row["score"] for row in found}
     if len(languages) > 1 and counts:
-        scores = _scores(texts, counts, [weighed[term] for term in whole])
+        scores = _scores(texts, counts, [weighed[term] for term in whole], total)
     shares = _shares(weighed, [*sentences, *clauses], counts)
     hits = (Bm25Hit(passage, scores[passage], shares[passage]) for passage in counts)
     return tuple(sorted(hits, key=lambda hit: (-hit.score, hit.passage)))
@@ -149,7 +150,10 @@ def _found(
 
 
 def _scores(
-    texts: Mapping[int, str], counts: Mapping[int, Mapping[Term, int]], asked_terms: Sequence[WeighedTerm]
+    texts: Mapping[int, str],
+    counts: Mapping[int, Mapping[Term, int]],
+    asked_terms: Sequence[WeighedTerm],
+    total: int,
 ) -> dict[int, float]:
     """Returns the BM25 score of each passage, with lengths relative to the mean of these passages."""
     lengths = {passage: text.count(" ") for passage, text in texts.items()}
@@ -158,7 +162,7 @@ def _scores(
     return {
         passage: sum(
             number
-            * one.weight
+            * log(1 + (total - one.passages + 0.5) / (one.passages + 0.5))
             * found[one.term]
             * (SATURATION + 1)
             / (found[one.term] + SATURATION * (1 - LENGTH_PART + LENGTH_PART * lengths[passage] / mean))

@@ -233,10 +233,10 @@ def test_a_text_is_read_in_its_encoding(tmp_path: Path, encoding: str) -> None:
         ("iso8859_2", "Najemca płaci czynsz do trzeciego dnia. Zażółć gęślą jaźń.\n"),
         ("iso8859_2", "Příliš žluťoučký kůň úpěl ďábelské ódy.\n"),
         ("cp1250", "Příliš žluťoučký kůň úpěl ďábelské ódy.\n"),
-        ("cp1254", "Kira üçüncü iş gününde ödenir. Işığı söndürün.\n"),
+        ("cp1254", "Kira üçüncü iş gününde ödenir. Işığı söndürün.\n"),  # noqa: RUF001
         ("cp1252", "Hún þótti góð. Það er gott veður.\n"),
         ("cp1251", "Он сказал: «Приходи завтра» — и ушёл.\n"),
-        ("cp1253", "Το ενοίκιο καταβάλλεται «την τρίτη» ημέρα.\n"),
+        ("cp1253", "Το ενοίκιο καταβάλλεται «την τρίτη» ημέρα.\n"),  # noqa: RUF001
         ("mac_roman", "Größe und Maße für die Tür, «café» à la plage.\n"),
     ],
 )
