@@ -319,7 +319,7 @@ KINDS = {
         try again
     """,
     SERVER: r"""
-        ended unexpectedly\{\}\. Look at its log
+        ended unexpectedly(\{\})?\. Look at its log
         Check its command
         asks for a login
         the address

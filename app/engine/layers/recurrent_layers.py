@@ -208,7 +208,7 @@ class _Paths:
             between = (self.sums - self.sums.mT).masked_fill_(~self._visible, -torch.inf).exp_().float()
             return queries @ keys.mT * between
         found = queries.new_zeros((*queries.shape[:-1], queries.shape[-2]))
-        pairs = (part.split(_PAIRS) for part in self._visible.nonzero(as_tuple=True))
+        pairs = (torch.split(part, _PAIRS) for part in self._visible.nonzero(as_tuple=True))
         for rows, ancestors in zip(*pairs, strict=True):
             decayed = keys[:, ancestors] * (self.sums[:, rows] - self.sums[:, ancestors]).exp_().float()
             found[..., rows, ancestors] = (queries[..., rows, :] * decayed).sum(dim=-1)

@@ -24,7 +24,14 @@ from app.values.model import CONFIG, LARGEST_SIZES, LONGEST_CONFIG, UNKNOWN_CONT
 from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
 
 OTHER_NAMES = {
-    "num_hidden_layers": ("n_layer", "num_layers", "n_layers", "layers_block_type", "num_blocks", "decoder_layers"),
+    "num_hidden_layers": (
+        "n_layer",
+        "num_layers",
+        "n_layers",
+        "layers_block_type",
+        "num_blocks",
+        "decoder_layers",
+    ),
     "hidden_size": ("n_embd", "d_model", "embedding_dim"),
     "intermediate_size": ("n_inner", "ffn_dim", "decoder_ffn_dim"),
     "num_attention_heads": ("n_head", "n_heads", "num_heads", "attention_heads", "decoder_attention_heads"),
