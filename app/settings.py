@@ -51,7 +51,9 @@ class ModelSettings:
         are_paths = all(isinstance(folder, str) and folder.strip() for folder in self.folders)
         require(are_paths, "a model folder must be a path", self.folders)
         require(
-            1 <= self.downloads_at_once <= 8, "downloads at once must be from 1 to 8", self.downloads_at_once
+            1 <= self.downloads_at_once <= 8,
+            "the number of downloads at once must be from 1 to 8",
+            self.downloads_at_once,
         )
 
     @property

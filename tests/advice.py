@@ -255,7 +255,7 @@ KINDS = {
         send at most
         send a part
         send the text itself
-        send less at once
+        send (less|fewer) in one request
         send all items
         send it uncompressed
         send instructions

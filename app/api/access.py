@@ -22,7 +22,7 @@ NO_KEY = (
     "unless the server was started with another key."
 )
 OFF = "The API is off. Turn it on in Foresight, under Settings > Connect."
-TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less at once."
+TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less in one request."
 
 POLICY_VIOLATION = 1008
 """The code with which every WebSocket is closed (RFC 6455), because the API does not use WebSockets."""

@@ -41,7 +41,7 @@ SMALL = 2**14
 MOST_VALUES = 1_000_000
 """Maximum number of commas between values. Parsing many more blocks all other threads for seconds."""
 STRING = re.compile(rb'"(?:[^"\\]++|\\.)*+"?')
-TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send less at once."
+TOO_MANY_VALUES = f"The request's body has more than {MOST_VALUES:,} values: send fewer in one request."
 TOO_DEEP = "The request's body is nested too deeply."
 HIGHEST_LIMIT = 2**31
 """Larger limits of new tokens are reduced to this, which is far above any context."""

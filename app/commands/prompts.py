@@ -152,7 +152,7 @@ def _message(item: Any, where: str) -> Message:
         case {"role": "system" | "user" | "assistant" as role, "content": str(content)}:
             return Message(role, without_surrogates(content))
         case _:
-            raise BadOption(f"{where}: a message needs a role (system, user or assistant) and a content.")
+            raise BadOption(f"{where}: a message needs a role (system, user or assistant) and its content.")
 
 
 def _as_prompt(text: str, raw: bool, where: str) -> Prompt:

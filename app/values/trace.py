@@ -47,7 +47,11 @@ class StepTrace:
     def __post_init__(self) -> None:
         rows = len(self.tokens)
         columns = (self.parents, self.origins, self.predicted)
-        require(all(len(column) == rows for column in columns), "each row needs one value of each", columns)
+        require(
+            all(len(column) == rows for column in columns),
+            "each row needs one parent, one origin and one predicted token",
+            columns,
+        )
         require(all(0 <= row < rows for row in self.accepted), "accepted rows must exist", self.accepted)
 
 

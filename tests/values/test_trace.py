@@ -13,7 +13,7 @@ MODEL: tuple[Origin, ...] = ("model",)
 def test_every_row_has_a_parent_an_origin_and_a_word_of_the_model(
     parents: tuple[int, ...], origins: tuple[Origin, ...], said: tuple[int, ...]
 ) -> None:
-    with pytest.raises(ValueError, match="each row needs one value of each"):
+    with pytest.raises(ValueError, match="each row needs one parent"):
         StepTrace((7,), parents, origins, said)
 
 

@@ -94,7 +94,7 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
             "save only its text, and add that file."
         )
     if any(says in archive.read(part) for part, says in LOCKS if part in archive.namelist()):
-        raise DocumentUnreadable(f"{name} is encrypted: save it without protection, and add that.")
+        raise DocumentUnreadable(f"{name} is encrypted: save it without protection, and add that file.")
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:

@@ -117,7 +117,7 @@ def _opened(path: Path, name: str) -> PdfDocument:
         if error.err_code != raw.FPDF_ERR_PASSWORD:
             raise
         raise DocumentUnreadable(
-            f"{name} is encrypted: open it with its password, save it without one, and add that."
+            f"{name} is encrypted: open it with its password, save it without one, and add that file."
         ) from error
 
 

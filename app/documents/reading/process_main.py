@@ -39,16 +39,16 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
         seconds = counted(request.seconds, "second")
         return ReadFailed(
             f"Reading {request.name} takes more than {seconds} of processor time: split it, or save it as text, "
-            "and add that."
+            "and add that file."
         )
     except RecursionError:
         return ReadFailed(
-            f"{request.name} is nested too deeply to be read: save it anew, or as text, and add that."
+            f"{request.name} is nested too deeply to be read: save it anew, or as text, and add that file."
         )
     except MemoryError:
         return ReadFailed(
             f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GB of memory: split it, or "
-            "save it as text, and add that."
+            "save it as text, and add that file."
         )
     except ImportError as error:
         return ReadFailed(
@@ -57,7 +57,7 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
         )
     except Exception as error:  # for a malformed file, libraries raise errors of any kind
         return ReadFailed(
-            f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that."
+            f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that file."
         )
     return ReadEnded()
 
