@@ -16,6 +16,9 @@ from app.errors import DocumentUnreadable, first_line
 from app.system.child_process import OutOfProcessorTime, Say, limit_memory, limit_processor_time, serve
 from app.values.display_text import counted
 
+NO_MEMORY = "failed to map segment"
+"""Part of the dynamic linker's message if a library does not fit into the memory that the process may use."""
+
 
 def read(line: bytes, say: Say) -> None:
     """Reads the requested file within its limits; sends its text, and at last whether reading succeeded."""
@@ -45,15 +48,15 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
         return ReadFailed(
             f"{request.name} is nested too deeply to be read: save it anew, or as text, and add that file."
         )
-    except MemoryError:
+    except (MemoryError, ImportError) as error:
+        if isinstance(error, ImportError) and NO_MEMORY not in str(error):
+            return ReadFailed(
+                f"{request.name} was not read, because a part of Foresight is missing ({first_line(error)}): "
+                "install Foresight again as in its README, then add the file again."
+            )
         return ReadFailed(
             f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GB of memory: split it, or "
             "save it as text, and add that file."
-        )
-    except ImportError as error:
-        return ReadFailed(
-            f"{request.name} was not read, because a part of Foresight is missing ({first_line(error)}): install "
-            "Foresight again as in its README, then add the file again."
         )
     except Exception as error:  # for a malformed file, libraries raise errors of any kind
         return ReadFailed(

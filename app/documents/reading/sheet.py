@@ -16,7 +16,9 @@ def read_sheet(path: Path, name: str) -> Iterator[ReadMessage]:
     try:
         book = CalamineWorkbook.from_path(path)
     except PasswordError as error:
-        raise DocumentUnreadable(f"{name} is encrypted: save it without a password, and add that file.") from error
+        raise DocumentUnreadable(
+            f"{name} is encrypted: save it without a password, and add that file."
+        ) from error
     sheets = [one.name for one in book.sheets_metadata if one.typ == SheetTypeEnum.WorkSheet]
     filled = 0
     for done, one in enumerate(sheets, start=1):

@@ -7,6 +7,7 @@ import zipfile
 from collections.abc import Callable, Iterator
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import pytest
 from docx import Document
@@ -368,6 +369,21 @@ def test_a_library_that_is_missing_is_no_damage_of_the_file(
     process_main.read(to_line(ReadRequest(str(path), path.name, "docx")), heard.append)
     failed = message_from_line(heard[-1])
     assert isinstance(failed, ReadFailed) and "a part of Foresight is missing" in failed.sentence
+
+
+def test_a_library_that_does_not_fit_into_the_memory_is_not_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def out_of_memory(_form: str) -> Any:
+        raise ImportError("etree.so: failed to map segment from shared object")
+
+    monkeypatch.setattr(process_main, "reader_of", out_of_memory)
+    for limit in ("limit_memory", "limit_processor_time"):  # they would limit the process of the tests
+        monkeypatch.setattr(process_main, limit, lambda _most: None)
+    heard: list[bytes] = []
+    process_main.read(to_line(ReadRequest(str(tmp_path / "eggs.docx"), "eggs.docx", "docx")), heard.append)
+    failed = message_from_line(heard[-1])
+    assert isinstance(failed, ReadFailed) and "takes more than" in failed.sentence
 
 
 @pytest.mark.parametrize("line", NO_MESSAGES, ids=range(len(NO_MESSAGES)))
