@@ -227,9 +227,11 @@ class _Reader:
         return struct.unpack(form, self._file.read(struct.calcsize(form)))[0]
 
     def _count(self, form: str, most: int) -> int:
-        count = int(self._number(form))
+        return self._possible(int(self._number(form)), most)
+
+    def _possible(self, count: int, most: int) -> int:
         if count > min(most, self._size):
-            raise _impossible(count)
+            raise ValueError(f"its header is impossible (a count of {count:,})")
         return count
 
     def _text(self) -> str:
@@ -249,13 +251,10 @@ class _Reader:
         if kind == TEXT and self._kept >= MOST_ENTRIES:
             return [self._text() for _ in range(count)]
         if kind == TEXT:
-            read, seek, most = self._file.read, self._file.seek, min(LONGEST_TEXT, self._size)
             for _ in range(count):
                 # Seeking inside the buffer is quick. If the file is too short, a later read fails.
-                size = int.from_bytes(read(8), "little")
-                if size > most:
-                    raise _impossible(size)
-                seek(size, 1)
+                size = int.from_bytes(self._file.read(8), "little")
+                self._file.seek(self._possible(size, LONGEST_TEXT), 1)
             return count
         size = count * struct.calcsize(NUMBERS[kind])
         if count > self._kept:
@@ -267,10 +266,6 @@ class _Reader:
         name = self._text()
         sizes = tuple(self._number("<Q") for _ in range(self._count("<I", 8)))
         return name, tuple(reversed(sizes)), self._number("<I"), self._number("<Q")
-
-
-def _impossible(count: int) -> ValueError:
-    return ValueError(f"its header is impossible (a count of {count:,})")
 
 
 def _unknown_version(version: int) -> Exception:

@@ -4,11 +4,10 @@ import multiprocessing
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from importlib import import_module
 from multiprocessing.connection import Connection
 
-from app.system.child_process import NO_VARIABLES, ChildProcess, serve_until_closed
+from app.system.child_process import ChildProcess, serve_until_closed
 from app.system.programs import OWN_FOLDER
 
 FORKS = multiprocessing.get_context("forkserver")
@@ -18,15 +17,9 @@ FORKS.set_forkserver_preload(["app.tools.mcp_main"])
 class ForkedChild(ChildProcess):
     """A child of `serve_until_closed` that leads a group and has pipes as a started one, but starts at once."""
 
-    def __init__(
-        self,
-        module: str,
-        request: bytes = b"",
-        environment: Mapping[str, str] = NO_VARIABLES,
-        has_log: bool = False,
-    ) -> None:
-        self._request = request
-        assert has_log and not environment
+    def __init__(self, module: str, has_log: bool) -> None:
+        assert has_log
+        self._request = b""
         ours, pipes = list[int](), list[Connection]()
         for is_written in (True, False, False):
             receiving, sending = FORKS.Pipe(duplex=False)

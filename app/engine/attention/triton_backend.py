@@ -191,18 +191,23 @@ class _Work:
             num_stages=self.tiles.stages,
             enable_fp_fusion=False,
         )
-        group, warps = padded(heads // shared), finish_warps(self.values.shape[3], self.values.element_size())
-        constants = self._constants()
+        constants = self._row_constants()
         if is_folded:
-            names = ("GROUP", "VALUE_SIZE", "WINDOW", "BLOCK_V", "SPAN")
+            names = (
+                "GROUP",
+                "VALUE_SIZE",
+                "WINDOW",
+                "BLOCK_G",
+                "BLOCK_V",
+                "SPAN",
+                "GROUP_SPANS",
+                "num_warps",
+            )
             fold_kernel[(rows, shared, -(-parts // GROUP_SPANS))](
                 *states[3:],
                 packed,
                 self.paths.stride(0),
                 **{name: constants[name] for name in names},
-                BLOCK_G=group,
-                GROUP_SPANS=GROUP_SPANS,
-                num_warps=warps,
                 enable_fp_fusion=False,
             )
             constants["SPANS"] = GROUP_SPANS
@@ -217,17 +222,23 @@ class _Work:
             *_factors(self.scoring),
             **constants,
             HAS_SINKS=sinks is not None,
-            BLOCK_G=group,
             NEWEST=NEWEST,
-            GROUP_SPANS=GROUP_SPANS,
             PLACES=GROUP_SPANS if is_folded else 1,
-            num_warps=warps,
             enable_fp_fusion=False,
         )
 
     def _strides(self) -> tuple[int, ...]:
         states = (self.query, self.keys, self.values)
         return (*(stride for each in states for stride in each.stride()[1:3]), self.paths.stride(0))
+
+    def _row_constants(self) -> dict[str, int | bool]:
+        """Return the compile-time constants of the kernels whose programs compute one row and key head."""
+        return {
+            **self._constants(),
+            "BLOCK_G": padded(self.query.shape[1] // self.keys.shape[1]),
+            "GROUP_SPANS": GROUP_SPANS,
+            "num_warps": finish_warps(self.values.shape[3], self.values.element_size()),
+        }
 
     def _constants(self) -> dict[str, int | bool]:
         """Return the compile-time constants that the kernels share."""

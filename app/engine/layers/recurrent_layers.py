@@ -107,7 +107,8 @@ def _delta_rule(
     rate = beta[0].T.float()[..., None]
     updates = rate * (v - predicted)
     by_query, by_key = paths.products(torch.stack((q, k)), k)
-    updates = torch.linalg.solve_triangular(rate * by_key, updates, upper=False, unitriangular=True)
+    if v.shape[1] > 1:
+        updates = torch.linalg.solve_triangular(rate * by_key, updates, upper=False, unitriangular=True)
     found = seen + by_query @ updates
     return found.transpose(0, 1)[None].to(query.dtype), _StateAfter(
         _state_after, state, keys, updates, paths.sums, False

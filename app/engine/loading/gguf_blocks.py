@@ -34,11 +34,8 @@ def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
     # Eight bytes at a time takes a third of the time.
     words = packed.reshape(-1, run).contiguous().view(torch.int64)
     mask = 0x0101010101010101 * ((1 << bits) - 1)
-    return (
-        torch.cat([words >> shift & mask for shift in range(0, 8, bits)], 1)
-        .view(torch.uint8)
-        .view(len(packed), -1)
-    )
+    fields = torch.cat([words >> shift & mask for shift in range(0, 8, bits)], 1)
+    return fields.view(torch.uint8).view(len(packed), -1)
 
 
 def _bits(packed: Tensor) -> Tensor:
