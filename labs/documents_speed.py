@@ -1,6 +1,6 @@
 """Measures documents: passages indexed per second, processor time per question, memory and disk space.
 
-    python -m labs.documents_speed [--passages 10000] [--documents 20] [--folder FOLDER] [--vectors]
+    python -m labs.documents_speed [--passages 10000] [--documents 20] [--folder FOLDER] [--vectors] [--asks]
 
 Texts, in sections of 280 words, and questions are drawn from 30,000 made-up words by Zipf's law. The documents are
 made if FOLDER has none; --documents 1 makes one large text. With --vectors each passage has a random vector, with
@@ -37,6 +37,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=20)
     parser.add_argument("--folder", type=Path)
     parser.add_argument("--vectors", action="store_true")
+    parser.add_argument("--asks", action="store_true", help="ask during the import, too, which slows it down")
     chosen = parser.parse_args()
     with tempfile.TemporaryDirectory() as made:
         folder = chosen.folder or Path(made)
@@ -46,7 +47,7 @@ def main() -> None:
             closing(Documents(database, folder, embedder)) as documents,
         ):
             if not documents.collections():
-                _index(documents, folder, chosen.passages, chosen.documents)
+                _index(documents, folder, chosen.passages, chosen.documents, chosen.asks)
             documents.wait()
             before = _memory()
             _ask(documents, documents.collections()[0].id)
@@ -54,12 +55,13 @@ def main() -> None:
             _tell(f"{database.size() / 2**20:,.0f} MiB on the disk")
 
 
-def _index(documents: Documents, folder: Path, passages: int, count: int) -> None:
+def _index(documents: Documents, folder: Path, passages: int, count: int, asks: bool) -> None:
     collection = documents.create("Speed")
     files = [_write(folder / f"text{number}.md", number, passages // count) for number in range(count)]
     before, begin, own = _memory(), perf_counter(), process_time()
     documents.add_files(collection, files)
-    _ask_meanwhile(documents, collection)
+    if asks:
+        _ask_meanwhile(documents, collection)
     wait_until_ready(documents, collection, count)
     seconds, busy = perf_counter() - begin, process_time() - own
     (about,) = documents.collections()

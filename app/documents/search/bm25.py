@@ -114,12 +114,18 @@ def search_bm25(
         row["rowid"]: f" {row['text']} "
         for row in connection.execute(WORDS, (json.dumps([row["id"] for row in found]),))
     }
+    is_scored_again = len(languages) > 1 and bool(found)
+    number_of = (
+        str.count if is_scored_again else str.__contains__
+    )  # for shares, whether a word occurs is enough
     counts = {
-        passage: {term: max((text.count(f" {one} ") for one in term.phrases), default=0) for term in weighed}
+        passage: {
+            term: max((number_of(text, f" {one} ") for one in term.phrases), default=0) for term in weighed
+        }
         for passage, text in texts.items()
     }
     scores = {row["id"]: row["score"] for row in found}
-    if len(languages) > 1 and counts:
+    if is_scored_again:
         scores = _scores(texts, counts, [weighed[term] for term in whole], total)
     shares = _shares(weighed, [*sentences, *clauses], counts)
     hits = (Bm25Hit(passage, scores[passage], shares[passage]) for passage in counts)
