@@ -33,6 +33,7 @@ class Hostile(BaseHTTPRequestHandler):
     requested: ClassVar[list[str]] = []
     streams: ClassVar[list[float]] = []
     known: ClassVar[dict[str, str]] = {}
+    called: ClassVar[threading.Event] = threading.Event()
     session = ""
 
     def do_GET(self) -> None:
@@ -42,6 +43,8 @@ class Hostile(BaseHTTPRequestHandler):
         if self.path == "/sessions/call-changes":
             return self.endless(EVENTS, CHANGED * 100)
         if self.path == "/sessions/call-asking":
+            Hostile.called.clear()
+            Hostile.called.wait(60)  # not while the client starts, which may then fail, too
             self.answer(ASKED, kind=EVENTS, length=10**12)
             return time.sleep(60)
         if self.path == "/sse":
@@ -116,6 +119,7 @@ class Hostile(BaseHTTPRequestHandler):
         self.answer(b"gone", 404)
 
     def asking(self) -> None:
+        Hostile.called.set()
         self.fine()
 
     def bad_request(self) -> None:

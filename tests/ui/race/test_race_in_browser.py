@@ -66,7 +66,9 @@ def test_what_is_typed_stays_when_the_page_is_reloaded(browser: Any, running: Ru
         page.click("#to-race")
         for box in ("#race-text textarea", "#race-tokens input"):
             page.fill(box, boxes[box])
-        page.reload()
+        page.click("#to-chat")
+        person.reload()
+        page.click("#to-race")
         page.wait_for_selector("#race-text textarea")
         for box, text in boxes.items():
             page.wait_for_function(
