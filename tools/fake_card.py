@@ -4,7 +4,8 @@
 
 Needs an environment with PyPI's torch for Linux (2 GB to download, 4.7 on disk), but no driver, because no kernel
 runs. Our own kernels are replaced by counters, which raise an error for tensors on another device than the GPU.
-Prints, for each shape, greedy and sampled, how many kernels a step has, and what the host reads during it.
+Prints, for each model shape (the sizes of a model), greedy and sampled, how many kernels a step has, and what the
+host reads during it.
 """
 
 from collections import Counter
@@ -84,13 +85,13 @@ class Kernel:
 
 @dataclass(frozen=True, slots=True)
 class FakeCapturer:
-    """Does recorded work once and counts its kernels; a replay does nothing."""
+    """Runs work that would be recorded as a CUDA graph, once, and counts its kernels; a replay does nothing."""
 
     launches: Counter[str]
     found: list[Counting]
 
     def capture(self, work: Callable[[], None]) -> SimpleNamespace:
-        """Do the work once, and count its kernels."""
+        """Run the work once, and count its kernels."""
         self.launches.clear()
         with Counting() as counting:
             work()
@@ -112,7 +113,8 @@ class Recorded:
 
 @contextmanager
 def fake_card() -> Iterator[Counter[str]]:
-    """Replace our kernels, and functions that need a driver or values. Yields the number of launches by kernel."""
+    """Replace our kernels, functions that need a driver, and functions that read the values of tensors: fake ones
+    have none. Yields the number of launches by kernel."""
     from app.engine.layers import fuse, products, replacements, triton_kernels
     from app.engine.machine import hardware
 
@@ -193,7 +195,7 @@ def main(
     ] = None,
     rows: Annotated[int, typer.Option(help="Rows of a step.")] = 64,
 ) -> None:
-    """Print the kernels of a recorded step of each shape."""
+    """Print the kernels of a recorded step of each model shape."""
     for shape in shapes or SHAPES:
         settings = dict(SHAPES[shape])
         config = AutoConfig.for_model(settings.pop("model_type"), **settings)

@@ -36,7 +36,7 @@ LOOK_SECONDS = 0.1
 SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 60.0
 """Maximum seconds for a server's start, which may include a download of its program, and for an answer."""
 SECONDS_TO_END = 3.0
-"""Seconds that a server may take to end by itself, which are more than `mcp_main` waits for it."""
+"""Seconds that a server may take to end by itself. It is longer than the time for which `mcp_main` waits."""
 RETRY_SECONDS = 10.0
 """Seconds for which a server that failed to start is not started again, unless the user restarts it."""
 ENDED = "{name} ended unexpectedly. Look at its log, then restart it."
@@ -66,7 +66,7 @@ class ToolServers:
         return self._connection(name).listed(is_stopping)
 
     def text_of(self, offered: ServerText) -> str:
-        """Return the text of a resource, or of a prompt with [names] for arguments. Raises ToolFailed."""
+        """Return the text of a resource, or of a prompt with [name] in the place of each argument. Raises ToolFailed."""
         arguments = {one: f"[{one}]" for one in offered.arguments}
         job: Answer = {"do": "prompt", "name": offered.name, "arguments": arguments}
         if offered.uri:
@@ -210,7 +210,7 @@ class _Connection:
         self._status = read(ServerStatus, {"state": "ready", **found})
 
     def _asked(self, job: Answer, is_stopping: Stopping) -> Any:
-        with suppress(SessionLost):  # the job was not begun, so that it may be sent again
+        with suppress(SessionLost):  # the job was not begun, so it may be sent again
             return self._answered(self._answering, is_stopping, job)
         self._start(is_stopping)
         return self._answered(self._answering, is_stopping, job)

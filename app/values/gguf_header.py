@@ -62,7 +62,7 @@ KEPT_BITS: Mapping[str, float] = {
     "Q4_0": 4.5, "Q4_1": 5.0, "Q5_0": 5.5, "Q5_1": 6.0, "Q8_0": 8.5, "Q2_K": 3.125, "Q3_K": 3.5625, "Q4_K": 4.625,
     "Q5_K": 5.625, "Q6_K": 6.5625, "IQ4_NL": 4.5, "IQ4_XS": 4.3125, "TQ1_0": 2.0625, "TQ2_0": 2.0625, "MXFP4": 5.0,
 }  # fmt: skip
-"""The types of matrices that can stay packed, and the bits that a number then takes, scales included."""
+"""The types of matrices that can stay packed (in memory as in the file), and their bits per number with scales."""
 
 
 def kept_bits(name: str, stored: str, shape: tuple[int, ...], is_on_cpu: bool) -> float:
@@ -231,7 +231,7 @@ class _Reader:
 
     def _possible(self, count: int, most: int) -> int:
         if count > min(most, self._size):
-            raise ValueError(f"its header is impossible (a count of {count:,})")
+            raise ValueError(f"its header is not valid (it counts {count:,} entries)")
         return count
 
     def _text(self) -> str:

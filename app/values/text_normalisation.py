@@ -17,7 +17,7 @@ UNSPACED = re.compile(
     "\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\uf900-\ufaff"  # ideographs, Hangul
     "\U00020000-\U0003ffff]"
 )
-"""A character that is indexed as a word of its own: of a script without spaces, or of Korean."""
+"""A character of a script without spaces, or of Korean; each is indexed as a word of its own."""
 WIDE_WEIGHT = 3
 """Weight of a Chinese, Japanese or Korean character, which takes about as many tokens as three letters."""
 WIDE = re.compile(

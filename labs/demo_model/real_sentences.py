@@ -1,4 +1,4 @@
-"""Reads real sentences for the copying tasks from books, dialogues, pages of commands, and Python's docstrings."""
+"""Reads real sentences for the copying tasks: from books, dialogues, pages about shell commands, and docstrings."""
 
 import ast
 import random
@@ -24,7 +24,9 @@ DOC_SENTENCE = re.compile(r"[A-Z][^\n]{24,200}[.!?]")
 
 
 def real_sentences(data: Path) -> tuple[list[Sentences], Counter[str]]:
-    """Return groups of consecutive sentences, and how often each word occurs in them."""
+    """Return groups of sentences, and how often each word occurs in them.
+
+    The sentences of a group are consecutive in books, dialogues and within a docstring's paragraph."""
     rng = random.Random(SEED)
     books = chain.from_iterable(_groups(book, PER_GROUP) for book in read_books(data))
     docs = list(docstrings(Path(sysconfig.get_path("stdlib"))))

@@ -74,8 +74,8 @@ def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
 
 
 def rate_factor(step: int, share: float, warm_up_steps: int = WARM_UP_STEPS) -> float:
-    """Return the factor of the learning rate, which rises over `warm_up_steps`, stays at 1 for half of the time,
-    and then falls to LOWEST_RATE."""
+    """Return the factor of the learning rate, which rises over `warm_up_steps`, stays at 1 until half of the time
+    is over, and then falls to LOWEST_RATE."""
     warm_up = min(1.0, (step + 1) / warm_up_steps)
     return warm_up * (1.0 if share < 0.5 else max(LOWEST_RATE, (1 - share) / 0.5))
 
@@ -145,7 +145,7 @@ def _is_layer_matrix(name: str, parameter: Tensor) -> bool:
 
 def main() -> None:
     parser = ArgumentParser(description=__doc__)
-    parser.add_argument("ids", type=Path, help="the .npy file that tokenizer wrote")
+    parser.add_argument("ids", type=Path, help="the .npy file that labs.demo_model.tokenizer wrote")
     parser.add_argument("model", type=Path, help="folder for the model")
     parser.add_argument("seconds", type=float, help="how long to train")
     parser.add_argument("--compile", action="store_true", help="use torch.compile (needs a C++ compiler)")

@@ -1,4 +1,4 @@
-"""Decides whether a message is searched in documents, and adds to a follow-up the words to which it refers."""
+"""Decides whether documents are searched for a message, and adds to a follow-up the words to which it refers."""
 
 import re
 from collections.abc import Sequence
@@ -96,7 +96,7 @@ _THE_FORM = re.compile(
     r"(?:lists?|table|paragraph|poem|emails?|mail|sentences?|words?|terms|summary|text|message|"
     r"liste|tabelle|absatz|absätze|satz|sätze|worte|text|nachricht)\b"
 )
-"""Mentions of something that exists already: "Explain the table" is about a table in the documents."""
+"""Phrases such as "the table". Documents are searched for such a message, which may mean a table in them."""
 _WORD = re.compile(r"\w+(?:-\w+)*")
 _LETTERS = re.compile(r"\w+")
 _WISH_WORDS = frozenset(_WISHES.split())
@@ -106,12 +106,12 @@ _KNOWN_WORDS = _WISH_WORDS | frozenset(_OTHERS.split())
 def is_conversational(message: str, has_answer: bool) -> bool:
     """Returns whether a message asks nothing of the documents. If there is an answer, the message may be about it.
 
-    hello                       is never searched
-    Translate that to French is searched only if there is no answer yet
-    Translate the lease         is always searched, because "lease" cannot be about the answer
+    hello                       never leads to a search
+    Translate that to French    leads to a search only if there is no answer yet
+    Translate the lease         always leads to a search, because "lease" is no known word about an answer
 
     A message about the answer has only known words, and at least one of them is a wish. A question that begins with
-    a question word is searched, except for a few set phrases."""
+    a question word leads to a search, except for a few set phrases."""
     words = _WORD.findall(normalized("NFC", message).lower())
     line = " ".join(words)
     if _PLEASANTRIES.fullmatch(line):

@@ -58,7 +58,8 @@ _SHARED_MEMORY = 48 << 10
 class Attention:
     """A backend. With `batch_invariant`, a row's results in half precision do not depend on the other rows.
 
-    It is used only if a step in a long chat takes less than `same_text_limit` times as long as with `attend`.
+    `batch_invariant` is used only if a step in a long chat then takes less than `same_text_limit` times as long as
+    with `attend`.
     The limit is 0 without batch-invariant attention, for example on an Apple GPU, which has no float64."""
 
     name: AttentionName
@@ -167,7 +168,7 @@ def refusal(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) 
     if machine.capability < AMPERE:
         return "it needs a GPU of the Ampere generation or newer"
     if name == "flash" and (heads.dtype.itemsize != 2 or heads.size % 8):
-        return "it needs bfloat16 or float16, and heads of a multiple of 8 values"
+        return "it needs bfloat16 or float16, and heads whose size is a multiple of 8"
     return ""
 
 
@@ -177,7 +178,7 @@ def _refusal_of_native(machine: DeviceCapabilities, heads: HeadShape) -> str:
     if machine.cpu_kernels is None:
         return "it needs Linux and a C compiler (cc, gcc or clang)"
     if heads.dtype != torch.float32 or heads.size % 8:
-        return "it needs float32, and heads of a multiple of 8 values"
+        return "it needs float32, and heads whose size is a multiple of 8"
     return ""
 
 

@@ -21,7 +21,7 @@ before it is asked. If a question took longer than was saved, the difference mus
 from math import sqrt
 
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
-"""The gain before anything was measured, and the reach that this first value is worth as evidence."""
+"""The gain that is assumed before any was measured, and the sum of reaches as whose measurement it counts."""
 MEMORY = 0.98
 """Factor by which the weight of earlier trees in the gain falls with each new tree."""
 SECONDS_MEMORY = 0.9
@@ -32,18 +32,18 @@ READ_FOR = 32
 """Number of questions that share the cost of reading unread tokens. A step with more unread tokens than this
 gives a new estimate of a token's seconds; other steps give a new estimate of a question's seconds."""
 ALWAYS = 0.1
-"""The least reach of a node to be asked about while no price is set. With a price, the least reach is at
-least half of ALWAYS."""
+"""While no price is set, the draft model is asked about nodes with at least this reach. With a price, the limit is
+never below half of it."""
 NEVER = 2.0
-"""A reach above that of any node: as the least reach it means that the draft model is not asked."""
+"""A limit above the reach of any node, so that the draft model is not asked."""
 EVIDENCE = 1.0
-"""The draft model's guesses are fed only while the gained tokens exceed this many standard deviations of pure
-chance."""
+"""The draft model's guesses are fed only while they gain more tokens than chance alone explains: more than this
+many times the square root of the sum of squared gains."""
 
 
 class DraftModelBudget:
-    """Decides when the draft model is asked, in all replies of a model. While no price is set, as with fixed sizes,
-    time is ignored."""
+    """Decides when the draft model is asked, in all replies of a model. While no price is set, for example because
+    the user fixed the number of rows, time is ignored."""
 
     def __init__(self, question: float, token: float) -> None:
         """Start from measured seconds: of a question, and of each further token that is read with it."""
@@ -76,7 +76,7 @@ class DraftModelBudget:
         self._price = tokens_per_second
 
     def least(self, unread: int) -> float:
-        """Return the least reach of a node to be asked about, in a step with `unread` tokens to read."""
+        """Return the smallest reach of the nodes to be asked about, in a step with `unread` tokens to read."""
         if not self._price:
             return ALWAYS
         reading = self._token * max(unread - 1, 0)

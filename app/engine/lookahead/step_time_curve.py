@@ -6,14 +6,14 @@ them. So the time of a plain step (`plain`) is kept separately, and the times of
 forward pass plus an estimate of the host's time.
 
 Times are measured at a few row counts, the buckets (`step_profile.py`); a step counts for the smallest bucket
-that has its rows. A real step that takes longer than expected may have two causes: the machine is slower at the
-moment, or steps of this bucket cost more than was measured. So the steps of a round of 32 are compared with each
-other: their median ratio of real to expected time is the machine's pace, and only a bucket's deviation from this
-pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round of
-mostly plain steps with these medians means:
+that is not smaller than its number of rows. A real step that takes longer than expected may have two causes: the
+machine is slower at the moment, or steps of this bucket cost more than was measured. So the steps of a round of 32
+are compared with each other: their median ratio of real to expected time is the machine's pace, and only a
+bucket's deviation from this pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and
+2.4 ms for 8 rows, a round of mostly plain steps with these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
-    2.0 ms plain, 4.8 ms for 8 rows      the time of 8 rows rises, and by less those of other buckets
+    2.0 ms plain, 4.8 ms for 8 rows      the time of 8 rows rises; the times of other buckets rise less
     4.0 ms plain, and nothing else       the cause is unknown; the curve stays
 
 Each row attends to the whole context, so rows cost more in a long chat. `move_to` sets the length of the
@@ -46,7 +46,7 @@ drafted step. Its time of a plain step is proven by PROOF plain steps, and unpro
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1
-"""The key of plain steps; the key of drafted steps is the index of their bucket."""
+"""The key of plain steps among the steps of a round; a drafted step's key is the index of its bucket."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
 """The row counts among which the planner chooses if blocks are not padded. They are few, because kernels are
@@ -71,7 +71,7 @@ class StepTimeCurve:
     Padded blocks cost as much as their bucket."""
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
-        """Start from a stored shape, measured at the buckets of `times`, or else from `times`."""
+        """Start from a stored shape, whose buckets are those of `times`, if there is one, else from `times`."""
         # Blocks wider than the last measured bucket may not fit in memory.
         self.largest = min(LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:])
         self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)

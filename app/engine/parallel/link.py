@@ -79,7 +79,7 @@ class Link:
     ended."""
 
     def __init__(self, peers: Mapping[int, socket.socket], rank: int, size: int) -> None:
-        """Use these sockets, which are connected to the other ranks in `peers`."""
+        """Use the sockets in `peers`, each connected to the rank that is its key."""
         self._peers = peers
         self.rank, self.size = rank, size
 

@@ -32,7 +32,7 @@ UNCHECKED: dict[str, Any] = {"preprocess": False}
 """Arguments of events that read option controls, whose values option_controls.py checks. Gradio would refuse the
 whole event for one number that is out of its slider's range, with a traceback in the terminal."""
 UPLOADED: dict[str, Any] = {"trigger_mode": "multiple"}
-"""Arguments of events of uploads, because Gradio would drop an event that comes while it handles another one."""
+"""Arguments of events of uploads. Without them, Gradio would drop an event that comes while it handles another."""
 EVENT_OPTIONS: dict[str, Any] = {
     "show_progress": "hidden",
     "concurrency_limit": None,  # the events of one page never wait for those of another page
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 def try_or_notify(notify: Notify, action: Callable[[], Result], default: Default) -> Result | Default:
     """Return the action's result. If it fails, show why and return `default`. An error that is not an AppError is a
-    bug, and its traceback is logged; `impossible_values` turns errors about entered values into AppErrors."""
+    bug, and its traceback is logged. Errors about entered values are AppErrors by `impossible_values` (errors.py)."""
     try:
         return action()
     except AppError as error:
@@ -79,14 +79,14 @@ def faults_html(faults: Mapping[str, str]) -> str:
 
 
 def try_at_box(box: str, action: Callable[[], object]) -> tuple[bool, str]:
-    """Run the action. Returns whether it succeeded, and the `faults_html` for the box that its text comes from."""
+    """Run the action. Returns whether it succeeded, and `faults_html` for the box whose text the action uses."""
     problems: list[str] = []
     is_done = succeeded(problems.append, action)
     return is_done, faults_html({box: "".join(problems)})
 
 
 def submit_box(box: str, text: str, action: Callable[[], object]) -> tuple[str, str]:
-    """Run the action for a box. Returns the box's new text, "" after a success, and its `faults_html`."""
+    """Run the action for a box. Returns the text that the box gets ("" after a success) and its `faults_html`."""
     is_done, faults = try_at_box(box, action)
     return "" if is_done else text, faults
 

@@ -1,5 +1,5 @@
-"""Renders the live numbers beside the chat: the time that lookahead saved, tokens per step and hit rate with a
-curve, and, if the user opens them, further numbers, charts and notes on the model."""
+"""Renders the live numbers beside the chat: the time that lookahead saved, the hit rate, the tokens per step
+and their curve, and, if the user opens them, further numbers, charts and notes on the model."""
 
 from collections.abc import Iterator
 
@@ -16,14 +16,14 @@ from app.values.messages import DecoderName, ModelInfo, Statistics
 SLOWER = 0.95
 """If a whole reply's speed-up is below this, the panel reports that lookahead made the reply take longer."""
 FEW_TOKENS = 16
-"""With fewer tokens, the panel reports no saved time, because too little time has passed."""
+"""With fewer tokens, the panel does not report how much time was saved, because too little has passed."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
 """The statistics of a real reply, shown as an example: see the panel's template."""
 EXAMPLE_COURSE = (
     1.3, 1.3, 1.3, 1.5, 1.8, 1.9, 2.2, 2.4, 2.9, 3.3, 3.6, 3.7, 3.7, 4.2, 4.5, 4.4, 4.2, 4.5, 4.5, 4.5, 4.6, 4.7,
     4.8, 4.7, 3.0, 1.9, 1.4, 1.1, 1.1, 1.5, 1.6, 2.0, 2.6, 3.2,
 )  # fmt: skip
-"""Tokens per step over the example's course."""
+"""Points of the example's curve: its tokens per step from the beginning to the end."""
 
 
 def panel_html(
@@ -66,7 +66,8 @@ def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
 
 def speed_up_in_words(statistics: Statistics) -> str:
     """Return how many times as fast as plain decoding the reply is, such as "2.4". Returns "" if that is
-    unknown or not above 1, if both times are the same in words, or with fewer than FEW_TOKENS tokens."""
+    unknown or not above 1, if the times with and without lookahead read the same once rounded, or with fewer than
+    FEW_TOKENS tokens."""
     times, (now, plain) = f"{statistics.speed_up:.1f}", _times_in_words(statistics)
     return times if float(times) > 1 and now != plain and statistics.tokens >= FEW_TOKENS else ""
 
@@ -133,7 +134,7 @@ def _why(statistics: Statistics) -> str:
 
 
 def _figures(statistics: Statistics) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the id, the value, the name and an explanation of the two numbers that the saved time comes from."""
+    """Yield the id, the value, the name and an explanation of the tokens per step and of the hit rate."""
     mean, rate = f"{statistics.tokens_per_step:.1f}", f"{statistics.hit_rate:.0%}"
     yield "tokens-per-step", mean, "tokens per step", "Without lookahead each step writes one."
     hits = f"A guess was right in {statistics.hits:,} of {counted(statistics.steps, 'step')}."
