@@ -66,7 +66,7 @@ class ToolServers:
         return self._connection(name).listed(is_stopping)
 
     def text_of(self, offered: ServerText) -> str:
-        """Return the text of a resource, or of a prompt with [name] in the place of each argument. Raises ToolFailed."""
+        """Return the text of a resource, or of a prompt with [name] for each argument. Raises ToolFailed."""
         arguments = {one: f"[{one}]" for one in offered.arguments}
         job: Answer = {"do": "prompt", "name": offered.name, "arguments": arguments}
         if offered.uri:
