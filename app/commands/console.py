@@ -1,7 +1,7 @@
 """Output on the console: JSON for programs, columns for people, progress bars, and errors as sentences.
 
-Untrusted text (documents, chats, replies and answers of the hub) is printed through `printable`, because a
-terminal obeys control characters: ESC ] 52 writes to the clipboard.
+Untrusted text is printed through `printable`, because a terminal obeys control characters: ESC ] 52 writes to the
+clipboard.
 """
 
 import json

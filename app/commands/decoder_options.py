@@ -1,10 +1,4 @@
-"""Reads the decoder and its sizes from the command line, as options or as the lanes (decoders) of a benchmark.
-
-    plain   auto   auto:32 (rows)   lookahead   lookahead:15/5/15 (W/N/G)   lookahead:7b   prompt-lookup
-    jacobi   jacobi:8 (W)
-
-Explicit sizes override a preset. A size or a draft model that no chosen decoder uses is refused.
-"""
+"""Reads the decoder and its sizes from the command line, as options or as the lanes (decoders) of a benchmark."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace

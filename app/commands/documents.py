@@ -1,7 +1,4 @@
-"""`python run.py documents …`: adds, lists, removes and searches documents, and answers questions from them.
-
-The app may run at the same time.
-"""
+"""`python run.py documents …`: adds, lists, removes and searches documents, and answers questions from them."""
 
 import sys
 from collections.abc import Iterator, Mapping, Sequence

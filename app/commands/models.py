@@ -1,7 +1,6 @@
 """`python run.py models …`: the models on this machine, the catalogue and the hub.
 
-The commands import `app.models_registry` in their functions, because it imports the hub's client, which reads the
-environment variables that app/main.py sets first.
+Functions import `app.models_registry` for the reason that services.py gives.
 """
 
 from collections.abc import Iterator

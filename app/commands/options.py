@@ -1,7 +1,6 @@
-"""Options that several commands share, and the handling of options that are given before a command.
+"""Options that several commands share, and the handling of options that are given before a command:
 
-`run.py --data-dir DIR chats list` means `run.py chats list --data-dir DIR`. An option that the command does not
-have is refused, and so is an option with different values before and after the command.
+`run.py --data-dir DIR chats list` means `run.py chats list --data-dir DIR`.
 """
 
 from collections.abc import Iterator, Mapping

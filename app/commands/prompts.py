@@ -1,10 +1,7 @@
 """Prompts from the command line: a single text, or files with one JSON object per line.
 
-{"prompt": "How do I count the lines of a file?"}
 {"messages": [{"role": "user", "content": "Hi"}, ...]}
 {"prompt": "plinth otter seven", "temperature": 1.5, "seed": 3}
-
-Options of the command line override the temperature and seed of a line.
 """
 
 from collections.abc import Sequence

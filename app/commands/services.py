@@ -1,7 +1,7 @@
-"""Opens what a command uses: devices, engine, documents with their embedding model, the hub and the API.
+"""Opens what a command, or the app itself, uses: devices, engine, documents, the hub and the API.
 
-The app itself (app/startup.py) makes its engine and its API here, too. Functions import `app.models_registry`,
-because it imports the hub's client, which reads the environment variables that app/main.py sets first.
+Functions import `app.models_registry`, because it imports the hub's client, which reads the environment variables
+that app/main.py sets first.
 """
 
 import os

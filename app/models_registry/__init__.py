@@ -1,3 +1,1 @@
-"""Finds models on this machine and on the hub, judges whether they fit, fetches and deletes them.
-
-None of this loads a model."""
+"""Finds models on this machine and on the hub, judges whether they fit, fetches and deletes them."""

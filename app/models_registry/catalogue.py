@@ -1,7 +1,4 @@
-"""The models that the app recommends, from a file that ships with the app.
-
-`grouped` sorts them by whether they fit this machine, then by what they are good for, small models first.
-"""
+"""The models that the app recommends, from a file that ships with the app."""
 
 import tomllib
 from collections.abc import Iterable, Iterator

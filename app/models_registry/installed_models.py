@@ -1,12 +1,7 @@
-"""The models on this machine: in the hub's cache, in folders of the user, and GGUF files of other programs.
+"""The models on this machine, in the hub's cache, in folders of the user and in those of other programs.
 
-Every model is checked by its files, without torch. A model that cannot be loaded is listed with the reason.
-Deleting a model of the cache keeps the files that another revision shares. Files of other programs are listed and
-loaded, and never changed or deleted:
-
-    LM Studio    ~/.lmstudio/models/publisher/model/file.gguf
-    Ollama       ~/.ollama/models/manifests/registry.ollama.ai/library/name/tag -> blobs/sha256-…
-    llama.cpp    ~/.cache/llama.cpp/file.gguf, on macOS ~/Library/Caches/llama.cpp
+Every model is checked by its files, without torch; a model that cannot be loaded is listed with the reason. Files
+of other programs (GGUF files of LM Studio, Ollama and llama.cpp) are never changed or deleted.
 """
 
 import re

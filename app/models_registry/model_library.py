@@ -1,7 +1,6 @@
 """The library of models: the catalogue, the hub, downloads and installed models as one object.
 
-Most methods ask the hub, the disk or the GPU's driver at every call, so callers should keep the results that they
-show.
+Most methods ask the hub, the disk or the GPU's driver at every call, so callers keep the results that they show.
 """
 
 import os

@@ -1,7 +1,6 @@
 """Requests the list of a server's models, or a reply as a stream of chunks, with the `openai` client.
 
-Only the request, the key of this server and the app's version are sent. Headers that the client adds by itself
-(keys and accounts from the environment, facts about this machine) are removed.
+Only the request, the key of this server and the app's version are sent.
 """
 
 import asyncio

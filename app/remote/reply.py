@@ -1,8 +1,4 @@
-"""Turns a server's chunks into a reply's events. A piece is the text of a chunk; tokens and steps are unknown.
-
-Some servers report at the end how many tokens a forward pass wrote: Foresight, llama.cpp, vLLM with
---per-request-spec-decode-metrics, and any server that counts accepted prediction tokens.
-"""
+"""Turns a server's chunks into a reply's events. A piece is the text of a chunk; tokens and steps are unknown."""
 
 import re
 from collections.abc import Iterator, Mapping

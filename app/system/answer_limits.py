@@ -1,8 +1,7 @@
-"""Limits the answers of the model hub, of model servers and of tool servers.
+"""Limits the bytes of answers of the model hub, of model servers and of tool servers.
 
-The bytes are counted in the HTTP library's streams, so that no caller can forget the limit. Answers are requested
-uncompressed, and a compressed answer is refused, because one kilobyte of it can expand to a gigabyte. Callers limit
-the time, because the library's own timeouts begin anew with each byte.
+A compressed answer is refused, because one kilobyte of it can expand to a gigabyte. Callers limit the time, because
+the HTTP library's own timeouts begin anew with each byte.
 """
 
 import sys

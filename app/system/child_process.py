@@ -1,9 +1,7 @@
 """Starts child processes of the app, which read requests and write messages, each on a line.
 
-A crash of the child does not affect the app, and the child can be killed at any time. The child ends by itself when
-its standard input is closed, so an app that was killed leaves no process running. The child starts in a folder of
-the app and imports nothing from the current folder. Messages begin with the separator of RFC 7464, so that text
-which a library prints is not mistaken for a message.
+The app can kill a child at any time, and a child ends by itself when its standard input is closed, also because the
+app was killed. Messages begin with the separator of RFC 7464, so that what a library prints is not a message.
 
     app:    with ChildProcess("app.x.process_main", b"request\\n") as child:  for line in child.lines(): ...
     child:  serve(lambda request, send: send(b"done\\n"))

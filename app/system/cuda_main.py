@@ -1,8 +1,7 @@
 """Prints which GPUs CUDA finds on this machine, as the driver's library reports them: `python cuda_main.py`.
 
-The library numbers GPUs as for torch: in the order that CUDA_DEVICE_ORDER asks for, and without GPUs that
-CUDA_VISIBLE_DEVICES hides. A part of a GPU (MIG) counts as a GPU. Nothing is created on a GPU. This program runs as
-a separate process, because a broken driver may hang or crash. It imports nothing of the app.
+The library numbers GPUs as for torch, and counts a part of a GPU (MIG) as a GPU. This program imports nothing of
+the app, and is a separate process, because a broken driver may hang or crash.
 """
 
 import json

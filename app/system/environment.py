@@ -1,8 +1,7 @@
 """Checks the environment variables that libraries read by themselves, before the libraries see them.
 
-Proxies are used for other machines only; this machine is contacted directly. The page needs no network, so wrong
-settings of proxies and certificates must not keep the app from starting. Requests to the hub and to servers use
-these settings, or fail with an error that names the variables that may be wrong.
+The page needs no network, so wrong settings of proxies and certificates must not keep the app from starting.
+Requests use these settings, or fail with an error that names the variables that may be wrong.
 """
 
 import os

@@ -1,7 +1,4 @@
-"""Writes files. When a function returns, its file is complete and on the disk, so that a power cut loses nothing.
-
-a new file in the same folder -> written -> fsync -> replaces the old file -> fsync of the folder
-"""
+"""Writes files that are complete and on the disk when a function returns, so that a power cut loses nothing."""
 
 import errno
 import os

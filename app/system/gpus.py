@@ -1,10 +1,7 @@
 """Finds the NVIDIA GPUs that torch uses, with torch's numbers, and their free memory. Does not import torch.
 
-    CUDA's driver   which GPUs, in which order, of how much memory: cuda_main.py
-    nvidia-smi      how much memory is free; it lists all GPUs in their order on the bus
-    torch's files   for which CUDA this torch was built, so which GPUs it can use
-
-Rows of nvidia-smi are matched with CUDA's GPUs by uuid or bus id, because the numbers may differ.
+CUDA's driver says which GPUs there are (cuda_main.py), nvidia-smi how much memory is free, torch's files for which
+CUDA it was built. Rows of nvidia-smi are matched by uuid or bus id, because the numbers may differ.
 """
 
 import json

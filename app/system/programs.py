@@ -1,7 +1,7 @@
 """Finds and runs programs of the machine, so that files in the current folder have no influence.
 
-The app may be started in a folder of downloads, whose files are not trusted. So programs are searched on PATH only,
-never in the current folder. They run in a folder of the app, with environment variables that name absolute paths.
+The app may be started in a folder of downloads. So programs are searched on PATH only, and run in a folder of the
+app, with environment variables that name absolute paths.
 """
 
 import os

@@ -1,8 +1,6 @@
-"""Ends the process within a time limit, even if a thread hangs.
+"""Ends the process within a time limit, even if a thread hangs or C code holds the interpreter's lock (GIL).
 
-A normal exit waits for the interpreter's lock (GIL), which C code may hold, and for threads that may hang. A timer
-of faulthandler waits for neither, logs the stack of every thread and ends the process. No saved data is lost,
-because a write to a store returns only when it is on the disk.
+No saved data is lost, because a write to a store returns only when it is on the disk.
 """
 
 import faulthandler

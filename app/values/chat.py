@@ -1,8 +1,7 @@
 """Values of stored chats: summaries for the sidebar, threads for the page, and how replies were made.
 
 A chat is a tree of messages, of which one path is shown. Editing a question or regenerating an answer adds a
-sibling; the versions of a message are its siblings. A `ChatVersion` is the state of a chat that a page has seen. It
-keeps an outdated page from changing messages that the page does not show.
+sibling; the versions of a message are its siblings.
 """
 
 from dataclasses import dataclass, field

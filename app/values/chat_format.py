@@ -1,6 +1,6 @@
 """Values about a model's chat template, its levels of thinking, and the format of the model's replies.
 
-The engine finds these values when it loads a model, by rendering the model's chat template with probe messages.
+The engine finds them when it loads a model, by rendering the model's chat template with probe messages.
 """
 
 import re

@@ -3,8 +3,6 @@
 Reading is tolerant: unknown fields are ignored; missing fields and fields of a wrong type get their defaults, or
 else the zero value of their type. A dataclass that refuses its values raises ValueError. An optional field whose
 value is refused becomes None, and a refused element of a list or a mapping is left out.
-
-    read(Sampling, {"temperature": 0.7, "top_k": None, "of_later": 1}) == Sampling(temperature=0.7)
 """
 
 import json

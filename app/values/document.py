@@ -1,9 +1,6 @@
 """Values about documents: collections, passages, and the sources of an answer.
 
-A document is a pasted text, or the text of a file. A passage is a part of a document that is searched and cited. A
-passage has its position in the document's text, so that a citation can highlight the exact words:
-
-    text[passage.start : passage.end] == passage.text
+A passage is a part of a document that is searched and cited: text[passage.start : passage.end] == passage.text.
 """
 
 from dataclasses import dataclass, replace

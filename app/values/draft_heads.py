@@ -1,11 +1,8 @@
 """Reads the config.json of a draft head, without torch. The file comes from strangers and is not trusted.
 
-A draft head is a small network that drafts tokens for a larger model, its target, whose hidden states it reads:
-
-    EAGLE-3 head   in the format of vllm-project/speculators (`models/eagle3/config.py` there):
-                   `speculators_model_type` names the kind of head, and `transformer_layer_config` is the config of
-                   its decoder layers
-    assistant      of a Gemma 4 model, in transformers' format
+A draft head is a small network that drafts tokens for a larger model, its target, whose hidden states it reads: an
+EAGLE-3 head in the format of vllm-project/speculators (`models/eagle3/config.py` there), or the assistant of a
+Gemma 4 model, in transformers' format.
 """
 
 import re

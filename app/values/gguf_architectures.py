@@ -1,8 +1,7 @@
 """The architectures of GGUF files that transformers can build, with a line of special rules for each.
 
-Metadata and names of tensors follow general rules (engine/text/gguf_config.py, engine/loading/gguf_weights.py). A
-line has what these rules do not cover: transformers' name of the architecture, values that llama.cpp has in its
-code and not in the file, and how its converter changed tensors.
+General rules are in engine/text/gguf_config.py and engine/loading/gguf_weights.py. A line has what they do not
+cover: values that llama.cpp has in its code and not in the file, and how its converter changed tensors.
 """
 
 from collections.abc import Mapping

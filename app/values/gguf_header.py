@@ -2,8 +2,7 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-In a header, each list of strings, such as the vocabulary, and each long list of numbers is replaced by its number
-of entries. A model in several files gets one header, with the values of its first file.
+In a header, each list of strings, and each long list of numbers, is replaced by its number of entries.
 """
 
 import re

@@ -1,7 +1,5 @@
 """Rules by which tokenizers cut a text into words before they merge characters. GGUF files name their rule (`pre`).
 
-    "llama-bpe"    "It's 1234 o'clock"    ->    It | 's |   | 123 | 4 |  o | 'clock
-
 `assets/gguf-words.toml` lists the rules: llama.cpp's names and the patterns of the models' own tokenizers.
 llama.cpp approximates some of them, because its patterns know no case beyond ASCII and no accents.
 """

@@ -1,8 +1,5 @@
 """JSON answers of a chat: their JSON Schema, and its translation for the grammar library.
 
-    {"propertyNames": {"enum": ["a", "b"]}, "additionalProperties": S}
-    {"properties": {"a": S, "b": S}, "additionalProperties": false}          the same for the library
-
 Nothing here compiles a schema, because compiling a stranger's schema can crash the process. The engine checks in a
 separate process whether replies can be made to match a schema (`check_grammar`).
 """

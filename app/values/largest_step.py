@@ -1,10 +1,7 @@
 """Computes how many rows (token positions) the largest step of given settings feeds to the model.
 
-With W=5, N=4, G=5:
-
-    tree      1 + G·(N-1) = 16    the current token, and 5 guesses of 3 tokens without common prefixes
-    window    W·(N-1) - 1 = 14    5 columns of 3 tokens; the first token is the current token, already in the tree
-    logits         16 + 5 = 21    every row of the tree, and the newest row of the window
+With W=5, N=4, G=5: 1 + G·(N-1) = 16 rows in the tree, W·(N-1) - 1 = 14 in the window, and 16 + 5 = 21 with logits:
+every row of the tree, and the newest row of the window.
 """
 
 from dataclasses import dataclass

@@ -1,7 +1,4 @@
-"""Options that change or report logits: penalties, biases, a grammar, log probabilities.
-
-They are separate from `Sampling`, which is stored with chats and in the settings.
-"""
+"""Options that change or report logits, separate from `Sampling`, which is stored with chats and settings."""
 
 import json
 import re

@@ -1,7 +1,5 @@
 """Frozen values that layers exchange: requests to the engine, and the events of its replies.
 
-The engine gets a `Request`. A reply is a series of events that ends with exactly one `Finished` or `Failed`:
-
     Loading*  Prefilling*  Piece*  (Finished | Failed)
 
 A chat's reply that calls tools is written by several requests. Its log has Called events, and only one end.

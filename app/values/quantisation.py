@@ -1,14 +1,8 @@
 """Weight-only quantisation: its names, and the bytes of quantised weights, computed without torch.
 
-Each number of a weight is stored as an integer of 8 or 4 bits. Neighbours in a row share a scale, in int4 also an
-offset, in the precision of the activations. In half precision these take 2 bytes each:
-
-    int8    one scale for each row                          a row of 4096 numbers takes 4096 + 2 bytes
-    int4    a scale and an offset for each 32 numbers       32 numbers take 16 + 2 + 2 bytes
-
+An int8 row has one scale; int4 has a scale and an offset for each 32 neighbours, in the activations' precision.
 Linears and the embedding are quantised; norms, position embeddings and stacked experts are not. Embedding and head
-have 8 bits, in int4 as well, because no later layer could correct the head's errors, and a tied head shares the
-embedding's table. Rows that cannot be divided into groups of 32 have 8 bits, too.
+have 8 bits in int4, too, because no later layer could correct the head's errors.
 """
 
 import re

@@ -1,10 +1,7 @@
-"""Values of races: one prompt, two or three decoders in turn, round after round, and the results.
+"""Values of races: one prompt, two or three decoders (lanes) in turn, round after round, and the results.
 
-    speed-up     a lane's tokens per second over those of the fastest plain decoding in the same round; the median
-    identity     a lane's tokens compared with those of plain decoding, padded if the lane is padded
-
-A lane is one decoder. In half precision with same text on, all steps are padded to row counts that give bitwise
-identical results. Plain decoding then also runs unpadded, for the speed. It always runs, even if it is not a lane.
+A lane is compared with plain decoding, which always runs. In half precision with same text on, all steps are padded
+to row counts that give bitwise identical results; plain decoding then also runs unpadded, for the speed.
 """
 
 from collections.abc import Iterable

@@ -1,10 +1,7 @@
 """Prepares text for the full-text index, for storage and for display.
 
-FTS5's unicode61 tokenizer treats a run of letters as a word, so in a script without spaces a whole sentence would
-be a word. Spaces are put around each character of such a script, in the index and in the query. The query searches
-for the characters as a phrase:
-
-    "FTS5 用于全文搜索"   ->  "FTS5  用  于  全  文  搜  索"
+FTS5's tokenizer treats a run of letters as a word, so spaces are put around each character of a script without
+spaces; a query searches for them as a phrase: "FTS5 用于全文搜索" -> "FTS5  用  于  全  文  搜  索".
 """
 
 import re

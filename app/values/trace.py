@@ -1,9 +1,6 @@
-"""Numbers about a reply's steps, and traces of the newest steps. A trace has the draft tree, the window, the
-accepted path, and the model's prediction in each row.
+"""Numbers about a reply's steps, and traces of the newest steps. A trace for the current token 7 and four rows:
 
-An example: the current token is 7, drafts are 8 (then 9) and 5; the model predicts 8 after 7 and 4 after 8:
-
-tokens    7  8  9  5        row 0 is the current token
+tokens    7  8  9  5        row 0 is the current token; drafts are 8 (then 9) and 5
 parents  -1  0  1  0
 predicted 8  4  .  .        the model's likeliest token after each row
 accepted  0  1              the rows whose keys and values were kept; the step wrote 8 and 4

@@ -1,14 +1,7 @@
-"""Fetches a model's files into the hub's cache with range requests, so that only damaged files are fetched again.
+"""Fetches a model's files into the hub's cache with range requests, several files at once.
 
 Each file is a single stream into a partial file, written unbuffered. However the process ends, the partial file is
 the beginning of the real file, and its length is the position at which to resume.
-
-    have 0        GET                          ####----- the connection breaks
-    have 4        GET  Range: bytes=4-         ----#####
-    have 9 of 9   checksum, rename into blobs
-
-Several files are fetched at once. The caller's thread reports progress about ten times a second. An exception in
-its report function ends all transfers.
 """
 
 import asyncio

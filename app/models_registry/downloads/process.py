@@ -1,7 +1,4 @@
-"""The app's side of a download in a separate process: sends a request to it and reads its messages.
-
-Killing the process ends its traffic at once. All downloaded bytes are in partial files.
-"""
+"""The app's side of a download in a separate process: sends a request to it and reads its messages."""
 
 import json
 import os

@@ -1,13 +1,10 @@
 """One model in the hub's cache, in the layout of huggingface_hub.
 
-    models--org--name/
-        blobs/<checksum>                              a file's bytes
-        blobs/<checksum>.foresight.incomplete         the bytes downloaded so far
-        snapshots/<commit>/<file name>                a link to the blob
-        refs/main                                     the commit of "main" when the model was fetched
-
-A download fills the blobs, and links them only when all blobs are complete and checked. So no program takes an
-unfinished download for a model.
+models--org--name/
+    blobs/<checksum>                              a file's bytes
+    blobs/<checksum>.foresight.incomplete         the bytes downloaded so far
+    snapshots/<commit>/<file name>                a link to the blob, made when all blobs are checked
+    refs/main                                     the commit of "main" when the model was fetched
 """
 
 import os

@@ -1,12 +1,7 @@
 """Computes the checksum of a file while it is written.
 
-Reading a large file again after its download would take long. So a thread reads the growing file at its own pace,
-and at the end only the last bytes are left to read:
-
-    writer   |==========>
-    reader   |=======>            the same after a restart: it begins at 0 and soon catches up
-
-Hashing releases the GIL, so it uses another core.
+A thread reads the growing file at its own pace, so that at the end only the last bytes are left to read. Hashing
+releases the GIL, so it uses another core.
 """
 
 import hashlib

@@ -1,7 +1,6 @@
 """Reads from a model's own files its sizes, its sampling temperature and its chat template.
 
-The files are not trusted. An impossible number ("num_hidden_layers": 1000000000) is rejected before it is used, and
-nothing in the files is run.
+The files are not trusted: an impossible number is rejected before it is used, and nothing in the files is run.
 """
 
 import json

@@ -1,12 +1,5 @@
 """Estimates the memory that a model takes while it decodes, from its config and the headers of its weights alone.
 
-    weights    every number at its width, and on some CPUs a second copy of a tied head, packed for the kernels
-    cache      keys and values of the context, grown in chunks; the states of recurrent layers now and after earlier
-               prompts
-    rows       what one pass computes: the prompt's chunk against the whole context, or lookahead's rows and logits;
-               on a GPU also what recorded steps keep
-    runtime    Python, torch and the libraries that they load
-
 On a CPU, pages of the weight files count as memory of the process while they are read. The system takes them back
 when it needs memory, so they are in `peak` and not in `need`. `docs/notes/2026-11-models.md` has the measurements.
 """

@@ -1,7 +1,4 @@
-"""Checks GGUF files, such as those of LM Studio, Ollama and llama.cpp, and reads their models' sizes.
-
-A model may be in several files of one folder. It is listed by the first of these files.
-"""
+"""Checks GGUF files, such as those of LM Studio, Ollama and llama.cpp, and reads their models' sizes."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,5 +1,4 @@
-"""Lists the files that make up a model, and checks without torch, and without loading weights, that none is
-missing.
+"""Lists the files that make up a model, and checks, without loading weights, that none is missing.
 
 A safetensors file begins with a list of its tensors, so an incomplete file is recognised at once:
 

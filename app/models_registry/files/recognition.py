@@ -1,8 +1,8 @@
 """Decides by a model's config.json and the names of its files and tensors whether the model can be loaded here.
 
-A model that cannot be loaded is refused with a sentence that says why, if possible before its weights are
-downloaded. Damaged files are found in `model_files.py`, because only damage is mended by downloading a file
-again."""
+A model is refused with a sentence that says why, if possible before its weights are downloaded. Damaged files are
+found in `model_files.py`.
+"""
 
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatch

@@ -1,11 +1,8 @@
 """Reads the hub's list of a repository's files, and plans which of them a download fetches.
 
-The hub gives two kinds of checksum. A large file has the SHA-256 of its bytes (64 digits); a small file is in git
-itself, and its checksum (40 digits) is git's: the SHA-1 of "blob <size>", a zero byte, and the bytes. The checksum
-is also the name of the file in the hub's cache.
-
-Everything here comes from a server and is not trusted: values of wrong types are refused or ignored, and invalid
-file names and checksums never become part of a path.
+A checksum has 64 digits (SHA-256) or, for a small file, 40 (git's SHA-1 of "blob <size>", a zero byte and the
+bytes). Everything here comes from a server and is not trusted: names and checksums are checked before they become
+part of a path.
 """
 
 import re

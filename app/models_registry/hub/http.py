@@ -1,8 +1,7 @@
 """HTTP requests to the hub, by the hub client's HTTP library and with its login, and the policy of retries.
 
-The hub is not trusted, so all answers are limited in bytes (answer_limits.py). `read_part` and `read_json` also
-limit the seconds until the last byte, because a server may send very slowly. A download may take any time, but its
-transfer fails after `RetryPolicy.read_timeout` seconds without progress.
+The hub is not trusted, so all answers are limited in bytes. `read_part` and `read_json` also limit the seconds
+until the last byte; a download fails after `RetryPolicy.read_timeout` seconds without progress.
 """
 
 import asyncio

@@ -1,8 +1,7 @@
 """The Hugging Face hub, and its cache on this machine, which other programs share.
 
-A download is pinned to one commit. The revision's commit is looked up once, and every file is fetched at that
-commit. A snapshot of the files is made only when all of them are complete and checked. So an interrupted download
-is never taken for a model, and the next try fetches only the missing bytes.
+A download is pinned to one commit, and its snapshot is made only when all files are complete and checked. So an
+interrupted download is never taken for a model, and the next try fetches only the missing bytes.
 """
 
 from dataclasses import dataclass, field

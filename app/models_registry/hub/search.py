@@ -1,8 +1,4 @@
-"""Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights.
-
-The GGUF files of a repository usually have the same tensors, quantised to more or fewer bits. So one file's header
-shows what the model is, and how much memory this file takes.
-"""
+"""Searches the hub, and inspects a model before it is downloaded: its config and the headers of its weights."""
 
 import fnmatch
 import sys
