@@ -11,7 +11,15 @@ import typer
 
 from app.chats.chat_table import mend_chats
 from app.chats.chats import Chats
-from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable, progress_bar
+from app.commands.console import (
+    columns,
+    errors_as_sentences,
+    print_json,
+    print_result,
+    print_text,
+    printable,
+    progress_bar,
+)
 from app.commands.options import (
     AsJson,
     CommandGroup,
@@ -65,13 +73,9 @@ def chats_in(data_dir: Path | None) -> Iterator[Chats]:
 def list_chats(data_dir: DataDir = None, as_json: AsJson = False) -> None:
     """List all chats: pinned chats first, then the most recently used."""
     with chats_in(data_dir) as chats:
-        summaries = chats.summaries()
-        if as_json:
-            return print_json({"chats": summaries, "size": chats.database.size()})
-        if summaries:
-            print_text(columns(map(_row, summaries)))
-        print_text(f"{counted(len(summaries), 'chat')}, {gigabytes(chats.database.size())}.")
-    return None
+        summaries, size = chats.summaries(), chats.database.size()
+    total = f"{counted(len(summaries), 'chat')}, {gigabytes(size)}."
+    print_result(as_json, {"chats": summaries, "size": size}, columns(map(_row, summaries)), total)
 
 
 @chats_cli.command("search")
@@ -140,11 +144,9 @@ def import_chats(
         result = chats.import_json(
             read_text(file), lambda done, all: progress.update(task, completed=done, total=all)
         )
-    if as_json:
-        return print_json({"imported": result.new, "known": result.known})
     known = f" {counted(result.known, 'chat')} {'was' if result.known == 1 else 'were'} here already."
-    print_text(f"{counted(result.new, 'chat')} imported.{known if result.known else ''}")
-    return None
+    told = f"{counted(result.new, 'chat')} imported.{known if result.known else ''}"
+    print_result(as_json, {"imported": result.new, "known": result.known}, told)
 
 
 @chats_cli.command("backup")
@@ -159,11 +161,9 @@ def backup_chats(
         require_free(file, overwrite)
         chats.database.backup(file)
     size = file.stat().st_size
-    if as_json:
-        return print_json({"file": file, "size": size})
     restore = command_line("chats", "restore", file.absolute(), "--data-dir", data_dir_or_default(data_dir))
-    print_text(f"Saved all chats and documents to {file} ({gigabytes(size)}). `{restore}` brings them back.")
-    return None
+    told = f"Saved all chats and documents to {file} ({gigabytes(size)}). `{restore}` brings them back."
+    print_result(as_json, {"file": file, "size": size}, told)
 
 
 @chats_cli.command("restore")
@@ -188,10 +188,7 @@ def restore_backup(
             restored = apply_staged(folder.path, (PENDING_FOLDER,))
         finally:
             folder.release()
-    if as_json:
-        return print_json({"restored": file})
-    print_text(restored)
-    return None
+    print_result(as_json, {"restored": file}, restored)
 
 
 @chats_cli.command("rescue")
@@ -222,12 +219,10 @@ def rescue_chats(
         unread = rescue(damaged, saved, (mend_chats, mend_documents))
         with closing(Database(saved)) as database, database.reading() as connection:
             counts = {name: connection.execute(query).fetchone()[0] for name, query in SAVED.items()}
-    if as_json:
-        return print_json({"file": saved, **counts, "unread": unread})
     words = ", ".join(counted(count, name) for name, count in counts.items())
     restore = command_line("chats", "restore", saved.absolute(), "--data-dir", folder)
-    print_text(f"Saved {words} to {saved}. {_unread(unread)} `{restore}` puts them in place.")
-    return None
+    told = f"Saved {words} to {saved}. {_unread(unread)} `{restore}` puts them in place."
+    print_result(as_json, {"file": saved, **counts, "unread": unread}, told)
 
 
 def _require_closed(damaged: Path) -> None:

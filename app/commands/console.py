@@ -50,6 +50,15 @@ def print_json(value: Any) -> None:
     typer.echo(as_json(value))
 
 
+def print_result(as_json: bool, value: Any, *texts: str) -> None:
+    """Print a value as JSON, or else these texts, each on lines of its own; empty texts are left out."""
+    if as_json:
+        return print_json(value)
+    for text in filter(None, texts):
+        print_text(text)
+    return None
+
+
 def as_json(value: Any) -> str:
     """Encode a value as JSON. Escapes all non-ASCII characters if standard output cannot encode one."""
     text = json.dumps(value, ensure_ascii=False, default=_to_dict)

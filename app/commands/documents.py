@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from app.commands import options as given
-from app.commands.console import columns, errors_as_sentences, print_json, print_text, printable
+from app.commands.console import columns, errors_as_sentences, print_json, print_result, print_text, printable
 from app.commands.decoder_options import DecoderSizes, read_decoding
 from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
 from app.commands.prompts import SamplingOverride, require_sampled
@@ -79,15 +79,12 @@ def list_documents(
     """List all collections, or the documents of one collection."""
     with errors_as_sentences(), documents_in(data_dir) as documents:
         if collection:
-            wanted = _require_collection(documents, collection)
-            return _print_documents(documents.documents(wanted.id), as_json)
+            there = documents.documents(_require_collection(documents, collection).id)
+            rows, count = columns(map(_document_row, there)), counted(len(there), "document")
+            return print_result(as_json, {"documents": there}, rows, f"{count}.")
         found = documents.collections()
-        if as_json:
-            return print_json({"collections": found})
-        if found:
-            print_text(columns(_collection_row(one) for one in found))
-        print_text(f"{counted(len(found), 'collection')}.")
-    return None
+        rows, count = columns(map(_collection_row, found)), counted(len(found), "collection")
+        return print_result(as_json, {"collections": found}, rows, f"{count}.")
 
 
 @documents_cli.command("remove")
@@ -114,11 +111,8 @@ def remove_documents(
             documents.delete(_require_collection(documents, collection).id)
         documents.erase()
         documents.wait()
-    if as_json:
-        return print_json({"removed": wanted or collection})
     removed = f"Collection {collection}" if collection else counted(len(wanted), "document")
-    print_text(f"{removed} removed.")
-    return None
+    print_result(as_json, {"removed": wanted or collection}, f"{removed} removed.")
 
 
 @documents_cli.command("restore")
@@ -132,11 +126,8 @@ def restore_document(
         newer = documents.undo_replacement(number)
         documents.wait()
         both = [documents.document(number), documents.document(newer)]
-    if as_json:
-        return print_json({"documents": both})
-    print_text(columns(map(_document_row, both)))
-    print_text(f"Document {number} has its older text again. Document {newer} has the newer one.")
-    return None
+    told = f"Document {number} has its older text again. Document {newer} has the newer one."
+    print_result(as_json, {"documents": both}, columns(map(_document_row, both)), told)
 
 
 @documents_cli.command("search")
@@ -222,10 +213,8 @@ def answer_question(
     prepared = prompts.prepare(context, prompts.retrieve(context, settings.options), settings)
     sources = prepared.sources
     if prepared.answer:
-        if as_json:
-            return print_json({"text": prepared.answer.text, "sources": sources})
-        print_text(prepared.answer.text)
-        return print_text(f"[{prepared.answer.note}]", err=True)
+        print_result(as_json, {"text": prepared.answer.text, "sources": sources}, prepared.answer.text)
+        return None if as_json else print_text(f"[{prepared.answer.note}]", err=True)
     request = Request(prepared.settings.model, prepared.prompt, prepared.settings.options, prepared.documents)
     reply = (wait_for_reply if as_json else stream_reply)(engine, request)
     if sources is not None:
@@ -245,7 +234,9 @@ def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_
         )
     for file in real:
         require_file(file)  # before a collection is created that would stay empty
-    pasted = _standard_input() if len(real) < len(files) else ""
+    pasted = text_of(sys.stdin.buffer.read()) if len(real) < len(files) else ""
+    if pasted is None:
+        raise DocumentUnreadable("Standard input is not text. Save it as a file, and add the file.")
     there = _collection(documents, name)
     collection = there.id if there else documents.create(name)
     before = {document.id: document.replaced for document in documents.documents(collection)}
@@ -258,13 +249,6 @@ def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_
     _print_added(results, before, as_json)
     if failed := [document for document in results if document.state == "failed"]:
         raise DocumentError(f"{len(failed):,} of {counted(len(files), 'file')} could not be read. See above.")
-
-
-def _standard_input() -> str:
-    text = text_of(sys.stdin.buffer.read())
-    if text is None:
-        raise DocumentUnreadable("Standard input is not text. Save it as a file, and add the file.")
-    return text
 
 
 def _require_collection(documents: Documents, name: str) -> Collection:
@@ -295,31 +279,23 @@ def _source_lines(sources: Sources | None, text: str) -> Iterator[str]:
         yield f"{sources.left_out:,} more passages were found, but did not fit into the model's context."
 
 
-def _print_documents(documents: Sequence[Document], as_json: bool) -> None:
-    if as_json:
-        return print_json({"documents": documents})
-    if documents:
-        print_text(columns(_document_row(one) for one in documents))
-    print_text(f"{counted(len(documents), 'document')}.")
-    return None
-
-
 def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:
     """Print the added documents, how many of them were in the collection before, and which replaced an older text.
 
     `before` maps each earlier document of the collection to the time when its text was last replaced."""
     replaced = [one.id for one in documents if one.replaced > before.get(one.id, one.replaced)]
     known = [one.id for one in documents if one.id in before and one.id not in replaced]
-    if as_json:
-        return print_json({"documents": documents, "known": known, "replaced": replaced})
-    if documents:
-        print_text(columns(_document_row(one) for one in documents))
     already = f" {len(known):,} {'was' if len(known) == 1 else 'were'} here already." if known else ""
-    print_text(f"{counted(len(documents), 'document')}.{already}")
-    for document in replaced:
-        keep_both = f"python run.py documents restore {document}"
-        print_text(f"Document {document} replaced an older version. To keep both: {keep_both}")
-    return None
+    print_result(
+        as_json,
+        {"documents": documents, "known": known, "replaced": replaced},
+        columns(map(_document_row, documents)),
+        f"{counted(len(documents), 'document')}.{already}",
+        *(
+            f"Document {one} replaced an older version. To keep both: python run.py documents restore {one}"
+            for one in replaced
+        ),
+    )
 
 
 def _collection_row(one: Collection) -> Iterator[str]:

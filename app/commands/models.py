@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.commands.console import columns, errors_as_sentences, print_json, print_text
+from app.commands.console import columns, errors_as_sentences, print_json, print_result, print_text
 from app.commands.options import AsJson, CommandGroup, DataDir, require_words
 from app.commands.services import hub_of, model_settings
 from app.errors import BadOption, ModelError
@@ -76,11 +76,12 @@ def list_models(
         hub = hub_of(settings)
         found = installed(hub, settings.paths)
         total, free = sum(model.size for model in found), disk_use(hub.root).free
-    if as_json:
-        return print_json({"models": found, "total": total, "free": free, "cache": hub.root})
-    print_text(columns(_installed_row(model) for model in found))
-    print_text(f"{gigabytes(total)} in total, {gigabytes(free)} free on the disk of {hub.root}.")
-    return None
+    return print_result(
+        as_json,
+        {"models": found, "total": total, "free": free, "cache": hub.root},
+        columns(map(_installed_row, found)),
+        f"{gigabytes(total)} in total, {gigabytes(free)} free on the disk of {hub.root}.",
+    )
 
 
 @models_cli.command("search")
@@ -102,17 +103,15 @@ def search_models(
             hits = search_hub(hub_of(model_settings(data_dir)), query, limit)
         except ModelError as error:  # without a connection only the catalogue is searched
             note = str(error)
-    if as_json:
-        return print_json({"catalogue": known, "hub": hits, "note": note})
-    if known:
-        print_text("Recommended:\n" + columns(_catalogue_row(entry) for entry in known))
-    if hits:
-        print_text("On the hub:\n" + columns(_hit_row(hit) for hit in hits))
-    if not known and not hits:
-        print_text(f"No model has {query!r} in its name.")
-    if note:
+    print_result(
+        as_json,
+        {"catalogue": known, "hub": hits, "note": note},
+        "Recommended:\n" + columns(map(_catalogue_row, known)) if known else "",
+        "On the hub:\n" + columns(map(_hit_row, hits)) if hits else "",
+        "" if known or hits else f"No model has {query!r} in its name.",
+    )
+    if note and not as_json:
         print_text(note, err=True)
-    return None
 
 
 @models_cli.command("info")
@@ -157,10 +156,8 @@ def remove_model(
             frees = gigabytes(freed_by(model, hub))
             typer.confirm(f"Delete {model.name} ({model.path})? This frees {frees}.", abort=True)
         freed = delete(model, hub)
-    if as_json:
-        return print_json({"removed": model.name, "revision": model.revision, "freed": freed})
-    print_text(f"{model.name} deleted, {gigabytes(freed)} freed.")
-    return None
+    told = f"{model.name} deleted, {gigabytes(freed)} freed."
+    print_result(as_json, {"removed": model.name, "revision": model.revision, "freed": freed}, told)
 
 
 @models_cli.command("verify")
@@ -209,12 +206,11 @@ def _list_catalogue(precision: Precision, context: int, as_json: bool) -> None:
 
     memory = memories()[0].usual
     groups = list(grouped(read_catalogue(), memory, precision, context))
-    if as_json:
-        return print_json({"memory": memory, "groups": groups})
-    for group in groups:
-        print_text(f"{group.verdict.capitalize()}: {group.use}")
-        print_text(columns(_catalogue_row(entry) for entry in group.entries))
-    return None
+    texts = (
+        f"{one.verdict.capitalize()}: {one.use}\n{columns(map(_catalogue_row, one.entries))}"
+        for one in groups
+    )
+    print_result(as_json, {"memory": memory, "groups": groups}, *texts)
 
 
 def _installed_row(model: InstalledModel) -> Iterator[str]:
