@@ -15,6 +15,7 @@ from statistics import median
 from time import perf_counter
 
 from app.models_registry.downloads.process import DownloadFinished, DownloadProcess, DownloadRequest
+from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 from app.system.child_process import python_command
 
@@ -44,7 +45,7 @@ def index(names: list[str]) -> dict[str, bytes]:
 
 def ours(endpoint: str, cache: Path) -> None:
     """Download as the app does it."""
-    with DownloadProcess(DownloadRequest(HubId(REPO), None, endpoint, cache)) as child:
+    with DownloadProcess(DownloadRequest(HubId(REPO), None, Hub(endpoint, cache))) as child:
         last = list(child.messages())[-1]
     if not isinstance(last, DownloadFinished):
         raise SystemExit(f"the download failed: {last}")

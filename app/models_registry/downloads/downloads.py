@@ -314,13 +314,14 @@ class Downloads:
             self._handle(entry, DownloadFailed(type(error).__name__, str(error)))
         finally:
             with self._lock:
-                self._finish(entry)
+                entry.child = entry.thread = None
+                entry.done = self._stored_bytes(entry.wanted, entry.plan)
+                if entry.goal == "cancel":
+                    self._remove(entry)
             self._start_waiting()
 
     def _receive(self, entry: DownloadEntry) -> None:
-        hub = self._hub
-        request = DownloadRequest(entry.wanted, entry.plan, hub.endpoint, hub.root, hub.retry_policy)
-        with self._launch(request) as child:
+        with self._launch(DownloadRequest(entry.wanted, entry.plan, self._hub)) as child:
             with self._lock:
                 entry.child = child
                 if entry.goal != "run":  # set while the process was starting
@@ -348,12 +349,6 @@ class Downloads:
         elif isinstance(message, DownloadFailed) and entry.goal == "run":
             with suppress(SettingsNotSaved):  # if the disk is full, the reason of the failure matters more
                 self._files.save(entry.wanted, entry.plan, message)
-
-    def _finish(self, entry: DownloadEntry) -> None:
-        entry.child = entry.thread = None
-        entry.done = self._stored_bytes(entry.wanted, entry.plan)
-        if entry.goal == "cancel":
-            self._remove(entry)
 
     def _remove(self, entry: DownloadEntry) -> None:
         if entry.plan and entry.state != "done":

@@ -23,12 +23,12 @@ from app.models_registry.hub.http import (
     ENOUGH,
     ROOM,
     IncompleteTransfer,
-    RetryPolicy,
     is_retryable,
     open_stream,
     reason,
     retry_after,
 )
+from app.models_registry.hub.hub import Hub
 from app.system.answer_limits import AnswerLimit
 from app.system.files import make_folder, sync_file, sync_folder
 from app.values.model import DISK_RESERVE, DiskUse, gigabytes
@@ -76,56 +76,39 @@ class TransferState:
     stop: Event = field(default_factory=Event)
 
 
-@dataclass(frozen=True, slots=True)
-class Fetcher:
-    """Fetches models from one hub into one cache."""
+def fetch_files(hub: Hub, plan: DownloadPlan, report: Callable[[TransferState], None]) -> Path:
+    """Fetch the missing files of a model into the hub's cache and return its folder. `report` is called about ten
+    times a second; an exception in it ends all transfers.
 
-    endpoint: str | None
-    root: Path
-    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
-
-    def fetch(self, plan: DownloadPlan, report: Callable[[TransferState], None]) -> Path:
-        """Fetch the missing files of a model and return its folder.
-
-        Raises ModelError, or an error that `as_model_errors` translates."""
-        cache = RepoCache(self.root, plan.repo)
-        state = TransferState({file.name: cache.stored_bytes(plan, file) for file in plan.files})
-        # Files with the same checksum are fetched once.
-        missing = {file.digest: file for file in plan.files if not cache.has(plan, file)}
-        left = sum(file.size - state.done[file.name] for file in missing.values())
-        require_space(plan, left, self.root)
-        make_folder(cache.folder / "blobs")
-        report(state)
-        self._fetch_all(plan, list(missing.values()), state, report)
-        state.done = {file.name: file.size for file in plan.files}
-        report(state)
-        return cache.install(plan)
-
-    def _fetch_all(
-        self,
-        plan: DownloadPlan,
-        files: list[RemoteFile],
-        state: TransferState,
-        report: Callable[[TransferState], None],
-    ) -> None:
-        pool = ThreadPoolExecutor(AT_ONCE, "fetch")
-        left = {pool.submit(_Transfer(self, plan, file, state).run) for file in files}
-        try:
-            while left:
-                ended, left = wait(left, POLL_SECONDS, FIRST_EXCEPTION)
-                for transfer in ended:
-                    transfer.result()  # raises the error of a failed transfer
-                report(state)
-        finally:
-            state.stop.set()  # ends the other transfers after their next piece
-            pool.shutdown(wait=False, cancel_futures=True)
+    Raises ModelError, or an error that `as_model_errors` translates."""
+    cache = RepoCache(hub.root, plan.repo)
+    state = TransferState({file.name: cache.stored_bytes(plan, file) for file in plan.files})
+    # Files with the same checksum are fetched once.
+    missing = {file.digest: file for file in plan.files if not cache.has(plan, file)}
+    require_space(plan, sum(file.size - state.done[file.name] for file in missing.values()), hub.root)
+    make_folder(cache.folder / "blobs")
+    report(state)
+    pool = ThreadPoolExecutor(AT_ONCE, "fetch")
+    left = {pool.submit(_Transfer(hub, plan, file, state).run) for file in missing.values()}
+    try:
+        while left:
+            ended, left = wait(left, POLL_SECONDS, FIRST_EXCEPTION)
+            for transfer in ended:
+                transfer.result()  # raises the error of a failed transfer
+            report(state)
+    finally:
+        state.stop.set()  # ends the other transfers after their next piece
+        pool.shutdown(wait=False, cancel_futures=True)
+    state.done = {file.name: file.size for file in plan.files}
+    report(state)
+    return cache.install(plan)
 
 
 @dataclass(slots=True)
 class _Transfer:
     """The transfer of one file, with its retries."""
 
-    fetcher: Fetcher
+    hub: Hub
     plan: DownloadPlan
     file: RemoteFile
     state: TransferState
@@ -133,7 +116,7 @@ class _Transfer:
 
     @property
     def _partial(self) -> Path:
-        return RepoCache(self.fetcher.root, self.plan.repo).partial(self.file)
+        return RepoCache(self.hub.root, self.plan.repo).partial(self.file)
 
     def run(self) -> None:
         """Fetch the file, check it, and rename it to its checksum.
@@ -165,11 +148,11 @@ class _Transfer:
             if file_hash.finish() != self.file.digest:
                 raise InvalidPartialFile("arrived damaged (its checksum is wrong)")
         sync_file(self._partial)
-        self._partial.replace(RepoCache(self.fetcher.root, self.plan.repo).blob(self.file))
+        self._partial.replace(RepoCache(self.hub.root, self.plan.repo).blob(self.file))
         sync_folder(self._partial.parent)
 
     def _stream_with_retries(self, file_hash: GrowingFileHash) -> None:
-        failures, policy = 0, self.fetcher.retry_policy
+        failures, policy = 0, self.hub.retry_policy
         while (have := self._have()) < self.file.size and not self.state.stop.is_set():
             try:
                 asyncio.run(self._stream(have, file_hash))
@@ -190,10 +173,10 @@ class _Transfer:
         """Append the bytes from `have` on to the partial file.
 
         Raises IncompleteTransfer, InvalidPartialFile, TimeoutError and the hub client's errors."""
-        seconds, loop = self.fetcher.retry_policy.read_timeout, asyncio.get_running_loop()
+        seconds, loop = self.hub.retry_policy.read_timeout, asyncio.get_running_loop()
         limit, known = AnswerLimit(self.file.size - have + ROOM), have
         plan = self.plan
-        url = hf_hub_url(plan.repo, self.file.name, revision=plan.commit, endpoint=self.fetcher.endpoint)
+        url = hf_hub_url(plan.repo, self.file.name, revision=plan.commit, endpoint=self.hub.endpoint)
         async with asyncio.timeout(seconds) as timeout, open_stream(url, limit, have) as answer:
             if have and not answer.headers.get("Content-Range", "").startswith(f"bytes {have}-"):
                 raise InvalidPartialFile("was not resumed by the hub")
@@ -202,7 +185,11 @@ class _Transfer:
                     before, have = have, have + (file.write(piece) or 0)
                     if have // SYNCED > before // SYNCED:
                         os.fsync(file.fileno())
-                    self._note_progress(have, file_hash)
+                    self.state.done[self.file.name] = min(have, self.file.size)
+                    self.state.note = ""
+                    file_hash.grew()
+                    if have > self.file.size:
+                        raise InvalidPartialFile("is longer than it should be")
                     if self.state.stop.is_set():
                         return
                     if have >= known + ENOUGH:
@@ -210,10 +197,3 @@ class _Transfer:
                         timeout.reschedule(loop.time() + seconds)
         if have < self.file.size:
             raise IncompleteTransfer
-
-    def _note_progress(self, have: int, file_hash: GrowingFileHash) -> None:
-        self.state.done[self.file.name] = min(have, self.file.size)
-        self.state.note = ""
-        file_hash.grew()
-        if have > self.file.size:
-            raise InvalidPartialFile("is longer than it should be")

@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +25,7 @@ class DownloadRequest:
 
     wanted: HubId
     plan: DownloadPlan | None = None
-    endpoint: str | None = None
-    root: Path | None = None
-    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
+    hub: Hub = field(default_factory=Hub)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +84,10 @@ def to_line(value: DownloadRequest | DownloadMessage) -> bytes:
 def request_from_line(line: bytes) -> DownloadRequest:
     """Decode a request that `to_line` has encoded."""
     values: dict[str, Any] = json.loads(line)
-    return DownloadRequest(
-        wanted=HubId(**values["wanted"]),
-        plan=plan_from_json(values["plan"]) if values["plan"] else None,
-        endpoint=values["endpoint"],
-        root=Path(values["root"]) if values["root"] else None,
-        retry_policy=RetryPolicy(**values["retry_policy"]),
-    )
+    hub, plan = values["hub"], values["plan"]
+    hub["cache"] = Path(hub["cache"]) if hub["cache"] else None
+    hub["retry_policy"] = RetryPolicy(**hub["retry_policy"])
+    return DownloadRequest(HubId(**values["wanted"]), plan_from_json(plan) if plan else None, Hub(**hub))
 
 
 def message_from_line(line: bytes) -> DownloadMessage:
@@ -112,14 +107,15 @@ class DownloadProcess(ChildProcess):
     """A child process that fetches one model."""
 
     def __init__(self, request: DownloadRequest) -> None:
-        self._repo = request.wanted.repo
+        self._repo, hub = request.wanted.repo, request.hub
         # The child downloads by plain HTTP, without Xet, telemetry and progress bars. It needs the hub's token.
         names = ("HF_HUB_DISABLE_XET", "HF_HUB_DISABLE_TELEMETRY", "HF_HUB_DISABLE_PROGRESS_BARS")
         environment = dict.fromkeys(names, "1")
         environment |= {name: os.environ[name] for name in HUB_TOKENS if name in os.environ}
-        if request.endpoint:
-            environment["HF_ENDPOINT"] = request.endpoint
-        super().__init__("app.models_registry.downloads.process_main", to_line(request), environment)
+        if hub.endpoint:
+            environment["HF_ENDPOINT"] = hub.endpoint
+        line = to_line(replace(request, hub=replace(hub, cache=hub.root)))
+        super().__init__("app.models_registry.downloads.process_main", line, environment)
 
     def messages(self) -> Iterator[DownloadMessage]:
         """Yield the process's messages until it ends. Raises ModelError for a line that is not a message."""
@@ -140,7 +136,7 @@ def download(hub: Hub, wanted: HubId, progress: Progress) -> Path:
     An exception raised by `progress` stops the download."""
     progress(f"Asking the hub for {wanted.repo}", 0, 0)
     plan = hub.plan(wanted)
-    with DownloadProcess(DownloadRequest(wanted, plan, hub.endpoint, hub.root, hub.retry_policy)) as child:
+    with DownloadProcess(DownloadRequest(wanted, plan, hub)) as child:
         for message in child.messages():
             match message:
                 case DownloadProgress(done, note):

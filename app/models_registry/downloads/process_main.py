@@ -6,7 +6,7 @@ from pathlib import Path
 from filelock import Timeout
 
 from app.errors import ModelBroken, ModelError
-from app.models_registry.downloads.fetcher import Fetcher, TransferState
+from app.models_registry.downloads.fetcher import TransferState, fetch_files
 from app.models_registry.downloads.process import (
     DownloadFailed,
     DownloadFinished,
@@ -20,7 +20,6 @@ from app.models_registry.downloads.process import (
 from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.files.model_files import is_complete
 from app.models_registry.hub.errors import as_model_errors
-from app.models_registry.hub.hub import Hub
 from app.system import child_process
 
 Send = Callable[[DownloadMessage], None]
@@ -40,8 +39,7 @@ def fetch(line: bytes, send_line: child_process.Say) -> None:
 
 def download(request: DownloadRequest, send: Send) -> Path:
     """Fetch a model, send its progress, and return its folder or GGUF file. Raises ModelError."""
-    hub = Hub(request.endpoint, request.root, retry_policy=request.retry_policy)
-    repo, revision = request.wanted.repo, request.wanted.revision
+    hub, repo, revision = request.hub, request.wanted.repo, request.wanted.revision
     with as_model_errors(repo, revision, hub.page(repo)):
         plan = request.plan or hub.plan(request.wanted)
         send(DownloadPlanned(plan))
@@ -52,8 +50,7 @@ def download(request: DownloadRequest, send: Send) -> Path:
                 f"{repo} is being downloaded by another Foresight already: wait for it, or cancel it there."
             ) from error
         with lock:
-            fetcher = Fetcher(request.endpoint, hub.root, request.retry_policy)
-            path = fetcher.fetch(plan, _reporter(send)) / request.wanted.file
+            path = fetch_files(hub, plan, _reporter(send)) / request.wanted.file
     if not request.wanted.file and not is_complete(path):
         raise ModelBroken(
             f"{repo} lacks some of the files that are needed to load it: delete it, then download it again."

@@ -19,7 +19,6 @@ from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 from app.system.child_process import not_started
 from app.values.model import Download
-from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, PIECE, FakeHub
 from tests.models_registry.model_files import model_files
 from tests.support.waiting import until
@@ -283,7 +282,7 @@ def test_commands_about_an_unknown_download_do_nothing(downloads: Downloads) -> 
 def test_a_child_ends_when_the_app_does(server: FakeHub, hub: Hub) -> None:
     server.models["org/small"] = model_files(VALUES)
     server.pace = 1e6
-    child = DownloadProcess(DownloadRequest(SMALL, None, hub.endpoint, hub.cache, IMPATIENT))
+    child = DownloadProcess(DownloadRequest(SMALL, None, hub))
     next(
         message
         for message in child.messages()
@@ -306,7 +305,7 @@ def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(
     dice = random.Random(todays_seed())
     plan = hub.plan(SMALL)
     for number in range(kills):
-        with DownloadProcess(DownloadRequest(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
+        with DownloadProcess(DownloadRequest(SMALL, plan, hub)) as child:
             # Half of them before or while the first bytes come, half at some byte.
             if number % 2:
                 time.sleep(dice.uniform(0, 0.35))
@@ -317,7 +316,7 @@ def test_however_often_it_is_killed_the_bytes_are_right_and_come_once(
                 next((now for now in moved if now > first + goal), None)
     assert hub.cached(SMALL) is None
     server.pace = 0
-    with DownloadProcess(DownloadRequest(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT)) as child:
+    with DownloadProcess(DownloadRequest(SMALL, plan, hub)) as child:
         list(child.messages())
     folder = hub.cached(SMALL)
     assert folder is not None

@@ -3,6 +3,7 @@
 import errno
 import os
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +12,7 @@ from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
 from app.models_registry.downloads import fetcher
-from app.models_registry.downloads.fetcher import Fetcher, require_space
+from app.models_registry.downloads.fetcher import fetch_files, require_space
 from app.models_registry.downloads.process import DownloadMessage, DownloadProgress, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
@@ -38,9 +39,7 @@ def said() -> list[DownloadMessage]:
 def fetch(server: FakeHub, hub: Hub, said: list[DownloadMessage]) -> Fetch:
     """What the child process does, in this one."""
     server.models["org/small"] = model_files(VALUES)
-    return lambda: download(
-        DownloadRequest(HubId("org/small"), None, hub.endpoint, hub.cache, IMPATIENT), said.append
-    )
+    return lambda: download(DownloadRequest(HubId("org/small"), None, hub), said.append)
 
 
 def notes(said: list[DownloadMessage]) -> set[str]:
@@ -127,7 +126,7 @@ def test_a_silent_hub_is_noticed_and_told(server: FakeHub, hub: Hub, said: list[
     server.models["org/small"] = model_files(VALUES)
     quick = type(IMPATIENT)(read_timeout=0.2, first_wait=0.15, tries=2)
     with pytest.raises(ModelError, match="Hugging Face does not answer in time"):
-        download(DownloadRequest(HubId("org/small"), None, hub.endpoint, hub.cache, quick), said.append)
+        download(DownloadRequest(HubId("org/small"), None, replace(hub, retry_policy=quick)), said.append)
     assert any(note.startswith("Hugging Face does not answer: trying again") for note in notes(said))
 
 
@@ -193,18 +192,14 @@ def test_a_model_that_vanished_between_two_tries_is_told(server: FakeHub, hub: H
     plan = hub.plan(HubId("org/small"))
     server.models.clear()
     with pytest.raises(ModelNotFound, match="no model org/small on Hugging Face"):
-        download(
-            DownloadRequest(HubId("org/small"), plan, hub.endpoint, hub.cache, IMPATIENT), lambda _: None
-        )
+        download(DownloadRequest(HubId("org/small"), plan, hub), lambda _: None)
 
 
 def test_a_file_that_vanished_is_told(server: FakeHub, hub: Hub) -> None:
     plan = hub.plan(HubId("org/small"))
     del server.models["org/small"][WEIGHTS]
     with pytest.raises(ModelNotFound, match="no longer on Hugging Face: cancel this download"):
-        download(
-            DownloadRequest(HubId("org/small"), plan, hub.endpoint, hub.cache, IMPATIENT), lambda _: None
-        )
+        download(DownloadRequest(HubId("org/small"), plan, hub), lambda _: None)
 
 
 def test_a_gated_model_comes_with_the_right_token_alone(
@@ -248,12 +243,11 @@ def test_a_disk_without_room_is_told_before_anything_comes(
 
     server.models["org/small"] = model_files(VALUES)
     plan = hub.plan(HubId("org/small"))
-    fetcher = Fetcher(hub.endpoint, hub.root, IMPATIENT)
     leave(200_000_000 + plan.size - 1)
     with pytest.raises(
         DiskFull, match=r"org/small needs 200 kB more on the disk of .*, where 200 MB are free"
     ):
-        fetcher.fetch(plan, lambda _: None)
+        fetch_files(hub, plan, lambda _: None)
     assert {sent.file for sent in server.sent} == {"config.json"} and not hub.root.exists()
     leave(200_000_000 + plan.size)
     require_space(plan, plan.size, hub.root)

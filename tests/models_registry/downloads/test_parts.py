@@ -27,6 +27,7 @@ from app.models_registry.downloads.repo_cache import RepoCache
 from app.models_registry.files.checksum import GrowingFileHash, file_digest, new_hash
 from app.models_registry.hub.download_plan import DownloadPlan, RemoteFile, plan_from_json
 from app.models_registry.hub.http import RetryPolicy
+from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, parse_hub_id
 from tests.models_registry.hub_server import git_sha1
 
@@ -106,7 +107,9 @@ def test_a_plan_and_a_job_survive_being_written_down() -> None:
     assert plan_from_json(json.loads(json.dumps(asdict(PLAN)))) == PLAN
     for job in (
         DownloadRequest(HubId("org/x")),
-        DownloadRequest(HubId("org/x", "v1"), PLAN, "http://h", Path("/c"), RetryPolicy(1.0)),
+        DownloadRequest(
+            HubId("org/x", "v1"), PLAN, Hub("http://h", Path("/c"), retry_policy=RetryPolicy(1.0))
+        ),
     ):
         assert request_from_line(to_line(job)) == job
 

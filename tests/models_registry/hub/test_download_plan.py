@@ -16,7 +16,6 @@ from app.models_registry.hub.search import inspect_model
 from app.models_registry.installed_models import find_installed, installed, verify
 from app.models_registry.locate import locate
 from app.values.model import Memory
-from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import FakeHub
 from tests.models_registry.model_files import model_files, safetensors, silent, write
 from tests.models_registry.test_installed_models import CONFIG
@@ -163,7 +162,7 @@ def test_a_head_comes_without_a_tokenizer(server: FakeHub, hub: Hub) -> None:
 def fetch(hub: Hub, plan: DownloadPlan | None = None) -> tuple[Path, list[DownloadMessage]]:
     """What the child process does, in this one."""
     said: list[DownloadMessage] = []
-    return download(DownloadRequest(SMALL, plan, hub.endpoint, hub.cache, IMPATIENT), said.append), said
+    return download(DownloadRequest(SMALL, plan, hub), said.append), said
 
 
 def short_plan(hub: Hub) -> DownloadPlan:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -35,7 +36,7 @@ Call = Callable[[Hub], Any]
 
 
 def fetched(hub: Hub, wanted: HubId, plan: DownloadPlan | None) -> Path:
-    return download(DownloadRequest(wanted, plan, hub.endpoint, hub.cache, QUICK), lambda _: None)
+    return download(DownloadRequest(wanted, plan, replace(hub, retry_policy=QUICK)), lambda _: None)
 
 
 CALLERS: dict[str, Call] = {
