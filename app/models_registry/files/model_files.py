@@ -72,8 +72,10 @@ def needed_files(names: Iterable[str], shards: Iterable[str]) -> list[str]:
     `shards` are the weight files that the index names."""
     names = list(names)
     weights = [WHOLE] if WHOLE in names else [INDEX, *shards]
+    # fnmatch's * also matches slashes, but these files are at the top of their repository.
+    texts = [name for name in names if "/" not in name and any(fnmatch(name, text) for text in TEXTS)]
     inside = (name for name in names if IN_FOLDERS.fullmatch(name) and (name != POOLING or MODULES in names))
-    return [*_matching(names, TEXTS), *weights, *inside]
+    return [*texts, *weights, *inside]
 
 
 def has_weights(names: Iterable[str]) -> bool:
@@ -87,34 +89,24 @@ def has_tokenizer(names: Iterable[str]) -> bool:
     return not names.isdisjoint(TOKENIZERS) or {VOCABULARY, MERGES} <= names
 
 
-def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:
-    # fnmatch's * also matches slashes, but these files are at the top of their repository.
-    patterns = list(patterns)
-    return [name for name in names if "/" not in name and any(fnmatch(name, p) for p in patterns)]
-
-
 def check_folder(folder: Path, name: str = "") -> None:
     """Raise a ModelError, with advice, if the files of this folder's model cannot be loaded."""
+    more = folder / MORE_TEMPLATES
     try:
-        _check_files(folder, name)
+        for path in sorted([*folder.iterdir(), *(more.iterdir() if more.is_dir() else ())]):
+            _check_readable(path)  # everything that transformers may open
+        names = file_names(folder)
+        inside = (path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
+        refuse_files([*names, *inside], f"The folder {folder}")
+        refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
+        if not has_tokenizer(names) and not is_draft_head(folder):  # draft heads have none
+            raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
+        for weights in weight_files(folder):
+            _check_weights(weights)
     except OSError as error:
         raise ModelBroken(
             f"{error.filename or folder} cannot be read ({error.strerror}): check its permissions."
         ) from error
-
-
-def _check_files(folder: Path, name: str) -> None:
-    more = folder / MORE_TEMPLATES
-    for path in sorted([*folder.iterdir(), *(more.iterdir() if more.is_dir() else ())]):
-        _check_readable(path)  # everything that transformers may open
-    names = file_names(folder)
-    inside = (path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
-    refuse_files([*names, *inside], f"The folder {folder}")
-    refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
-    if not has_tokenizer(names) and not is_draft_head(folder):  # draft heads have none
-        raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
-    for weights in weight_files(folder):
-        _check_weights(weights)
 
 
 def _check_readable(path: Path) -> None:
@@ -181,18 +173,14 @@ def _is_weight_file(name: object) -> bool:
 def _check_weights(path: Path) -> None:
     if not path.exists():
         raise ModelBroken(f"The weights are not complete: {path} is missing. Download this file again.")
-    expected, actual = _expected_size(path), path.stat().st_size
-    if expected != actual:
-        raise _damaged(path, f"it has {actual:,} bytes and its header promises {expected:,}")
-
-
-def _expected_size(path: Path) -> int:
     header_size, tensors = read_header(path)
     try:
         ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
-        return 8 + header_size + int(max(ends))
+        expected, actual = 8 + header_size + int(max(ends)), path.stat().st_size
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise _damaged(path, "it is not a safetensors file") from error
+    if expected != actual:
+        raise _damaged(path, f"it has {actual:,} bytes and its header promises {expected:,}")
 
 
 def read_header(path: Path) -> tuple[int, Any]:

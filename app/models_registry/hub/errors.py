@@ -29,6 +29,11 @@ OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQU
 
 WHERE = "(under Models in the app, or by `python run.py models login`)"
 """Where a user logs in."""
+STATUS = {
+    429: "Hugging Face limits requests (HTTP 429): try {repo} again in a few minutes.",
+    416: "Hugging Face has less of a file of {repo} than it lists: try again later, or choose another model.",
+}
+OTHER_STATUS = "Hugging Face has a problem (HTTP {code}): try {repo} again later."
 
 
 @contextmanager
@@ -55,7 +60,8 @@ def _as_model_error(error: Exception, repo: str, revision: str, page: str) -> Mo
     if missing := _missing(error, repo, revision):
         return ModelNotFound(missing)
     if isinstance(error, HfHubHTTPError):
-        return ModelError(_status_sentence(error.response.status_code, repo))
+        code = error.response.status_code
+        return ModelError(STATUS.get(code, OTHER_STATUS).format(repo=repo, code=code))
     if isinstance(error, OfflineModeIsEnabled) or isinstance(error.__cause__, OfflineModeIsEnabled):
         return ModelError(
             f"{repo} is not on this machine, and HF_HUB_OFFLINE forbids downloads: unset it, or choose an "
@@ -132,11 +138,3 @@ def _missing(error: Exception, repo: str, revision: str) -> str:
     if isinstance(error, HFValidationError):
         return f"{repo} is not a model id: enter a folder, or an id such as org/name."
     return ""
-
-
-def _status_sentence(code: int, repo: str) -> str:
-    if code == 429:
-        return f"Hugging Face limits requests (HTTP 429): try {repo} again in a few minutes."
-    if code == 416:
-        return f"Hugging Face has less of a file of {repo} than it lists: try again later, or choose another model."
-    return f"Hugging Face has a problem (HTTP {code}): try {repo} again later."

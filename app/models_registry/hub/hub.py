@@ -155,7 +155,14 @@ class Hub:
         name = answer.get("name") if isinstance(answer, dict) else None
         if not isinstance(name, str):
             raise ModelError(f"{self.address} does not report whose token this is: try again later.")
-        _save_token(token)
+        path = Path(constants.HF_TOKEN_PATH)
+        try:
+            write_file(path, token)  # the client's own `login` would ask the hub again, without a time limit
+        except OSError as error:
+            raise SettingsNotSaved(
+                f"The token could not be saved in {path.parent} ({error.strerror}): free some disk space, or "
+                "check the folder's permissions."
+            ) from error
         return plain_words(name, 100)
 
     def log_out(self) -> None:
@@ -177,17 +184,3 @@ def _has_digest(content: bytes, file: RemoteFile) -> bool:
     known = new_hash(file.digest, file.size)
     known.update(memoryview(content))
     return known.hexdigest() == file.digest
-
-
-def _save_token(token: str) -> None:
-    """Write a token to the file that the hub's client reads. Raises SettingsNotSaved.
-
-    The client's own `login` is not used, because it asks the hub once more, without a time limit."""
-    path = Path(constants.HF_TOKEN_PATH)
-    try:
-        write_file(path, token)
-    except OSError as error:
-        raise SettingsNotSaved(
-            f"The token could not be saved in {path.parent} ({error.strerror}): free some disk space, or check the "
-            "folder's permissions."
-        ) from error

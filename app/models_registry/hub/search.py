@@ -2,9 +2,11 @@
 
 import fnmatch
 import sys
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -45,18 +47,14 @@ def search(hub: Hub, words: str, limit: int = 20) -> list[SearchHit]:
     """Find at most `limit` text models by words in their names, most downloaded first. Raises ModelError."""
     what = "The list of models on Hugging Face"
     hub.require_online(what)
-    search_one = partial(_search, hub, words, min(limit, MAX_HITS))
-    with as_model_errors(what, "", hub.address), ThreadPoolExecutor(len(FORMATS)) as pool:
-        found = {hit.repo: hit for hits in pool.map(search_one, FORMATS) for hit in hits}
-    return sorted(found.values(), key=lambda hit: hit.downloads, reverse=True)[:limit]
-
-
-def _search(hub: Hub, words: str, limit: int, tag: str) -> list[SearchHit]:
-    query = {"search": words, "sort": "downloads", "direction": -1, "limit": limit}
-    query |= {"pipeline_tag": "text-generation", "filter": tag}
+    query = {"search": words, "sort": "downloads", "direction": -1, "limit": min(limit, MAX_HITS)}
+    query |= {"pipeline_tag": "text-generation"}
     # The client's own search is not used, because without a network it tries six times before it fails.
-    listed = read_json(f"{hub.address}/api/models?{urlencode(query)}")
-    return list(map(_hit, filter(_is_model, listed))) if isinstance(listed, list) else []
+    urls = [f"{hub.address}/api/models?{urlencode(query | {'filter': tag})}" for tag in FORMATS]
+    with as_model_errors(what, "", hub.address), ThreadPoolExecutor(len(FORMATS)) as pool:
+        answers = [answer for answer in pool.map(read_json, urls) if isinstance(answer, list)]
+    found = {one["id"]: _hit(one) for answer in answers for one in answer if _is_model(one)}
+    return sorted(found.values(), key=lambda hit: hit.downloads, reverse=True)[:limit]
 
 
 def _is_model(listed: Any) -> bool:
@@ -166,18 +164,17 @@ def remote_weights(hub: Hub, plan: DownloadPlan) -> Weights:
     with as_model_errors(plan.repo, plan.revision, hub.page(plan.repo)), ThreadPoolExecutor(AT_ONCE) as pool:
         for first in range(0, len(names), AT_ONCE):  # limits the headers that are in memory at a time
             headers = list(pool.map(partial(_header, hub, plan), names[first : first + AT_ONCE]))
-            size += sum(map(len, headers))
+            found += chain.from_iterable(listed for _, listed in headers)
+            size += sum(length for length, _ in headers)
             if size > MAX_HEADERS:
                 raise ModelBroken(
                     f"The weight files of {plan.repo} list too many tensors: choose another model."
                 )
-            for header in headers:
-                found += _tensors(header, plan.repo)
     return Weights(tuple(found))
 
 
-def _header(hub: Hub, plan: DownloadPlan, file: str) -> bytes:
-    """Fetch the header of a weight file from the hub. Raises ModelError."""
+def _header(hub: Hub, plan: DownloadPlan, file: str) -> tuple[int, Iterable[Tensor]]:
+    """Fetch the header of a weight file from the hub. Returns its size and its tensors. Raises ModelError."""
     hub.require_online(plan.repo)
     url = hf_hub_url(plan.repo, file, revision=plan.commit, endpoint=hub.endpoint)
     begin = read_part(url, 0, FIRST_BYTES)
@@ -186,11 +183,9 @@ def _header(hub: Hub, plan: DownloadPlan, file: str) -> bytes:
         raise ModelBroken(f"A weight file of {plan.repo} is not a safetensors file: choose another model.")
     if len(begin) < 8 + size:
         begin += read_part(url, len(begin), 8 + size - len(begin))
-    return begin[8 : 8 + size]
-
-
-def _tensors(header: bytes, repo: str) -> list[Tensor]:
     try:
-        return list(tensors(parse_json(header), repo))
+        return size, tensors(parse_json(begin[8 : 8 + size]), plan.repo)
     except ValueError as error:
-        raise ModelBroken(f"A weight file of {repo} has a damaged header: choose another model.") from error
+        raise ModelBroken(
+            f"A weight file of {plan.repo} has a damaged header: choose another model."
+        ) from error
