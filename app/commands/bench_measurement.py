@@ -1,7 +1,7 @@
 """The runs of `bench`: contestants answer prompts in turn, so that changes of the machine's speed affect all."""
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from statistics import mean, median
 
@@ -98,6 +98,10 @@ class LaneNumbers:
     speeds: dict[str, float]
 
 
+AVERAGED = ("tokens_per_step", "tokens_per_second", "ms_per_step", "rows_per_step", "hit_rate", "same_text")
+"""The numbers of which `means` takes the plain mean."""
+
+
 @dataclass(frozen=True, slots=True)
 class SetResults:
     """The results of all contestants over one prompt set; `replies` is the number of replies of each contestant."""
@@ -137,7 +141,9 @@ def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
     """Measure the sets, and yield the results of each set as soon as it is measured. Adds runs to `known`.
 
     Raises ReplyFailed."""
-    _warm_up(plan)
+    item = plan.sets[0].prompts[0]
+    for contestant in plan.contestants:  # up to 16 tokens keep most one-time work out of the measured runs
+        contestant.answer(item.prompt, warm_up_options(item.options(plan.options)))
     for prompt_set in plan.sets:
         columns = list(zip(*_runs(plan, prompt_set, known), strict=True))
         results = tuple(_numbers(plan, columns, place) for place in range(len(columns)))
@@ -147,14 +153,6 @@ def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
 def means(sets: Sequence[SetResults]) -> tuple[LaneNumbers, ...]:
     """Return each contestant's means over the sets; every set has the same weight."""
     return tuple(_mean(column) for column in zip(*(one.results for one in sets), strict=True))
-
-
-def _warm_up(plan: BenchPlan) -> None:
-    """Let each contestant write up to 16 tokens, which keeps most one-time work out of the measured runs."""
-    item = plan.sets[0].prompts[0]
-    options = warm_up_options(item.options(plan.options))
-    for contestant in plan.contestants:
-        contestant.answer(item.prompt, options)
 
 
 def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[BenchRun]]:
@@ -175,21 +173,17 @@ def _runs(plan: BenchPlan, prompt_set: PromptSet, known: Runs) -> Iterator[list[
 
 
 def _chat(plan: BenchPlan, item: PromptItem, place: str, known: Runs) -> Iterator[list[BenchRun]]:
-    """Yield a list with a run of each contestant for every turn of a chat."""
+    """Yield a list with a run of each contestant, known or measured, for every turn of a chat."""
     turn: PromptItem | None = item
     while turn:
-        options = turn.options(plan.options)
-        runs = [_run(one, turn.prompt, options, place, known) for one in plan.contestants]
+        options, runs = turn.options(plan.options), list[BenchRun]()
+        for one in plan.contestants:
+            key = one.key(place, turn.prompt, options)
+            if key not in known:
+                known[key] = one.answer(turn.prompt, options)
+            runs.append(known[key])
         yield runs
         turn = turn.next_turn(runs[plan.plain or 0].text)
-
-
-def _run(contestant: Contestant, prompt: Prompt, options: Options, place: str, known: Runs) -> BenchRun:
-    """Return the known run, or measure it and add it to `known`."""
-    key = contestant.key(place, prompt, options)
-    if key not in known:
-        known[key] = contestant.answer(prompt, options)
-    return known[key]
 
 
 def _numbers(plan: BenchPlan, columns: Sequence[Sequence[BenchRun]], place: int) -> LaneNumbers:
@@ -221,15 +215,10 @@ def _speed(runs: Sequence[BenchRun], others: Sequence[BenchRun]) -> float:
 def _mean(results: Sequence[LaneNumbers]) -> LaneNumbers:
     first, *_ = results
     speeds = [result.speed_vs_plain for result in results if result.speed_vs_plain is not None]
-    return LaneNumbers(
-        decoder=first.decoder,
-        tokens_per_step=mean(result.tokens_per_step for result in results),
-        tokens_per_second=mean(result.tokens_per_second for result in results),
-        ms_per_step=mean(result.ms_per_step for result in results),
-        rows_per_step=mean(result.rows_per_step for result in results),
-        hit_rate=mean(result.hit_rate for result in results),
+    return replace(
+        first,
+        **{name: mean(getattr(result, name) for result in results) for name in AVERAGED},
         speed_vs_plain=mean(speeds) if speeds else None,
         identical=all(result.identical for result in results),
-        same_text=mean(result.same_text for result in results),
         speeds={name: mean(result.speeds[name] for result in results) for name in first.speeds},
     )

@@ -40,8 +40,11 @@ def print_info(
     fit = judge_folder(
         path, label, memories()[0], precision or USUAL, context, is_automatic=precision is None
     )
-    template = template_here(str(path), hub)
-    levels = _thinking_levels(template) if template else []
+    levels, template = list[str](), template_here(str(path), hub)
+    if template:
+        with closing(Sandbox()) as sandbox:
+            modes = sandbox.chat_format(template, {"bos_token": "", "eos_token": ""}).modes
+            levels = [mode.level for mode in modes]
     if as_json:
         return print_json({"model": here or {"name": label, "path": path}, "fit": fit, "thinking": levels})
     print_text(f"{label}: {path}")
@@ -53,14 +56,6 @@ def print_info(
             "Its files have no chat template: messages are written in a format that its tokens suggest."
         )
     return None
-
-
-def _thinking_levels(template: str) -> list[str]:
-    """Return the levels of thinking that a chat template has, its default first."""
-    with closing(Sandbox()) as sandbox:
-        return [
-            mode.level for mode in sandbox.chat_format(template, {"bos_token": "", "eos_token": ""}).modes
-        ]
 
 
 def _remote(hub: Hub, hub_id: HubId, precision: Precision | None, context: int) -> RemoteModel:

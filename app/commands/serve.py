@@ -1,11 +1,10 @@
 """`python run.py serve`: the API for other programs, without a page."""
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
-from socket import socket
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -18,8 +17,7 @@ from app.commands.services import chosen_ranks, engine_in, hub_of, make_api_serv
 from app.database.data_folder import data_dir_or_default
 from app.engine import Engine
 from app.errors import BadOption, impossible_values
-from app.settings import ModelSettings, Settings, SettingsFile
-from app.values.chat_format import Thinking
+from app.settings import Settings, SettingsFile
 from app.values.messages import ModelChoice
 from app.web.listening import LOOPBACK, listen
 from app.web.origin_check import checked_origins
@@ -97,7 +95,16 @@ def serve(
         key = chosen_key(folder, host, api_key, api_key_file, os.environ.pop(KEY_VARIABLE, None), no_key)
         listener = listen(port, host)
         with engine_in(folder, CLOSING_SECONDS, plan, choice.device) as engine:
-            running = _running(engine, choice, settings.library, key, host, listener, thoughts, origins)
+            from app.api.access import own_names  # other commands do not import the server's packages
+            from app.api.application import RunningApi, build_api
+            from app.models_registry.installed_models import installed
+
+            library = settings.library
+            hub = hub_of(library)
+            services = make_api_services(
+                engine, lambda: choice, lambda: installed(hub, library.paths), library.embedder, hub, thoughts
+            )
+            running = RunningApi(build_api(services, key, own_names(host), lambda: origins), listener)
             engine.load(choice, (loaded := Future[bool]()).set_result)
             _stay(running, key, port, engine, loaded)
 
@@ -109,28 +116,6 @@ def chosen_model(
     changes: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
     with impossible_values():
         return replace(settings.local_model if model is None else ModelChoice(model), **changes)
-
-
-def _running(
-    engine: Engine,
-    choice: ModelChoice,
-    library: ModelSettings,
-    key: ApiKey,
-    host: str,
-    listener: socket,
-    thinking: Thinking,
-    origins: Collection[str],
-) -> "RunningApi":
-    """Serve the API with this model at a listening socket. `thinking` is the default of requests."""
-    from app.api.access import own_names  # other commands do not import the server's packages
-    from app.api.application import RunningApi, build_api
-    from app.models_registry.installed_models import installed
-
-    hub = hub_of(library)
-    services = make_api_services(
-        engine, lambda: choice, lambda: installed(hub, library.paths), library.embedder, hub, thinking
-    )
-    return RunningApi(build_api(services, key, own_names(host), lambda: origins), listener)
 
 
 def chosen_key(

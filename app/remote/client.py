@@ -14,7 +14,6 @@ import openai
 from app import __version__
 from app.system.answer_limits import UNCOMPRESSED, AnswerLimit, AnswerRefused, certificates, plain_words
 from app.system.environment import network_settings
-from app.values.logits import Grammar
 from app.values.messages import Request
 from app.values.server import Limits, Server
 
@@ -101,7 +100,9 @@ def body(request: Request) -> dict[str, Any]:
         asked["stop"] = list(options.stop)
     grammar = request.logits.grammar
     if grammar and grammar.kind == "json_schema":  # OpenAI's API has no other kinds
-        asked["response_format"] = _response_format(grammar)
+        schema = json.loads(grammar.source)
+        form = {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
+        asked["response_format"] = {"type": "json_object"} if schema == {"type": "object"} else form
     if continues(request):
         asked |= CONTINUE
     return asked
@@ -110,13 +111,6 @@ def body(request: Request) -> dict[str, Any]:
 def continues(request: Request) -> bool:
     """Return whether the last message is the beginning of the reply."""
     return isinstance(request.prompt, tuple) and request.prompt[-1].role == "assistant"
-
-
-def _response_format(grammar: Grammar) -> dict[str, Any]:
-    schema = json.loads(grammar.source)
-    if schema == {"type": "object"}:
-        return {"type": "json_object"}
-    return {"type": "json_schema", "json_schema": {"name": "answer", "schema": schema}}
 
 
 @asynccontextmanager

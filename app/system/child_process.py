@@ -15,7 +15,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager, suppress
-from functools import partial
 from math import inf
 from queue import SimpleQueue
 from time import monotonic, process_time
@@ -276,12 +275,12 @@ def _messages_alone() -> Say:
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
     os.close(nowhere)
-    return partial(_say, output)
 
+    def say(message: bytes) -> None:
+        output.write(MARK + message)
+        output.flush()
 
-def _say(output: BinaryIO, line: bytes) -> None:
-    output.write(MARK + line)
-    output.flush()
+    return say
 
 
 def _read_requests(requests: SimpleQueue[bytes]) -> None:

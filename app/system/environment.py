@@ -65,8 +65,9 @@ def without_network_settings(environ: MutableMapping[str, str]) -> Iterator[None
 def network_settings(uses_proxies: bool = True) -> Iterator[None]:
     """Raise NetworkSettingsUnusable if the block cannot prepare a connection, whatever the library raises."""
     try:
-        if uses_proxies:
-            _check_ports()
+        for kind, proxy in getproxies().items() if uses_proxies else ():
+            if kind in ("http", "https", "all"):  # libraries check the port only while they connect
+                _ = _parts_of_proxy(proxy).port
         yield
     except Exception as error:
         suspects = CERTIFICATES if isinstance(error, OSError) else PROXIES
@@ -75,13 +76,6 @@ def network_settings(uses_proxies: bool = True) -> Iterator[None]:
             f"No connection can be opened with this shell's settings ({first_line(error).rstrip('.')}). "
             f"Correct or unset {' and '.join(names) or 'NO_PROXY'}, then start Foresight again."
         ) from error
-
-
-def _check_ports() -> None:
-    """Raise ValueError if a proxy's port is invalid, because libraries check it only while they connect."""
-    for kind, proxy in getproxies().items():
-        if kind in ("http", "https", "all"):
-            _ = _parts_of_proxy(proxy).port
 
 
 def proxy_for(url: str) -> str:

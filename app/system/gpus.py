@@ -145,11 +145,16 @@ def usable_gpus(
     Returns [] if torch cannot use its first GPU, because models run on that GPU. If the driver did not answer,
     returns the GPUs whose memory nvidia-smi lists, numbered in their order."""
     if not driver.is_known:
-        known = [row for row in listed if row.total]
-        return [(number, _unasked(row)) for number, row in enumerate(known)] if cuda > (0, 0) else []
+        known = [CudaGpu(row.name, row.uuid, row.bus_id, row.total, (0, 0)) for row in listed if row.total]
+        return list(enumerate(known)) if cuda > (0, 0) else []
     if cuda == (0, 0) or driver.version[0] < cuda[0]:
         return []
-    usable = [(number, gpu) for number, gpu in enumerate(driver.gpus) if _has_kernels(gpu.capability, cuda)]
+    oldest, has_blackwell = OLDEST.get(cuda[0], OLDEST_ELSE), cuda >= CUDA_FOR_BLACKWELL
+    usable = [
+        (number, gpu)
+        for number, gpu in enumerate(driver.gpus)
+        if gpu.capability >= oldest and (has_blackwell or gpu.capability < BLACKWELL)
+    ]
     return usable if usable and usable[0][0] == 0 else []
 
 
@@ -188,15 +193,6 @@ def _row_of(gpu: CudaGpu, listed: Sequence[ListedGpu]) -> ListedGpu | None:
     if len(same) != 1:  # copies of a virtual machine may share a uuid
         same = [row for row in listed if _bus_of(row.bus_id) == _bus_of(gpu.bus_id) is not None]
     return same[0] if same else None
-
-
-def _unasked(row: ListedGpu) -> CudaGpu:
-    return CudaGpu(row.name, row.uuid, row.bus_id, row.total or 0, (0, 0))
-
-
-def _has_kernels(capability: tuple[int, int], cuda: tuple[int, int]) -> bool:
-    is_new_enough = capability >= OLDEST.get(cuda[0], OLDEST_ELSE)
-    return is_new_enough and (capability < BLACKWELL or cuda >= CUDA_FOR_BLACKWELL)
 
 
 def _uuid(text: str) -> str:

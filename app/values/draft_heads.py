@@ -135,7 +135,18 @@ def read_eagle_config(folder: Path, name: str) -> EagleConfig:
             "or a smaller model, as the draft model."
         )
     try:
-        return _parsed(values)
+        layer, wider = dict(values["transformer_layer_config"]), values.get("target_hidden_size")
+        if "sliding_attention" in (layer.get("layer_types") or ()):
+            raise ValueError("its attention has a sliding window")
+        return EagleConfig(
+            model_type=layer["model_type"],
+            layer={key: layer[key] for key in (*LARGEST, *OTHERS) if layer.get(key) is not None},
+            draft_vocabulary=values["draft_vocab_size"],
+            target_hidden=layer["hidden_size"] if wider is None else wider,
+            states=tuple(values.get("eagle_aux_hidden_state_layer_ids") or ()),
+            verifier=_verifier(values),
+            **{flag: values.get(flag) is True for flag in FLAGS},
+        )
     except (ValueError, TypeError, LookupError, AttributeError) as error:
         problem = f"it has no {error.args[0]}" if isinstance(error, KeyError) else str(error)
         raise ModelBroken(
@@ -168,21 +179,6 @@ def _values(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return values if isinstance(values, dict) else {}
-
-
-def _parsed(values: dict[str, Any]) -> EagleConfig:
-    layer, wider = dict(values["transformer_layer_config"]), values.get("target_hidden_size")
-    if "sliding_attention" in (layer.get("layer_types") or ()):
-        raise ValueError("its attention has a sliding window")
-    return EagleConfig(
-        model_type=layer["model_type"],
-        layer={key: layer[key] for key in (*LARGEST, *OTHERS) if layer.get(key) is not None},
-        draft_vocabulary=values["draft_vocab_size"],
-        target_hidden=layer["hidden_size"] if wider is None else wider,
-        states=tuple(values.get("eagle_aux_hidden_state_layer_ids") or ()),
-        verifier=_verifier(values),
-        **{flag: values.get(flag) is True for flag in FLAGS},
-    )
 
 
 def _verifier(values: dict[str, Any]) -> str:

@@ -7,7 +7,8 @@ In a header, each list of strings, and each long list of numbers, is replaced by
 
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from io import BufferedReader
@@ -176,25 +177,28 @@ def read_gguf_values(path: Path) -> Mapping[str, Any]:
     process with a memory limit.
 
     Raises ValueError if the header is invalid, OSError if it cannot be read, ModelBroken for an unknown version."""
-    with path.open("rb") as file:
-        try:
-            return _Reader(file, path, MOST_ENTRIES).values()[0]
-        except (struct.error, LookupError, OverflowError) as error:
-            raise ValueError("its header is cut off, or has a value of an unknown type") from error
+    with _reading(path, MOST_ENTRIES) as reader:
+        return reader.values()[0]
 
 
 @lru_cache(maxsize=8)
 def _read(path: Path, _size: int, _changed: int) -> GgufHeader:
     """Read a header. It is cached while the file stays the same; a large vocabulary takes tenths of a second."""
+    with _reading(path) as reader:
+        return reader.header()
+
+
+@contextmanager
+def _reading(path: Path, kept: int = KEPT_ENTRIES) -> Iterator["_Reader"]:
     with path.open("rb") as file:
         try:
-            return _Reader(file, path).header()
+            yield _Reader(file, path, kept)
         except (struct.error, LookupError, OverflowError) as error:
             raise ValueError("its header is cut off, or has a value of an unknown type") from error
 
 
 class _Reader:
-    def __init__(self, file: BufferedReader, path: Path, kept: int = KEPT_ENTRIES) -> None:
+    def __init__(self, file: BufferedReader, path: Path, kept: int) -> None:
         self._file = file
         self._path = path
         self._size = path.stat().st_size

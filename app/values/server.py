@@ -3,7 +3,7 @@
 from contextlib import suppress
 from dataclasses import dataclass, field
 from ipaddress import IPv4Address, IPv6Address, ip_address
-from urllib.parse import SplitResult, urlsplit
+from urllib.parse import urlsplit
 
 from app.errors import BadOption
 from app.values.messages import ModelChoice, ModelInfo
@@ -75,7 +75,14 @@ def read_address(text: str) -> str:
     A missing scheme (https, or http in a private network) and a missing path (/v1) are added; the path of an
     endpoint, such as /chat/completions, is removed. Raises BadOption."""
     typed = text.strip()
-    parts = _split(typed if "://" in typed else f"http://{typed}")
+    address = typed if "://" in typed else f"http://{typed}"
+    try:
+        parts = urlsplit(address)
+        _ = parts.port
+    except ValueError as error:
+        raise BadOption(
+            f"{address} is not an address ({error}). Enter one like http://192.168.1.20:8000/v1."
+        ) from error
     name = parts.hostname or ""
     if parts.scheme not in ("http", "https") or not name or any(sign.isspace() for sign in typed):
         raise BadOption("Enter the address of a server, such as http://192.168.1.20:8000/v1.")
@@ -104,17 +111,6 @@ def remote_info(choice: ModelChoice) -> ModelInfo:
         server=choice.server,
         notes={"lookahead": NOT_LOCAL.format(host=host)},
     )
-
-
-def _split(address: str) -> SplitResult:
-    try:
-        parts = urlsplit(address)
-        _ = parts.port
-    except ValueError as error:
-        raise BadOption(
-            f"{address} is not an address ({error}). Enter one like http://192.168.1.20:8000/v1."
-        ) from error
-    return parts
 
 
 def _host(address: str) -> str:

@@ -63,19 +63,14 @@ async def open_stream(
             event_hooks={"request": [limit.announce], "response": [limit.begin]},
         )
     async with unopened as client, client.stream("GET", url, headers=headers) as answer:
-        _raise_for_status(answer)
+        if (status := answer.status_code) not in (200, 206):
+            # The error has only the status and the headers of the answer, so that no text of the server is shown.
+            kept = [
+                (name, value) for name, value in answer.headers.items() if not name.startswith("content-")
+            ]
+            hf_raise_for_status(type(answer)(status, headers=kept, request=answer.request))
+            raise AnswerRefused(f"answered with HTTP {status}")
         yield answer
-
-
-def _raise_for_status(answer: Any) -> None:
-    """Raise the hub client's error for a refused request.
-
-    The error has only the status and the headers of the answer, so that no text of the server is shown."""
-    if answer.status_code in (200, 206):
-        return
-    headers = [(name, value) for name, value in answer.headers.items() if not name.startswith("content-")]
-    hf_raise_for_status(type(answer)(answer.status_code, headers=headers, request=answer.request))
-    raise AnswerRefused(f"answered with HTTP {answer.status_code}")
 
 
 def read_part(url: str, start: int, count: int) -> bytes:
