@@ -82,7 +82,6 @@ def require_drafting(draft_model: str, decoders: Iterable[DecoderName]) -> None:
 
 
 def _require_used(sizes: DecoderSizes, used: Iterable[str], decoders: str) -> None:
-    """Raise BadOption if a given size would change nothing."""
     useless = [f"--{name}" for name in sizes.given if name not in used]
     if useless:
         them = "them" if useless[1:] else "it"
@@ -101,7 +100,6 @@ def _decoding(lane: str, base: Decoding) -> Decoding:
 
 
 def _sizes(lane: str, sizes: list[str]) -> DecoderSizes:
-    """Read the sizes that follow the lane's colon. Raises BadOption."""
     match lane.partition(":")[0], sizes:
         case _, []:
             return DecoderSizes()

@@ -16,7 +16,7 @@ from rich.progress import (
 )
 
 from app.commands.console import print_json, print_text, progress_bar
-from app.commands.services import hub_of, model_settings
+from app.commands.services import hub_in
 from app.database.data_folder import data_dir_or_default
 from app.errors import ModelError, ModelGated
 from app.models_registry.downloads.downloads import Downloads, SavedDownloads
@@ -35,8 +35,7 @@ def download(name: str, data_dir: Path | None, as_json: bool) -> None:
     """Download a model and show the progress. Raises AppError.
 
     If the hub needs a token, asks for it on a terminal, unless `as_json`."""
-    settings = model_settings(data_dir)
-    hub = hub_of(settings)
+    hub, settings = hub_in(data_dir)
     hub_id = require_hub_id(name, hub.endpoint)
     if folder := hub.cached(hub_id):
         if as_json:
@@ -68,7 +67,6 @@ def ask_token(hub: Hub) -> None:
 
 
 def _follow(downloads: Downloads, hub_id: HubId, as_json: bool) -> Download:
-    """Start a download, show its progress until it ends, and return its last state."""
     downloads.start(str(hub_id))
     if as_json:
         return _until_it_ends(downloads, _json_lines())

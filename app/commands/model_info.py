@@ -4,7 +4,7 @@ from contextlib import closing
 from pathlib import Path
 
 from app.commands.console import print_json, print_text
-from app.commands.services import hub_of, model_settings
+from app.commands.services import hub_in
 from app.engine.text.sandbox import Sandbox
 from app.errors import ModelError
 from app.models_registry.catalogue import read_catalogue
@@ -27,8 +27,7 @@ def print_info(
     """Print what is known about a model on this machine, or else about a model of the hub.
 
     Without a precision, memory is estimated for the precision in which the model would be loaded."""
-    settings = model_settings(data_dir)
-    hub = hub_of(settings)
+    hub, settings = hub_in(data_dir)
     hub_id = parse_hub_id(name, hub.endpoint)
     names = {name, hub_id.repo if hub_id else name}
     complete = (one for one in installed(hub, settings.paths) if one.name in names and one.state == "ready")

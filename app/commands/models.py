@@ -10,7 +10,7 @@ import typer
 
 from app.commands.console import columns, errors_as_sentences, print_json, print_result, print_text
 from app.commands.options import AsJson, CommandGroup, DataDir, require_words
-from app.commands.services import hub_of, model_settings
+from app.commands.services import hub_in
 from app.errors import BadOption, ModelError
 from app.values.model import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes, parameters_label
 
@@ -72,8 +72,7 @@ def list_models(
             return _list_catalogue(dtype or "bfloat16", context or 4096, as_json)
         if dtype or context:
             raise BadOption("--dtype and --context are only for --catalogue: add it, or leave them out.")
-        settings = model_settings(data_dir)
-        hub = hub_of(settings)
+        hub, settings = hub_in(data_dir)
         found = installed(hub, settings.paths)
         total, free = sum(model.size for model in found), disk_use(hub.root).free
     return print_result(
@@ -100,7 +99,7 @@ def search_models(
         known = [one.entry for one in read_catalogue() if one.entry.matches(query)]
         hits, note = list[SearchHit](), ""
         try:
-            hits = search_hub(hub_of(model_settings(data_dir)), query, limit)
+            hits = search_hub(hub_in(data_dir)[0], query, limit)
         except ModelError as error:  # without a connection only the catalogue is searched
             note = str(error)
     print_result(
@@ -149,13 +148,12 @@ def remove_model(
     from app.models_registry.installed_models import delete, find_installed, freed_by
 
     with errors_as_sentences():
-        settings = model_settings(data_dir)
-        hub = hub_of(settings)
+        hub, settings = hub_in(data_dir)
         model = find_installed(name, hub, settings.paths)
         if model.origin == "hub" and not yes:
-            frees = gigabytes(freed_by(model, hub))
+            frees = gigabytes(freed_by(model))
             typer.confirm(f"Delete {model.name} ({model.path})? This frees {frees}.", abort=True)
-        freed = delete(model, hub)
+        freed = delete(model)
     told = f"{model.name} deleted, {gigabytes(freed)} freed."
     print_result(as_json, {"removed": model.name, "revision": model.revision, "freed": freed}, told)
 
@@ -166,8 +164,8 @@ def verify_model(name: InstalledName, data_dir: DataDir = None, as_json: AsJson 
     from app.models_registry.installed_models import find_installed, has_checksums, verify
 
     with errors_as_sentences():
-        settings = model_settings(data_dir)
-        model = find_installed(name, hub_of(settings), settings.paths)
+        hub, settings = hub_in(data_dir)
+        model = find_installed(name, hub, settings.paths)
         problems = verify(model)
         is_checked = has_checksums(model)
         if as_json:
@@ -187,7 +185,7 @@ def log_in(data_dir: DataDir = None) -> None:
     from app.commands.model_download import ask_token
 
     with errors_as_sentences():
-        ask_token(hub_of(model_settings(data_dir)))
+        ask_token(hub_in(data_dir)[0])
 
 
 @models_cli.command("logout")

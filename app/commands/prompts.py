@@ -32,10 +32,6 @@ class SamplingOverride:
         """The values that are not None, by their field names."""
         return {name: value for name, value in asdict(self).items() if value is not None}
 
-    def over(self, other: "SamplingOverride") -> "SamplingOverride":
-        """Return `other` with this override's values in place of its own."""
-        return replace(other, **self.given)  # type: ignore[arg-type]
-
     def apply(self, sampling: Sampling) -> Sampling:
         """Return the sampling with these values. Raises ValueError for impossible values."""
         return replace(sampling, **self.given)  # type: ignore[arg-type]
@@ -100,7 +96,11 @@ def read_prompts(
             items.append(PromptItem(_prompt(item, raw, where), _override(item, where)))
     if not items:
         raise BadOption(f'{file} has no prompts. Write one object a line, such as {{"prompt": "Hello"}}.')
-    return [replace(item, override=override.over(item.override)) for item in items]
+    given = override.given
+    return [
+        replace(item, override=replace(item.override, **given))  # type: ignore[arg-type]
+        for item in items
+    ]
 
 
 def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> list[PromptSet]:

@@ -17,6 +17,7 @@ from app.values.messages import (
     Failed,
     Finished,
     Loading,
+    NoteName,
     Origin,
     Piece,
     Prefilling,
@@ -25,6 +26,9 @@ from app.values.messages import (
 
 LONG_PROMPT = 2_000
 """While a prompt of at least this many tokens is read, a progress bar is shown."""
+SHOWN_NOTES: tuple[NoteName, ...] = (
+    "attention", "device", "lookahead", "chains", "same-text", "graphs", "fused", "compiler", "heads", "template",
+)  # fmt: skip
 LOOK_SECONDS = 0.1
 """Seconds between two checks of what is being loaded."""
 
@@ -63,17 +67,8 @@ class FinishedReply:
             "draft_model": model.draft_model,
             "sources": dict(self.sources),
             "attention": model.attention,
-            "attention_note": model.note("attention"),
-            "device_note": model.note("device"),
-            "lookahead_note": model.note("lookahead"),
-            "chains_note": model.note("chains"),
-            "same_text_note": model.note("same-text"),
             "graphs": model.graphs,
-            "graphs_note": model.note("graphs"),
-            "fused_note": model.note("fused"),
-            "compiler_note": model.note("compiler"),
-            "heads_note": model.note("heads"),
-            "template_note": model.note("template"),
+            **{f"{name.replace('-', '_')}_note": model.note(name) for name in SHOWN_NOTES},
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "thinking": asdict(self.request.options.thinking),
@@ -81,20 +76,16 @@ class FinishedReply:
         }
 
 
-def numbers_line(finished: Finished) -> str:
-    """Return the statistics of a reply in one line."""
-    numbers = finished.statistics
-    return (
-        f"[{finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
+def print_statistics(reply: FinishedReply) -> None:
+    """Print to standard error how a reply was written, and a note if the requested thinking level was not used."""
+    numbers = reply.finished.statistics
+    line = (
+        f"[{reply.finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
         f"{numbers.tokens_per_second:.1f} tokens/s, hit rate {numbers.hit_rate:.0%}, "
         f"coverage {numbers.coverage:.0%}, {numbers.rows_per_step:.1f} rows per step, "
         f"first token after {numbers.time_to_first_token:.2f} s]"
     )
-
-
-def print_statistics(reply: FinishedReply) -> None:
-    """Print to standard error how a reply was written, and a note if the requested thinking level was not used."""
-    print_text(numbers_line(reply.finished), err=True)
+    print_text(line, err=True)
     if note := thinking_note(reply):
         print_text(note, err=True)
 

@@ -62,8 +62,10 @@ def devices_plan(
         return plan_of(devices, device, torchrun)
 
 
-def model_settings(data_dir: Path | None) -> ModelSettings:
-    return SettingsFile(optional_data_dir(data_dir)).load().library
+def hub_in(data_dir: Path | None) -> tuple["Hub", ModelSettings]:
+    """Return the model hub and the settings about models of a data folder."""
+    settings = SettingsFile(optional_data_dir(data_dir)).load().library
+    return hub_of(settings), settings
 
 
 def hub_of(settings: ModelSettings) -> "Hub":

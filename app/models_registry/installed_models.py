@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, OnlyDrafts
-from app.models_registry.downloads.repo_cache import PARTIAL, RepoCache
+from app.models_registry.downloads.repo_cache import PARTIAL
 from app.models_registry.files.checksum import file_digest
 from app.models_registry.files.gguf_checks import check_gguf, gguf_files
 from app.models_registry.files.model_files import POOLING, check_folder, is_complete
@@ -177,12 +177,17 @@ def hub_name(model: InstalledModel) -> str:
     """Return the name by which a model in the hub's cache is downloaded; "" for other models."""
     if model.origin != "hub-gguf":
         return model.name if model.origin == "hub" else ""
-    folder = next(path for path in model.path.parents if path.name.startswith(PREFIX))
+    folder = _repo_folder(model.path)
     file = Path(*model.path.relative_to(folder).parts[2:]).as_posix()
     return f"{folder.name.removeprefix(PREFIX).replace('--', '/')}:{file}"
 
 
-def delete(model: InstalledModel, hub: Hub) -> int:
+def _repo_folder(path: Path) -> Path:
+    """Return the folder of the hub's cache that has this path, or is at this path."""
+    return next(folder for folder in (path, *path.parents) if folder.name.startswith(PREFIX))
+
+
+def delete(model: InstalledModel) -> int:
     """Delete a model of the hub's cache and return the freed bytes.
 
     Raises ModelError if the model is not in the hub's cache or cannot be deleted."""
@@ -198,14 +203,10 @@ def delete(model: InstalledModel, hub: Hub) -> int:
             f"{model.name} belongs to another program, and Foresight does not delete it: delete it there "
             f"({model.path})."
         )
-    folder = RepoCache(hub.root, model.name).folder
-    if model.origin == "hub-gguf":
-        folder = next(path for path in model.path.parents if path.name.startswith(PREFIX))
+    folder = _repo_folder(model.path)
     before = disk_size(folder)
     try:
         _delete_files(folder, model)
-        if folder.exists() and not any(folder.glob("snapshots/*")):
-            shutil.rmtree(folder)  # files that no revision uses, such as unfinished downloads
     except OSError as error:
         raise ModelError(
             f"{model.name} could not be deleted ({error.strerror}): close programs that use it, and check the "
@@ -231,15 +232,15 @@ def _delete_files(folder: Path, model: InstalledModel) -> None:
         shutil.rmtree(folder)
     for blob in blobs:
         blob.unlink()
+    if folder.exists() and not any(folder.glob("snapshots/*")):
+        shutil.rmtree(folder)  # files that no revision uses, such as unfinished downloads
 
 
-def freed_by(model: InstalledModel, hub: Hub) -> int:
+def freed_by(model: InstalledModel) -> int:
     """Return the minimum number of bytes that deleting this model would free."""
-    if model.origin == "hub" and not model.revision:
-        return disk_size(RepoCache(hub.root, model.name).folder)
     if model.origin not in ("hub", "hub-gguf"):
         return 0
-    # A cache without links keeps the bytes in the snapshot.
+    # A cache without links keeps the bytes in the snapshot; without a snapshot the path is the whole folder.
     in_snapshot = disk_size(model.path) if model.path.is_dir() else 0
     return in_snapshot + sum(path.stat().st_size for path in _own_blobs(model))
 
@@ -270,21 +271,17 @@ def verify(model: InstalledModel) -> list[str]:
     Only files in the hub's cache have checksums, in their names. Raises ModelError for invalid files."""
     if model.path.is_file():
         check_gguf(model.path, model.name)
-        return [problem for part in parts_of(model.path) for problem in _damage(part, part.name)]
-    check_folder(model.path)
-    problems: list[str] = []
-    pooling = model.path / POOLING
-    for path in sorted(path for path in (*model.path.iterdir(), pooling) if path.is_file()):
-        problems += _damage(path, path.relative_to(model.path).as_posix())
-    return problems
-
-
-def _damage(path: Path, name: str) -> Iterator[str]:
-    digest = path.resolve().name
-    if DIGEST_PATTERN.fullmatch(digest) and file_digest(path, digest) != digest:
-        yield (
-            f"{name} is damaged (its checksum is wrong): delete {path.resolve()} and download the model again."
-        )
+        folder, paths = model.path.parent, parts_of(model.path)
+    else:
+        check_folder(model.path)
+        folder, paths = model.path, sorted((*model.path.iterdir(), model.path / POOLING))
+    files = [(path, path.resolve()) for path in paths if path.is_file()]
+    return [
+        f"{path.relative_to(folder).as_posix()} is damaged (its checksum is wrong): delete {file} and download the "
+        "model again."
+        for path, file in files
+        if DIGEST_PATTERN.fullmatch(file.name) and file_digest(file, file.name) != file.name
+    ]
 
 
 def has_checksums(model: InstalledModel) -> bool:

@@ -164,11 +164,8 @@ class ModelLibrary:
         hub_id = require_hub_id(name, self.hub.endpoint)
         return inspect_model(self.hub, hub_id, memory, precision, context, is_automatic=True)
 
-    def freed_by(self, model: InstalledModel) -> int:
-        return installed_models.freed_by(model, self.hub)
-
-    def delete(self, model: InstalledModel) -> int:
-        return installed_models.delete(model, self.hub)
+    freed_by = staticmethod(installed_models.freed_by)
+    delete = staticmethod(installed_models.delete)
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:

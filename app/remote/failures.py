@@ -94,7 +94,6 @@ def _reason(error: BaseException) -> str:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """Yields an error and the chain of its causes."""
     cause: BaseException | None = error
     while cause:
         yield cause

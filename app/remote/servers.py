@@ -58,7 +58,16 @@ class Servers:
 
         Raises BadOption, ServerError, SettingsNotSaved."""
         server = self._server(read_address(address), key.strip())
-        server = replace(server, models=self._list(server))
+        self._require_allowed(server)
+        from app.remote.client import list_models  # the client takes a second to import
+        from app.remote.failures import sentence_of
+
+        try:
+            server = replace(server, models=asyncio.run(list_models(server, self._limits)))
+        except Exception as error:
+            raise ServerError(sentence_of(error, server)) from error
+        if not server.models:
+            raise ServerError(f"{server.host} lists no models. Load one there, then try again.")
         with self._lock:
             self._keep({one.address: one for one in self._servers} | {server.address: server})
         return server
@@ -83,19 +92,6 @@ class Servers:
             return
         write = self._write(server, request, reply)
         threading.Thread(target=lambda: asyncio.run(write), name="remote reply", daemon=True).start()
-
-    def _list(self, server: Server) -> tuple[str, ...]:
-        self._require_allowed(server)
-        from app.remote.client import list_models  # the client takes a second to import
-        from app.remote.failures import sentence_of
-
-        try:
-            names = asyncio.run(list_models(server, self._limits))
-        except Exception as error:
-            raise ServerError(sentence_of(error, server)) from error
-        if not names:
-            raise ServerError(f"{server.host} lists no models. Load one there, then try again.")
-        return names
 
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
         """Appends the reply's events, the last one even if the server fails. Runs on the reply's own thread.

@@ -207,7 +207,6 @@ def end_group() -> NoReturn:
 
 
 def _kill_group(process: int) -> None:
-    """Kill the group that a process leads, if the system has groups of processes."""
     if hasattr(os, "killpg"):
         with suppress(ProcessLookupError, PermissionError):  # macOS refuses if all of them have ended
             os.killpg(process, signal.SIGKILL)

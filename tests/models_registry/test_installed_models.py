@@ -122,9 +122,9 @@ def test_deleting_a_model_frees_what_was_said(server: FakeHub, hub: Hub) -> None
     download(hub, HubId("org/small"), silent)
     in_cache(hub, "org/other", whole())
     model = others(hub)["org/small"]
-    frees = freed_by(model, hub)
+    frees = freed_by(model)
     assert frees == model.size == sum(map(len, whole().values()))
-    assert delete(model, hub) >= frees
+    assert delete(model) >= frees
     assert set(others(hub)) == {"org/other"}
     assert not (hub.root / "models--org--small").exists()
 
@@ -137,8 +137,8 @@ def test_deleting_one_revision_keeps_what_another_shares(server: FakeHub, hub: H
     for path in folder.iterdir():
         (copy / path.name).symlink_to(path.readlink())
     first = next(model for model in installed(hub) if model.revision == COMMIT)
-    assert freed_by(first, hub) == 0
-    delete(first, hub)
+    assert freed_by(first) == 0
+    delete(first)
     assert [model.revision for model in installed(hub) if model.origin == "hub"] == ["d" * 40]
     assert {path.name: path.read_bytes() for path in copy.iterdir()} == whole()
 
@@ -153,7 +153,7 @@ def test_a_sentence_model_is_checked_and_deleted_whole(server: FakeHub, hub: Hub
     blob.write_bytes(b"[]")
     (problem,) = verify(model)
     assert problem.startswith("1_Pooling/config.json is damaged") and str(blob) in problem
-    delete(model, hub)
+    delete(model)
     assert others(hub) == {} and not blob.exists()
 
 
@@ -165,8 +165,8 @@ def test_half_a_download_can_be_deleted(server: FakeHub, hub: Hub, tmp_path: Pat
     until(lambda: downloads.snapshot()[0].done > 100_000)
     downloads.close()
     model = others(hub)["org/small"]
-    assert model.state == "incomplete" and freed_by(model, hub) == model.size > 100_000
-    assert delete(model, hub) == model.size
+    assert model.state == "incomplete" and freed_by(model) == model.size > 100_000
+    assert delete(model) == model.size
     assert others(hub) == {}
 
 

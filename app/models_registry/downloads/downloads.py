@@ -136,11 +136,6 @@ class DownloadEntry:
     child: DownloadProcess | None = None
     thread: Thread | None = None
 
-    def begin(self, thread: Thread, now: float) -> None:
-        self.state, self.thread = "running", thread
-        self.note, self.asks_token = "", False
-        self.meter = SpeedMeter(now, sum(self.done.values()))
-
     def handle(self, message: DownloadMessage, now: float) -> None:
         """Update the state from a message of the process."""
         match message:
@@ -294,13 +289,13 @@ class Downloads:
             thread.join(SECONDS_TO_END)
 
     def _start_waiting(self) -> None:
-        """Start queued downloads, while fewer than `at_once` run."""
         with self._lock:
             running = sum(entry.thread is not None for entry in self._entries.values())
             waiting = [e for e in self._entries.values() if e.state == "queued" and e.thread is None]
             for entry in waiting[: max(0, self.at_once - running)]:
                 thread = Thread(target=self._run, args=(entry,), name=f"download {entry.wanted}", daemon=True)
-                entry.begin(thread, self._clock())
+                entry.state, entry.thread, entry.note, entry.asks_token = "running", thread, "", False
+                entry.meter = SpeedMeter(self._clock(), sum(entry.done.values()))
                 try:
                     thread.start()
                 except RuntimeError:  # no memory for one more thread, or too many threads

@@ -59,8 +59,7 @@ def download(request: DownloadRequest, send: Send) -> Path:
 
 
 def _reporter(send: Send) -> Callable[[TransferState], None]:
-    """Return a function that sends the progress if it has changed."""
-    last: list[DownloadProgress] = []
+    last: list[DownloadProgress] = []  # the progress that was sent last; it is sent only if it has changed
 
     def report(state: TransferState) -> None:
         progress = DownloadProgress(dict(state.done), state.note)

@@ -194,8 +194,8 @@ def test_the_chosen_file_alone_is_downloaded_listed_found_and_deleted(
     )  # fmt: skip
     asked = len(server.asked)
     assert locate(str(wanted), silent, hub).path == model.path and len(server.asked) == asked
-    assert freed_by(model, hub) == model.size
-    assert delete(model, hub) == model.size + 40, "the name of the commit goes, too"
+    assert freed_by(model) == model.size
+    assert delete(model) == model.size + 40, "the name of the commit goes, too"
     assert installed(hub)[1:] == [] and not model.path.exists()
 
 
@@ -204,7 +204,7 @@ def test_deleting_one_file_leaves_the_other(hub: Hub) -> None:
     for file in (Q4, Q8):
         locate(f"{REPO}:{file}", silent, hub)
     one, other = installed(hub)[1:]
-    assert delete(one, hub) == one.size
+    assert delete(one) == one.size
     assert installed(hub)[1:] == [other] and other.path.stat().st_size == other.size
 
 
@@ -247,8 +247,8 @@ def test_a_missing_part_is_fetched_and_the_others_are_not(
     assert locate(hub_name(model), silent, hub).path == path
     fetched = {name for name in parts if any("resolve" in line and name in line for line in server.asked)}
     assert fetched == {f"Q8_0/{lost.name}"}
-    assert freed_by(installed(hub)[1], hub) == sum(map(len, parts.values()))
-    assert delete(installed(hub)[1], hub) and installed(hub)[1:] == []
+    assert freed_by(installed(hub)[1]) == sum(map(len, parts.values()))
+    assert delete(installed(hub)[1]) and installed(hub)[1:] == []
 
 
 def test_models_in_either_format_are_found_once_each(server: FakeHub, hub: Hub) -> None:
