@@ -17,7 +17,6 @@ from app.values.messages import (
     Failed,
     Finished,
     Loading,
-    NoteName,
     Origin,
     Piece,
     Prefilling,
@@ -26,9 +25,6 @@ from app.values.messages import (
 
 LONG_PROMPT = 2_000
 """While a prompt of at least this many tokens is read, a progress bar is shown."""
-SHOWN_NOTES: tuple[NoteName, ...] = (
-    "attention", "device", "lookahead", "chains", "same-text", "graphs", "fused", "compiler", "heads", "template",
-)  # fmt: skip
 LOOK_SECONDS = 0.1
 """Seconds between two checks of what is being loaded."""
 
@@ -67,8 +63,17 @@ class FinishedReply:
             "draft_model": model.draft_model,
             "sources": dict(self.sources),
             "attention": model.attention,
+            "attention_note": model.note("attention"),
+            "device_note": model.note("device"),
+            "lookahead_note": model.note("lookahead"),
+            "chains_note": model.note("chains"),
+            "same_text_note": model.note("same-text"),
             "graphs": model.graphs,
-            **{f"{name.replace('-', '_')}_note": model.note(name) for name in SHOWN_NOTES},
+            "graphs_note": model.note("graphs"),
+            "fused_note": model.note("fused"),
+            "compiler_note": model.note("compiler"),
+            "heads_note": model.note("heads"),
+            "template_note": model.note("template"),
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "thinking": asdict(self.request.options.thinking),
