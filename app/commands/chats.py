@@ -214,7 +214,11 @@ def rescue_chats(
         folder = data_dir_or_default(data_dir)
         damaged = (file or folder / FILE_NAME).absolute()
         saved = out or damaged.with_name(time.strftime(f"{RESCUED}{STAMP}.sqlite"))
-        _require_closed(damaged)
+        held = DataFolder(damaged.parent)
+        if (
+            damaged.name == FILE_NAME and held.running_at() and held.is_held()
+        ):  # the app may change the database
+            raise DataFolderInUse(f"Foresight is running on {damaged.parent}. Quit it, and try again.")
         require_free(saved, overwrite)
         unread = rescue(damaged, saved, (mend_chats, mend_documents))
         with closing(Database(saved)) as database, database.reading() as connection:
@@ -223,13 +227,6 @@ def rescue_chats(
     restore = command_line("chats", "restore", saved.absolute(), "--data-dir", folder)
     told = f"Saved {words} to {saved}. {_unread(unread)} `{restore}` puts them in place."
     print_result(as_json, {"file": saved, **counts, "unread": unread}, told)
-
-
-def _require_closed(damaged: Path) -> None:
-    """Raise DataFolderInUse while the app has the database open, because the app may change it meanwhile."""
-    folder = DataFolder(damaged.parent)
-    if damaged.name == FILE_NAME and folder.running_at() and folder.is_held():
-        raise DataFolderInUse(f"Foresight is running on {damaged.parent}. Quit it, and try again.")
 
 
 def _unread(unread: Unread) -> str:

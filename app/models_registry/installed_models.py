@@ -23,8 +23,14 @@ from app.values.dataclass_json import parse_json
 from app.values.gguf_header import parts_of
 from app.values.model import CONFIG, InstalledModel, InstalledState, ModelOrigin
 
-LM_STUDIO = (".lmstudio/models", ".cache/lm-studio/models")
-LLAMA_CPP = (".cache/llama.cpp", "Library/Caches/llama.cpp", "AppData/Local/llama.cpp")
+FOLDERS: tuple[tuple[str, ModelOrigin, int], ...] = (
+    (".lmstudio/models", "lm-studio", 2),
+    (".cache/lm-studio/models", "lm-studio", 2),
+    (".cache/llama.cpp", "llama.cpp", 1),
+    ("Library/Caches/llama.cpp", "llama.cpp", 1),
+    ("AppData/Local/llama.cpp", "llama.cpp", 1),
+)
+"""Folders of GGUF files below the user's home, the program that has them, and how deep the files are."""
 OLLAMA = ".ollama/models"
 OLLAMA_SERVICE = Path("/usr/share/ollama/.ollama/models")
 """The folder of Ollama's models if it runs as a system service."""
@@ -124,19 +130,13 @@ def model_size(folder: Path) -> int:
 
 def models_of_other_apps(home: Path) -> Iterator[tuple[str, Path, ModelOrigin]]:
     """Yield the name, the file and the origin of each GGUF model that another program has."""
-    for name in LM_STUDIO:
-        yield from _ggufs_of(home / name, "lm-studio", depth=2)
-    for name in LLAMA_CPP:
-        yield from _ggufs_of(home / name, "llama.cpp", depth=1)
+    for below, origin, depth in FOLDERS:
+        with suppress(OSError):  # the program is not installed, or its folder cannot be read
+            for path in gguf_files(home / below, depth):
+                yield name_of(path), path, origin
     for folder in (home / OLLAMA, OLLAMA_SERVICE):
         for name, path in ollama_models(folder):
             yield name, path, "ollama"
-
-
-def _ggufs_of(folder: Path, origin: ModelOrigin, depth: int) -> Iterator[tuple[str, Path, ModelOrigin]]:
-    with suppress(OSError):  # the program is not installed, or its folder cannot be read
-        for path in gguf_files(folder, depth):
-            yield name_of(path), path, origin
 
 
 def ollama_models(folder: Path) -> Iterator[tuple[str, Path]]:

@@ -34,7 +34,7 @@ class Server:
     models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        require(bool(_host(self.address)), "a server's address must have a host", self.address)
+        require(bool(self.hostname), "a server's address must have a host", self.address)
         require(self.key.isascii() and self.key.isprintable(), "a key must be ASCII", "(not shown)")
 
     @property
@@ -44,7 +44,7 @@ class Server:
 
     @property
     def hostname(self) -> str:
-        return _host(self.address)
+        return urlsplit(self.address).hostname or ""
 
     @property
     def is_here(self) -> bool:
@@ -111,10 +111,6 @@ def remote_info(choice: ModelChoice) -> ModelInfo:
         server=choice.server,
         notes={"lookahead": NOT_LOCAL.format(host=host)},
     )
-
-
-def _host(address: str) -> str:
-    return urlsplit(address).hostname or ""
 
 
 def _is_private(name: str) -> bool:

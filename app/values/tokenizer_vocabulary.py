@@ -6,7 +6,6 @@ The file is not trusted. The digest of an invalid file is "", which must not be 
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from app.values.dataclass_json import parse_json
 
@@ -29,7 +28,14 @@ def _digest(file: Path, size: int, _changed: int) -> str:
     if size > LARGEST:
         return ""
     try:
-        return digest_of(_read(parse_json(file.read_bytes())))
+        tokenizer = parse_json(file.read_bytes())
+        tokens = tokenizer["model"]["vocab"]
+        if isinstance(tokens, list):  # unigram models list their tokens
+            known = {str(token): number for number, (token, _) in enumerate(tokens)}
+        else:
+            known = {str(token): int(number) for token, number in tokens.items()}
+        added = {str(one["content"]): int(one["id"]) for one in tokenizer.get("added_tokens", [])}
+        return digest_of(known | added)
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return ""
 
@@ -37,14 +43,3 @@ def _digest(file: Path, size: int, _changed: int) -> str:
 def digest_of(vocabulary: dict[str, int]) -> str:
     listed = sorted((number, token) for token, number in vocabulary.items())
     return sha256("\0".join(f"{number} {token}" for number, token in listed).encode()).hexdigest()
-
-
-def _read(tokenizer: dict[str, Any]) -> dict[str, int]:
-    """Return the map from tokens to ids, with added tokens. Unigram models list their tokens instead."""
-    tokens = tokenizer["model"]["vocab"]
-    if isinstance(tokens, list):
-        known = {str(token): number for number, (token, _) in enumerate(tokens)}
-    else:
-        known = {str(token): int(number) for token, number in tokens.items()}
-    added = {str(one["content"]): int(one["id"]) for one in tokenizer.get("added_tokens", [])}
-    return known | added

@@ -174,16 +174,16 @@ def test_a_broken_repository_can_be_deleted(offline: Hub) -> None:
     folder = in_cache(offline, "org/half", sharded_files())
     (folder / "model-00001-of-00002.safetensors").unlink()
     (folder / "model-00001-of-00002.safetensors").symlink_to("../../blobs/gone")
-    delete(others(offline)["org/half"], offline)
+    delete(others(offline)["org/half"])
     assert others(offline) == {}
 
 
 def test_nothing_is_deleted_in_folders_of_the_persons(offline: Hub, tmp_path: Path) -> None:
     folder = write(tmp_path / "mine", whole())
     with pytest.raises(ModelError, match="in a folder of yours, and Foresight deletes nothing there"):
-        delete(others(offline, folder)["mine"], offline)
+        delete(others(offline, folder)["mine"])
     with pytest.raises(ModelError, match="ships with the app and stays"):
-        delete(installed(offline)[0], offline)
+        delete(installed(offline)[0])
     assert (folder / "config.json").exists()
 
 
@@ -273,7 +273,7 @@ def test_nothing_of_theirs_is_deleted(home: Path, tiny: Path, offline: Hub) -> N
     file = put(tiny, home / ".cache" / "llama.cpp" / "a.gguf")
     model = others(offline)["a"]
     with pytest.raises(ModelError, match="belongs to another program, and Foresight does not delete it"):
-        delete(model, offline)
+        delete(model)
     assert freed_by(model, offline) == 0 and file.exists()
     assert verify(model) == [] and not has_checksums(model)
 

@@ -232,17 +232,13 @@ class Estimator:
         return (4 * self.shape.hidden + 3 * self.shape.intermediate) * width
 
     def _attention(self, rows: int, context: int, width: int) -> int:
-        if not self._is_ours:
-            return rows * self._attention_row(context, width)
-        sums = -(-context // SPAN) * self.shape.heads * self.shape.head_size * 4
-        return min(SCRATCH, rows * sums)
-
-    def _attention_row(self, context: int, width: int) -> int:
+        if self._is_ours:
+            return min(SCRATCH, rows * -(-context // SPAN) * self.shape.heads * self.shape.head_size * 4)
         # torch's kernel has neither soft-capping nor sinks; the sdpa backend has both, but stores the scores.
         if self.shape.is_softcapped or self.weights.has_sinks:
-            return context * (SCORE_COPIES * self.shape.heads * 4 + 1)
+            return rows * context * (SCORE_COPIES * self.shape.heads * 4 + 1)
         # The mask is repeated for the heads that share a key, and the kernel widens it once more.
-        return max(1, self.shape.heads // self.shape.key_heads) * context * (width + 4)
+        return rows * context * max(1, self.shape.heads // self.shape.key_heads) * (width + 4)
 
 
 def row_price(shape: ModelConfig, width: int) -> RowPrice:
