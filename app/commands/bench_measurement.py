@@ -99,7 +99,6 @@ class LaneNumbers:
 
 
 AVERAGED = ("tokens_per_step", "tokens_per_second", "ms_per_step", "rows_per_step", "hit_rate", "same_text")
-"""The numbers of which `means` takes the plain mean."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -80,16 +80,11 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
     shape = ModelConfig(
         model_type="",
         architecture="",
-        layers=sizes["layers"],
         keys_values=2 * sizes["layers"] * sizes["key_heads"] * sizes["head_size"],
-        hidden=sizes["hidden"],
         intermediate=4 * sizes["hidden"],
         heads=max(sizes["key_heads"], sizes["hidden"] // sizes["head_size"]),
-        key_heads=sizes["key_heads"],
-        head_size=sizes["head_size"],
-        vocabulary=sizes["vocabulary"],
         context=entry.context,
-        is_tied=sizes["is_tied"],
+        **sizes,
     )
     return CatalogueModel(entry, Estimator(shape, Weights(tuple(_tensors(shape, entry, experts)))))
 

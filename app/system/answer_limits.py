@@ -16,7 +16,6 @@ from app.values.model import gigabytes
 
 Kind = TypeVar("Kind")
 UNCOMPRESSED = {"Accept-Encoding": "identity"}
-"""The request header that asks for an uncompressed answer."""
 LONGEST_REFUSAL = 100_000
 """Maximum number of bytes that are read from an answer whose status is not a success."""
 

@@ -20,11 +20,9 @@ from app.values.validation import require, require_one_of
 
 KIND = "speculators_model_type"
 ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
-"""The model types of assistants."""
 STATES = "backbone_hidden_size"
 """The key, in an assistant's config, of the width of the states that the assistant reads."""
 LayerType = Literal["llama", "qwen3"]
-"""The kinds of layers that a head may have."""
 LARGEST = {**LARGEST_SIZES, "num_hidden_layers": 8}
 """The sizes in the config of a head's layers, and the largest accepted values."""
 OPTIONAL = {"num_key_value_heads", "head_dim"}

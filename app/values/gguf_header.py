@@ -31,7 +31,6 @@ KEPT_ENTRIES = 1_024
 shorter."""
 ALIGNMENT = 32
 EMBEDDING, HEAD = "token_embd.weight", "output.weight"
-"""The names of the tensors of the embedding and of the head."""
 STACK = "_exps."
 """A part of the names of tensors in which the matrices of all experts are stacked."""
 PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf", re.IGNORECASE)

@@ -14,7 +14,6 @@ from app.values.dataclass_json import parse_json
 from app.values.logits import Grammar
 
 LONGEST_SCHEMA = 500_000
-"""Maximum number of characters of a schema."""
 KNOWN_FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid", "uri")
 )

@@ -14,10 +14,8 @@ from app.values.trace import Margin, Statistics
 from app.values.validation import require, require_one_of
 
 TextKind = Literal["chat", "code", "maths", "quoting", "own"]
-"""The kind of text for which a race's prompt asks."""
 FEWEST_LANES, MOST_LANES = 2, 3
 LONGEST_PROMPT = 200_000
-"""Maximum number of characters of a race's prompt."""
 FASTER = 1.02
 """The smallest ratio of two speeds that counts as faster; smaller ratios are noise."""
 ONE_TOKEN = 1.005

@@ -15,7 +15,6 @@ CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
 ServerState = Literal["off", "starting", "ready", "failed"]
 """The state of a tool server's process. A server that is "off" or "failed" is usually started at its next use."""
 NO_ARGUMENTS = '{"type": "object", "properties": {}}'
-"""The JSON Schema of a tool without arguments."""
 
 
 @dataclass(frozen=True, slots=True)

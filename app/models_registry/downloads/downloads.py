@@ -43,7 +43,6 @@ NO_THREAD = (
     "The download could not be started: close other programs, then try again. Downloaded bytes are kept."
 )
 SPAN_SECONDS = 5.0
-"""Seconds over which the mean speed is measured."""
 QUIET_SECONDS = 5.0
 """Seconds without a received byte after which a note reports it."""
 DownloadGoal = Literal["run", "pause", "cancel"]

@@ -27,7 +27,6 @@ from app.values.draft_heads import is_draft_head
 from app.values.model import CONFIG, LONGEST_CONFIG
 
 MAX_SHARDS = 1_900
-"""Maximum number of a model's weight files."""
 POOLING = "1_Pooling/config.json"
 """The file that says how a sentence-embedding model pools its vectors."""
 MERGES = "merges.txt"
@@ -53,7 +52,6 @@ MAX_HEADER = 100_000_000
 MORE_TEMPLATES = "additional_chat_templates"
 """A folder from which transformers reads chat templates."""
 IN_FOLDERS = re.compile(rf"{POOLING}|{MORE_TEMPLATES}/\w[\w.-]{{0,100}}\.jinja", re.ASCII)
-"""Matches the names of needed files in subfolders."""
 LONGEST = {
     CONFIG: LONGEST_CONFIG,
     "generation_config.json": 2_000_000,

@@ -56,7 +56,6 @@ OTHER_FORMATS = {
     "*.mlmodel*": "Core ML", "*.mlpackage": "Core ML", "*.litertlm": "LiteRT", "*.task": "LiteRT",
     "*.tflite": "LiteRT", "*.nemo": "NeMo", "*.h5": "TensorFlow", "*.msgpack": "Flax", "*.npz": "MLX",
 }  # fmt: skip
-"""Weight files of other libraries."""
 RATES = "rates or labels texts and writes none"
 TASKS = {
     "ForSequenceClassification": RATES, "ForTokenClassification": RATES, "RewardModel": RATES,

@@ -1,6 +1,7 @@
 """Reads the tensors of a model's weight files from their headers alone: shapes and stored types."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from math import prod
@@ -116,10 +117,10 @@ class Weights:
     @property
     def stored(self) -> str:
         """The type in which most numbers are stored."""
-        counts: dict[str, int] = {}
+        counts = Counter[str]()
         for tensor in self.tensors:
-            counts[tensor.stored] = counts.get(tensor.stored, 0) + tensor.numbers
-        return max(counts, key=lambda name: counts[name]) if counts else "F32"
+            counts[tensor.stored] += tensor.numbers
+        return max(counts, key=counts.__getitem__, default="F32")
 
     @property
     def layers(self) -> int:

@@ -21,7 +21,6 @@ from app.values.gguf_header import parts_of
 from app.values.model import gigabytes
 
 MAX_LICENCE = 200
-"""Maximum number of characters that are kept of a licence's name."""
 LARGEST = 2**50
 """The largest number of bytes, or of downloads, that is accepted from the hub."""
 FILE_NAME = re.compile(rf"[A-Za-z0-9_][A-Za-z0-9_.-]{{0,200}}|{FILE}", re.ASCII)

@@ -28,7 +28,6 @@ from app.system.environment import proxy_for
 OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQUOT") else {errno.ENOSPC}
 
 WHERE = "(under Models in the app, or by `python run.py models login`)"
-"""Where a user logs in."""
 STATUS = {
     429: "Hugging Face limits requests (HTTP 429): try {repo} again in a few minutes.",
     416: "Hugging Face has less of a file of {repo} than it lists: try again later, or choose another model.",

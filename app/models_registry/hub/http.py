@@ -21,7 +21,6 @@ from app.system.environment import network_settings
 from app.values.dataclass_json import parse_json
 
 RETRIED_STATUS = (408, 425, 429, 500, 502, 503, 504)
-"""HTTP status codes that are worth a retry."""
 FATAL_ERRORS = ("TooManyRedirects", "UnsupportedProtocol", "InvalidURL", "LocalProtocolError")
 """Names of the HTTP library's errors that a retry would only repeat. The classes cannot be imported here, because
 the client's 1.x and 2.x use different libraries."""
