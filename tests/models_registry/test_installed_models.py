@@ -274,7 +274,7 @@ def test_nothing_of_theirs_is_deleted(home: Path, tiny: Path, offline: Hub) -> N
     model = others(offline)["a"]
     with pytest.raises(ModelError, match="belongs to another program, and Foresight does not delete it"):
         delete(model)
-    assert freed_by(model, offline) == 0 and file.exists()
+    assert freed_by(model) == 0 and file.exists()
     assert verify(model) == [] and not has_checksums(model)
 
 

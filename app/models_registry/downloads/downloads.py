@@ -303,7 +303,15 @@ class Downloads:
 
     def _run(self, entry: DownloadEntry) -> None:
         try:
-            self._receive(entry)
+            with self._launch(DownloadRequest(entry.wanted, entry.plan, self._hub)) as child:
+                with self._lock:
+                    entry.child = child
+                    if entry.goal != "run":  # set while the process was starting
+                        child.kill()
+                for message in child.messages():
+                    self._handle(entry, message)
+            if entry.goal == "run" and entry.state == "running":
+                raise ended_unexpectedly(entry.wanted.repo)
         except (AppError, OSError) as error:
             self._handle(entry, DownloadFailed(type(error).__name__, str(error)))
         finally:
@@ -313,17 +321,6 @@ class Downloads:
                 if entry.goal == "cancel":
                     self._remove(entry)
             self._start_waiting()
-
-    def _receive(self, entry: DownloadEntry) -> None:
-        with self._launch(DownloadRequest(entry.wanted, entry.plan, self._hub)) as child:
-            with self._lock:
-                entry.child = child
-                if entry.goal != "run":  # set while the process was starting
-                    child.kill()
-            for message in child.messages():
-                self._handle(entry, message)
-        if entry.goal == "run" and entry.state == "running":
-            raise ended_unexpectedly(entry.wanted.repo)
 
     def _handle(self, entry: DownloadEntry, message: DownloadMessage) -> None:
         self._save(entry, message)

@@ -145,7 +145,9 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
 
     If the weights are in several files, calls `read` for their index, because only the index names the files."""
     try:
-        names = _ggufs(repository.files, wanted) if wanted.file else _all_needed(repository, wanted, read)
+        names = part_names(wanted.file) if wanted.file else _all_needed(repository, wanted, read)
+        if missing := [name for name in names if name not in repository.files]:
+            raise ModelNotFound(f"{wanted.repo} has no file {missing[0]}: choose one from the model's page.")
         files = (_required(repository.files[name], wanted.repo) for name in names)
         # Small files come first, so that a refusal of the hub is seen before many bytes are fetched.
         in_order = sorted(files, key=lambda file: (file.size, file.name))
@@ -154,13 +156,6 @@ def make_plan(repository: Repository, wanted: HubId, read: Read) -> DownloadPlan
         raise ModelUnsafe(
             f"The hub's list of the files of {wanted.repo} is invalid ({error}): choose another model."
         ) from error
-
-
-def _ggufs(names: Collection[str], wanted: HubId) -> list[str]:
-    parts = part_names(wanted.file)
-    if missing := [name for name in parts if name not in names]:
-        raise ModelNotFound(f"{wanted.repo} has no file {missing[0]}: choose one from the model's page.")
-    return parts
 
 
 def part_names(name: str) -> list[str]:
