@@ -64,12 +64,8 @@ def unexpected(error: Exception) -> str:
 
 def succeeded(notify: Notify, action: Callable[[], object]) -> bool:
     """Run the action and return whether it succeeded. If it fails, show why."""
-
-    def run() -> bool:
-        action()
-        return True
-
-    return try_or_notify(notify, run, False)
+    failed = object()
+    return try_or_notify(notify, action, failed) is not failed
 
 
 def faults_html(faults: Mapping[str, str]) -> str:
@@ -122,11 +118,9 @@ class Actions:
         self._notify = notify
 
     def _try(self, action: Callable[[], Any], default: Any = None) -> Any:
-        """Return the action's result. If it fails, show why and return `default`."""
         return try_or_notify(self._notify, action, default)
 
     def _succeeded(self, action: Callable[[], object]) -> bool:
-        """Run the action and return whether it succeeded. If it fails, show why."""
         return succeeded(self._notify, action)
 
 
@@ -158,7 +152,9 @@ class PageEvents:
         self, handler: Callable[..., Any], given: Sequence[Any], drawn: Sequence[Any]
     ) -> Callable[..., Any]:
         """Wrap the handler in a function that Gradio calls with the request, which identifies the page."""
-        event_at = _event_at(handler)
+        hints = get_type_hints(handler.func if isinstance(handler, partial) else handler)
+        names = enumerate(inspect.signature(handler).parameters)
+        event_at = next((at for at, name in names if hints.get(name) is gr.EventData), None)
 
         def results(
             request: gr.Request, event: Sequence[gr.EventData], values: Sequence[Any]
@@ -201,16 +197,7 @@ def _kept(page: PageSession, drawn: Sequence[Any], result: Any) -> Any:
     return shown if len(shown) > 1 else next(iter(shown), None)
 
 
-def _event_at(handler: Callable[..., Any]) -> int | None:
-    """Return the index of the event's data among the handler's arguments; None if the handler takes no event."""
-    hints = get_type_hints(handler.func if isinstance(handler, partial) else handler)
-    names = list(inspect.signature(handler).parameters)
-    return next((at for at, name in enumerate(names) if hints.get(name) is gr.EventData), None)
-
-
 def _listed(given: Any) -> list[Any]:
-    if given is None:
-        return []
     return list(given) if isinstance(given, (list, tuple)) else [given]
 
 

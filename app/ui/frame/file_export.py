@@ -1,12 +1,6 @@
 """Files that the user saves: small files through the page, all chats directly from the server.
 
-All chats together are too large to send through the page, so two routes serve them:
-
-    GET /foresight/chats.json      all chats and presets, written chat by chat while they are sent
-    GET /foresight/backup.sqlite   a copy of the database, made in the folder of uploads and deleted once it is sent
-
-These routes need the page's key (page_access.py). If the backup cannot be made, the response has the reason.
-"""
+All chats together are too large to send through the page, so two routes serve them, which need the page's key."""
 
 import re
 import tempfile
@@ -53,7 +47,8 @@ def file_name(name: str) -> str:
 
 
 def add_library_routes(app: fastapi.FastAPI, stores: ChatStores, data_dir: Path) -> None:
-    """Serve the export of all chats and the backup. Neither contains private chats."""
+    """Serve the export of all chats, which is written while it is sent, and the backup. Neither contains private
+    chats. If the backup cannot be made, the response has the reason."""
 
     @app.get(CHATS)
     def chats() -> fastapi.Response:

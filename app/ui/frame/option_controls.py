@@ -63,25 +63,23 @@ def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, d
     """Change the options of these names one by one. Returns all options, and the faults by option name."""
     options, faults = base, dict[str, str]()
     for name, value in given.items():
+        owner = _owner(options, name)
         try:
-            options = _with(options, name, value)
+            changed = replace(owner, **{name: _typed(name, value, getattr(owner, name))})
         except ImpossibleValue as error:
             faults[name] = error.sentence
+            continue
+        if owner is options:
+            options = changed
+        else:
+            part = "sampling" if owner is options.sampling else "decoding"
+            options = replace(options, **{part: changed})
     return options, faults
-
-
-def _with(options: Options, name: str, value: Any) -> Options:
-    owner = _owner(options, name)
-    changed = replace(owner, **{name: _typed(name, value, getattr(owner, name))})
-    if owner is options.sampling:
-        return replace(options, sampling=changed)
-    return changed if owner is options else replace(options, decoding=changed)
 
 
 def _owner(options: Options, name: str) -> Any:
     """Return the part of the options that has the option of this name."""
-    parts = (options.sampling, options.decoding, options)
-    return next(part for part in parts if hasattr(part, name))
+    return next(part for part in (options.sampling, options.decoding, options) if hasattr(part, name))
 
 
 def _typed(name: str, value: Any, now: Any) -> Any:

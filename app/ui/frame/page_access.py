@@ -1,23 +1,20 @@
 """Decides who may use the page. Each of its requests is checked before any route, also uploads and WebSockets.
 
-Requests from other sites are refused (web/origin_check.py). The Content-Security-Policy lets the page fetch from
-its own address alone, because an image in a reply could send the reply's text to a server. Other users and programs
-of this machine have no key. A key is made at each start; the address that the app prints contains it.
+Requests from other sites are refused (web/origin_check.py). Other users and programs of this machine have no key. A
+key is made at each start; the address that the app prints contains it.
 
     GET /?key=...            sets a cookie, and redirects to / without the key; the address that the app opens in
                              a browser has a one-time code in place of the key
     Cookie                   the browser sends this with later requests: a second secret, not the key itself
     Authorization: Bearer    the key as programs send it: a second start, and the self-check
 
-A request without any of these gets 403; for GET / this is a form that asks for the key. The method and path
-of each request that passes are logged at INFO, which the app's log file leaves out. The query, which may have
-a key, is not logged.
+A request without any of these gets 403; for GET / this is a form that asks for the key. The query of a request,
+which may have a key, is not logged.
 """
 
 import logging
 import secrets
 from base64 import b64encode
-from functools import cache
 from hmac import compare_digest
 from html import escape
 from string import Template
@@ -58,9 +55,11 @@ class KeyCheck:
         if not is_at_root:
             return PlainTextResponse(NO_KEY, 403, NO_STORE)
         given = request.query_params.get("key", "")
-        if self._has_key(request) or self._redeem(given.strip().rpartition("key=")[2]):
-            return self._redirect()
-        return _form(WRONG_KEY if given else "", request.headers.get("sec-fetch-site", "none"))
+        if not self._has_key(request) and not self._redeem(given.strip().rpartition("key=")[2]):
+            return _form(WRONG_KEY if given else "", request.headers.get("sec-fetch-site", "none"))
+        response = HTMLResponse(REDIRECT_PAGE, headers=NO_STORE)
+        response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
+        return response
 
     def _redeem(self, given: str) -> bool:
         if given in self._codes:
@@ -74,11 +73,6 @@ class KeyCheck:
             return True
         return _is_same(request.cookies.get(self._cookie_name, ""), self._cookie)
 
-    def _redirect(self) -> Response:
-        response = HTMLResponse(REDIRECT_PAGE, headers=NO_STORE)
-        response.set_cookie(self._cookie_name, self._cookie, httponly=True, samesite="strict")
-        return response
-
 
 def _is_same(given: str, secret: str) -> bool:
     return compare_digest(given.encode(errors="replace"), secret.encode())
@@ -87,22 +81,19 @@ def _is_same(given: str, secret: str) -> bool:
 def _form(problem: str, fetch_site: str) -> Response:
     """Return the form. After a click on another site's link it reloads the page, because that request came without
     the cookie."""
-    page = _template().substitute(
+    assets = assets_dir() / "ui"
+    icon = f"data:image/svg+xml;base64,{b64encode((assets / 'icon.svg').read_bytes()).decode()}"
+    page = Template((assets / "key.html").read_text(encoding="utf-8")).substitute(
+        icon=icon,
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
     )
     return HTMLResponse(page, 403, NO_STORE)
 
 
-@cache
-def _template() -> Template:
-    assets = assets_dir() / "ui"
-    icon = f"data:image/svg+xml;base64,{b64encode((assets / 'icon.svg').read_bytes()).decode()}"
-    return Template(Template((assets / "key.html").read_text(encoding="utf-8")).safe_substitute(icon=icon))
-
-
 log = logging.getLogger(__name__)
 
+# The page may fetch from its own address alone, because an image in a reply could send its text to a server.
 # Gradio's page has inline scripts and compiles its templates with `new Function`. Not every browser counts a
 # WebSocket to the page's own address as 'self'.
 CONTENT_SECURITY_POLICY = "; ".join(

@@ -1,18 +1,16 @@
 """The open pages: what the server keeps for each, and the WebSocket that draws it.
 
-Gradio's own session state is not used, because with a `gr.State` every page keeps a connection open, and a browser
-has only six for all tabs together. A page's values (its chat, its search results, its X-ray) are kept by Gradio's
-session hash, as long as the page exists:
+A page's values (its chat, its search results, its X-ray) are kept by Gradio's session hash, as long as the page
+exists:
 
     load event   ->  open         the page exists
     WebSocket    ->  connect      the page is drawn
     closed       ->  disconnect   its values are deleted
     lost         ->  disconnect   its values are kept for a page that reconnects, for up to KEPT lost pages
 
-Each page has one WebSocket, in place of Gradio's events: a browser opens at most six HTTP connections to an address
-for all its tabs together, and Gradio's queue runs forty events at once; endless events would fill both. WebSockets
-are counted separately, and end soon after their page: a page that is closed sends a close frame; if its
-process dies, the system closes the connection; if the browser does not answer pings, the server closes it.
+Each page has one WebSocket in place of `gr.State` and endless events, which keep an HTTP connection open: a browser
+opens at most six to an address for all its tabs together, and Gradio's queue runs forty events at once. A WebSocket
+ends soon after its page, with a close frame, with the browser's process, or because pings are not answered.
 
     page -> server    {"drawn": true}     the page shows the last frame
                       {"active": true}    the user uses the page
@@ -68,14 +66,12 @@ class PageSession:
         self._values: dict[PageValue[Any], Any] = {}
 
     def get(self, value: PageValue[T]) -> T:
-        """Return the page's value. Makes it if the page has none yet."""
         if value not in self._values:
             self._values[value] = value.make()
         kept: T = self._values[value]
         return kept
 
     def set(self, value: PageValue[T], now: T) -> None:
-        """Replace the page's value with `now`."""
         self._values[value] = now
 
 
@@ -167,17 +163,15 @@ class _Connection:
         drawing, listening = asyncio.create_task(self._draw()), asyncio.create_task(self._listen())
         try:
             await asyncio.wait([drawing, listening], return_when=asyncio.FIRST_COMPLETED)
-            return listening.result() if listening.done() else await self._fail(drawing)
+            if listening.done():
+                return listening.result()
+            log.error("A page could not be drawn", exc_info=drawing.exception())
+            await self._socket.close(FAILED)
+            return FAILED
         finally:
             drawing.cancel()
             listening.cancel()
             await asyncio.wait([drawing, listening])
-
-    async def _fail(self, drawing: asyncio.Task[None]) -> int:
-        """Log the error and close the WebSocket of a page that can no longer be drawn. Returns the closing code."""
-        log.error("A page could not be drawn", exc_info=drawing.exception())
-        await self._socket.close(FAILED)
-        return FAILED
 
     async def _draw(self) -> None:
         async for frame in self._stream.frames():

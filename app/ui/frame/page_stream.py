@@ -17,7 +17,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import monotonic
 from types import MappingProxyType
 from typing import Any
@@ -70,20 +70,45 @@ class CachedRenderer(ABC):
         return self._parts
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class PolledRenderer:
-    """A view's `render`, called about every `seconds` or less often; on another thread if `is_slow()`."""
+    """A view's `render`, called about every `seconds` or less often; on another thread if `is_slow()`. `parts` are
+    the newest parts, and `problem` is why the view cannot be polled now. The next poll is due at `due`."""
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
     seconds: float = SLOW_SECONDS
+    parts: Parts = field(default_factory=dict)
+    problem: str = ""
+    due: float = 0.0
+    _logged: str = ""
+
+    def poll(self) -> None:
+        """Render the view's parts now, or note why that failed."""
+        # Slightly less than the interval; otherwise every second poll would come a moment before the view is due.
+        self.due = monotonic() + self.seconds * 0.9
+        try:
+            self.parts = self.render()
+            self.problem = self._logged = ""
+        except AppError as error:
+            self.problem = str(error)
+        # Any error, because a page that is no longer polled would never change again. An unexpected error's message
+        # may differ at every poll; only the first is logged and shown.
+        except Exception as error:
+            if self._logged != type(error).__name__:
+                self._logged = type(error).__name__
+                log.error("A view could not be drawn", exc_info=error)
+                self.problem = (
+                    f"A part of this page could not be drawn ({first_line(error)}). Foresight tries again. "
+                    "The log has the details. Settings → About shows where it is."
+                )
 
 
 class PageStream:
     """Polls the views of one page."""
 
     def __init__(self, views: Sequence[PolledRenderer]) -> None:
-        self._views = [_PolledView(view) for view in views]
+        self._views = views
         self._shown: dict[str, Part] = {}
         self._active_until = 0.0
         self._woken = asyncio.Event()
@@ -96,24 +121,20 @@ class PageStream:
     async def frames(self) -> AsyncIterator[dict[str, Any]]:
         """Yield all parts, then the changed parts whenever some have changed. Never ends."""
         while True:
-            await self._poll()
+            due = [view for view in self._views if monotonic() >= view.due]
+            # One thread renders all slow views, because a change of threads costs more than a view that has not
+            # changed.
+            if slow := [view for view in due if view.is_slow()]:
+                await asyncio.to_thread(_poll_each, slow)
+            _poll_each([view for view in due if view not in slow])
             if frame := self._changed():
                 self._active_until = monotonic() + ACTIVE_FOR
                 yield frame
             await self._rest()
 
-    async def _poll(self) -> None:
-        due = [view for view in self._views if monotonic() >= view.due]
-        # One thread renders all slow views, because a change of threads costs more than a view that has not
-        # changed.
-        if slow := [view for view in due if view.is_slow()]:
-            await asyncio.to_thread(_poll_each, slow)
-        _poll_each([view for view in due if view not in slow])
-
     def _changed(self) -> dict[str, Any]:
-        problems = dict.fromkeys(
-            one.problem for one in self._views if one.problem
-        )  # each problem is shown once
+        # Each problem is shown once.
+        problems = dict.fromkeys(one.problem for one in self._views if one.problem)
         parts: dict[str, Part] = {"problem": " ".join(problems)}
         for view in self._views:
             parts.update(view.parts)
@@ -130,7 +151,7 @@ class PageStream:
         self._woken.clear()
 
 
-def _poll_each(views: "Sequence[_PolledView]") -> None:
+def _poll_each(views: Sequence[PolledRenderer]) -> None:
     for view in views:
         view.poll()
 
@@ -146,37 +167,3 @@ def _sent(before: Part | None, now: Part) -> Any:
             (at for at, (a, b) in enumerate(pairs) if a != b), min(len(before.blocks), len(now.blocks))
         )
     return {"message": now.message, "from": same, "blocks": now.blocks[same:]}
-
-
-class _PolledView:
-    """A view with its newest parts, and the problem if it cannot be polled now."""
-
-    def __init__(self, view: PolledRenderer) -> None:
-        self.parts: Parts = {}
-        self.problem = ""
-        self.is_slow = view.is_slow
-        self._view = view
-        self.due = 0.0
-        self._logged = ""
-
-    def poll(self) -> None:
-        """Render the view's parts now, or note why that failed."""
-        # Slightly less than the interval; otherwise every second poll would come a moment before the view is due.
-        self.due = monotonic() + self._view.seconds * 0.9
-        try:
-            self.parts = self._view.render()
-            self.problem = self._logged = ""
-        # Any error, because a page that is no longer polled would never change again.
-        except Exception as error:
-            self.problem = str(error) if isinstance(error, AppError) else self._unexpected(error)
-
-    def _unexpected(self, error: Exception) -> str:
-        # An unexpected error's message may differ at every poll; only the first is logged and shown.
-        if self._logged != type(error).__name__:
-            self._logged = type(error).__name__
-            log.error("A view could not be drawn", exc_info=error)
-            return (
-                f"A part of this page could not be drawn ({first_line(error)}). Foresight tries again. "
-                "The log has the details. Settings → About shows where it is."
-            )
-        return self.problem

@@ -4,7 +4,6 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -181,8 +180,18 @@ class Services:
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
         """Load this model. When loading has ended, calls `ended` with whether it succeeded. Then
         saves the choice if it did."""
+
+        def loaded(is_loaded: bool) -> None:
+            if self._loading == choice:
+                self._loading = None
+            ended(is_loaded)
+            if is_loaded:
+                if not choice.server:  # the temperature that a server's model recommends is unknown
+                    self.follow_model(choice.name)
+                self.change(lambda settings: settings.with_loaded(choice))
+
         self._loading = choice
-        self.engine.load(choice, partial(self._loaded, choice, ended))
+        self.engine.load(choice, loaded)
 
     @property
     def appearance(self) -> dict[str, str]:
@@ -216,15 +225,6 @@ class Services:
         """Apply these settings for models, and save them. Raises SettingsNotSaved after applying them."""
         self.models.use(library)
         self.change(lambda settings: replace(settings, library=library))
-
-    def _loaded(self, choice: ModelChoice, ended: Callable[[bool], None], is_loaded: bool) -> None:
-        if self._loading == choice:
-            self._loading = None
-        ended(is_loaded)
-        if is_loaded:
-            if not choice.server:  # the temperature that a server's model recommends is unknown
-                self.follow_model(choice.name)
-            self.change(lambda settings: settings.with_loaded(choice))
 
 
 def is_same_model(one: ModelInfo, other: ModelInfo) -> bool:

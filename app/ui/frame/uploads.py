@@ -37,7 +37,8 @@ def add_upload_route(app: fastapi.FastAPI, data_dir: Path) -> None:
 
     @app.post(UPLOAD)
     async def upload(request: fastapi.Request) -> fastapi.Response:
-        if not _has_room(data_dir, request.headers.get("content-length", "")):
+        length = request.headers.get("content-length", "")
+        if not _has_room(data_dir, int(length) if length.isdecimal() else 0):
             return PlainTextResponse(
                 f"The disk of {data_dir} has no room for this file: free some space.", 507
             )
@@ -68,14 +69,12 @@ async def _received(request: fastapi.Request) -> list[str]:
         raise
 
 
-def _has_room(data_dir: Path, content_length: str) -> bool:
-    length = int(content_length) if content_length.isdecimal() else 0
+def _has_room(data_dir: Path, length: int) -> bool:
     try:
-        free = shutil.disk_usage(data_dir).free
+        # Twice its length, because the file is copied before the upload is deleted.
+        return shutil.disk_usage(data_dir).free >= 2 * length + RESERVE
     except OSError:  # the folder was deleted, and is made anew
         return True
-    # Twice its length, because the file is copied before the upload is deleted.
-    return free >= 2 * length + RESERVE
 
 
 def uploads_dir(data_dir: Path) -> Path:

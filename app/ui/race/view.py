@@ -149,7 +149,7 @@ def build_race_view(services: Services, events: PageEvents) -> None:
     given = [state, kind, text, tokens, *(each for lane in lanes for each in lane)]
     events.on(start.click, actions.start, given, [problem, events.faults], **UNCHECKED)
     events.on(stop.click, services.race.stop)
-    events.on(export.click, actions.export, None, file)
+    events.on(export.click, actions.export, outputs=file)
 
 
 def _html(name: str) -> gr.HTML:
@@ -170,7 +170,7 @@ def _build_prompt(
         elem_id="race-text", placeholder="The prompt for all lanes",
     )  # fmt: skip
     events.on((kind.input, another.click), actions.choose_prompt, [state, kind, text], text)
-    events.on(text.input, lambda: "own", None, kind, trigger_mode="always_last")
+    events.on(text.input, lambda: "own", (), kind, trigger_mode="always_last")
     return kind, text
 
 
