@@ -18,7 +18,6 @@ from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.templates import render, without_number
 from app.ui.frame.undo import remove_document
 from app.ui.frame.uploads import use_uploads
-from app.values.chat import ChatSettings
 from app.values.display_text import title_of
 from app.values.document import ATTACHED, Collection, Document
 from app.values.tools import ServerText
@@ -119,12 +118,9 @@ class ChatDocuments(Actions):
             self._succeeded(lambda: self.remove(state, int(name)))
 
     def _choose(self, state: ChatState, chat: int, choose: Callable[[Ids], Ids]) -> None:
-        """Change which collections a chat searches."""
-
-        def change(now: ChatSettings) -> ChatSettings:
-            return replace(now, collections=choose(now.collections))
-
-        change_settings(self._services, state, chat, change)
+        change_settings(
+            self._services, state, chat, lambda now: replace(now, collections=choose(now.collections))
+        )
 
     def _own_collection(self, state: ChatState, name: str) -> int:
         """Return the chat's own collection. Creates it for the first attached file. Raises AppError."""

@@ -128,7 +128,19 @@ class ChatSettingsActions(Actions):
         def save() -> None:
             if not stripped:
                 raise BadOption("Type a name for the preset, then save.")
-            self._save(stripped, system, OptionValues(*controls))
+            options = to_options(OptionValues(*controls), self._services.settings.options)
+            before, preset = (
+                self._preset(stripped),
+                ChatPreset(stripped, ChatSettings(system, options.sampling)),
+            )
+            if before is None or before == preset:
+                self._store.save_preset(preset)
+                return
+            self._services.deletions.delete(
+                f"The preset \u201c{stripped}\u201d was replaced.",
+                lambda: self._store.save_preset(preset),
+                lambda: self._store.save_preset(before),
+            )
 
         is_saved, faults = try_at_box("presets", save)
         return self.list_presets(), done_html(f"“{stripped}” is saved." if is_saved else ""), faults
@@ -152,18 +164,6 @@ class ChatSettingsActions(Actions):
 
     def _preset(self, name: str | None) -> ChatPreset | None:
         return next((preset for preset in self._store.presets() if preset.name == name), None)
-
-    def _save(self, name: str, system: str, values: OptionValues) -> None:
-        options, before = to_options(values, self._services.settings.options), self._preset(name)
-        preset = ChatPreset(name, ChatSettings(system, options.sampling))
-        if before is None or before == preset:
-            self._store.save_preset(preset)
-            return
-        self._services.deletions.delete(
-            f"The preset \u201c{name}\u201d was replaced.",
-            lambda: self._store.save_preset(preset),
-            lambda: self._store.save_preset(before),
-        )
 
 
 @dataclass(frozen=True, slots=True)

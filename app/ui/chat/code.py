@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from functools import cache, lru_cache
 from html import escape
 from itertools import groupby
+from operator import itemgetter
 from time import thread_time
 
 from pygments.lexer import Lexer
@@ -60,20 +61,17 @@ def code_opening(language: str) -> str:
 def coloured(code: str, language: str) -> str:
     """Return code as HTML, coloured if its language is known and colouring is fast. Tabs are kept."""
     lexer = _lexer_class(language.lower())
-    if lexer is None or not _is_tame(code):
+    is_slow = len(code) > LONGEST or _GAP.search(code) or max(map(len, code.split("\n"))) > LONGEST_LINE
+    if lexer is None or is_slow:
         return escape(code)
     words = _in_time(lexer(stripnl=False, ensurenl=False).get_tokens(code), code)
-    return "".join(_span(kind, texts) for kind, texts in _runs(words))
+    # Neighbouring words of one kind are joined, so that the browser gets fewer elements.
+    runs = groupby(((_kind(token), escape(text)) for token, text in words), key=itemgetter(0))
+    joined = ((kind, "".join(text for _, text in run)) for kind, run in runs)
+    return "".join(f'<span class="{kind}">{text}</span>' if kind else text for kind, text in joined)
 
 
 _cached = lru_cache(maxsize=128)(coloured)
-
-
-def _is_tame(code: str) -> bool:
-    """Return whether the code has nothing that is known to make lexers slow: great length, long lines or gaps."""
-    if len(code) > LONGEST or _GAP.search(code):
-        return False
-    return all(len(line) <= LONGEST_LINE for line in code.split("\n"))
 
 
 def _in_time(words: Iterator[tuple[_TokenType, str]], code: str) -> Iterator[tuple[_TokenType, str]]:
@@ -95,18 +93,6 @@ def _kind(token: _TokenType) -> str:
             return KINDS[token]
         token = token.parent
     return ""
-
-
-def _runs(words: Iterator[tuple[_TokenType, str]]) -> Iterator[tuple[str, str]]:
-    """Join neighbouring words of one kind, so that the browser gets fewer elements."""
-    kinds = ((_kind(token), text) for token, text in words)
-    return (
-        (kind, "".join(text for _, text in run)) for kind, run in groupby(kinds, key=lambda word: word[0])
-    )
-
-
-def _span(kind: str, text: str) -> str:
-    return f'<span class="{kind}">{escape(text)}</span>' if kind else escape(text)
 
 
 @cache

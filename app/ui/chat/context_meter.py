@@ -51,7 +51,7 @@ class ContextMeter:
         self._due = monotonic() + self._seconds
         before = self.fit, self.first_read
         try:
-            self.fit = self._count(thread, state.draft, self._services.settings.options)
+            self.fit = self._count(thread, state.draft)
             self.first_read = self._first_read(thread, self.fit)
         except AppError:  # the chat is gone, or the template refuses it: sending a message shows why
             self.fit, self.first_read = None, 0
@@ -70,15 +70,20 @@ class ContextMeter:
         counted = options.max_new_tokens, options.thinking
         return thread.version, state.draft, status.model, counted, thread.settings, is_writing, chats
 
-    def _count(self, thread: Thread, draft: str, options: Options) -> ContextFit | None:
-        chat, conversations = thread.version.chat, self._services.conversations
+    def _count(self, thread: Thread, draft: str) -> ContextFit | None:
+        chat, conversations, settings = (
+            thread.version.chat,
+            self._services.conversations,
+            self._services.settings,
+        )
         store = conversations.stores.of(chat)
         if draft.strip():
             prompt = (*(store.texts_before(chat) if chat else ()), Message("user", draft))
         else:
             prompt = store.path_texts(chat) if chat else ()
-        keeps_thoughts = self._services.settings.chats.keeps_thoughts
-        return conversations.fit(thread.settings, prompt, options, keeps_thoughts) if prompt else None
+        if not prompt:
+            return None
+        return conversations.fit(thread.settings, prompt, settings.options, settings.chats.keeps_thoughts)
 
 
 def meter_html(fit: ContextFit | None, leaves_out: bool = False, documents: str = "") -> str:

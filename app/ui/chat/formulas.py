@@ -65,19 +65,14 @@ def _mathml(latex: str, is_display: bool) -> str:
     if not latex or len(latex) > LONGEST or _REFUSED.search(latex):
         return ""
     try:
-        tree = convert_to_element(_known(latex), display="block" if is_display else "inline")
+        # latex2mathml does not know some environments, and would number others; align* stands for them.
+        known = _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex)) if "\\begin" in latex else latex
+        tree = convert_to_element(known, display="block" if is_display else "inline")
     except Exception:
         # latex2mathml's errors have no common base, and odd LaTeX raises IndexError and StopIteration, too.
         return ""
     tree.set("dir", "ltr")
     return _written(tree) if _is_whole(tree) else ""
-
-
-def _known(latex: str) -> str:
-    """Replace environments that latex2mathml does not know, or would number, by align*, and remove `equation`."""
-    if "\\begin" not in latex:
-        return latex
-    return _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex))
 
 
 def _is_whole(tree: Element) -> bool:

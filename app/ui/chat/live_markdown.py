@@ -1,15 +1,13 @@
 """Renders a growing Markdown text as HTML, many times a second, without rendering all of it each time.
 
-Markdown is parsed line by line, and the end of a block is known when the next block begins. So all top-level blocks
-but the last two are final and are rendered once. An open formula of several lines may look like several blocks
-until a blank line ends it, so blocks are settled only up to a blank line.
+All top-level blocks but the last two are final and rendered once, because a block ends when the next one begins.
+An open formula of several lines may look like several blocks, so blocks are settled only up to a blank line.
 
     "# A\\n\\nb\\n\\nc"    A is settled; b and c are rendered again with every update
     "```py\\nlong…"     an open block of code only grows: new code is coloured, the rest is kept
 
-Formulas in $$, \\[ or \\( that are not closed yet are shown as if they were closed. A very long last block,
-such as a list of a hundred items, is updated less often, because rendering may take only 4% of the time. When
-the text is complete, the HTML equals the result of `markdown.render`.
+Formulas in $$, \\[ or \\( that are not closed yet are shown as if they were closed. A very long last block is
+updated less often. When the text is complete, the HTML equals the result of `markdown.render`.
 """
 
 import re
@@ -86,7 +84,10 @@ class LiveMarkdown:
         if self._is_done and is_done and len(text) == len(self._text):
             return
         self._is_done = is_done
-        piece = self._taken(text, is_done)
+        piece = self._held + text[len(self._text) :]
+        self._text = text
+        self._held = "\r" if piece.endswith("\r") and not is_done else ""  # because \n may follow
+        piece = _BREAK.sub("\n", piece.removesuffix(self._held))
         self._open += piece
         if self._code is not None:
             self._code.push(piece)
@@ -103,23 +104,18 @@ class LiveMarkdown:
         else:
             self.is_behind = True
 
-    def _taken(self, text: str, is_done: bool) -> str:
-        """Return the new part of the text with \\n as line ends. A final \\r waits, because \\n may follow."""
-        piece = self._held + text[len(self._text) :]
-        self._text = text
-        self._held = "\r" if piece.endswith("\r") and not is_done else ""
-        return _BREAK.sub("\n", piece.removesuffix(self._held))
-
     def _read(self) -> None:
         tokens = parser().parse(self._open)
         last = tokens[-1] if tokens else None
         self._code = _open_code(last, self._open) if last and last.type == "fence" else None
         tokens = self._settle(tokens)
-        if self._code is None:
-            self._tail = self._shown(tokens)
-        else:
+        if self._code is not None:
             self._before = _rendered(tokens[:-1])
             self._tail = self._before + self._code.html
+        elif closing := _missing_mark(self._open):
+            self._tail = _rendered(parser().parse(self._open + closing))
+        else:
+            self._tail = _rendered(tokens)
 
     def _settle(self, tokens: list[Token]) -> list[Token]:
         """Render blocks that can no longer change, and drop them from the open text. Returns the rest."""
@@ -136,10 +132,6 @@ class LiveMarkdown:
         rest = tokens[starts[count] :]
         self._open = "\n".join(lines[_line(rest[0]) :])
         return rest
-
-    def _shown(self, tokens: list[Token]) -> str:
-        closing = _missing_mark(self._open)
-        return _rendered(parser().parse(self._open + closing) if closing else tokens)
 
 
 class OpenCode:

@@ -109,11 +109,11 @@ class SafeMarkdown(MarkdownIt):
 def render(text: str) -> str:
     """Return Markdown as HTML; the end of a very long text is shown as plain text."""
     part = rendered_part(text)
-    return _kept(part) + plain_html(text[len(part) :])
+    return _cached(part) + plain_html(text[len(part) :])
 
 
 @lru_cache(maxsize=KEPT_TEXTS)
-def _kept(text: str) -> str:
+def _cached(text: str) -> str:
     return str(parser().render(text))
 
 
@@ -125,7 +125,7 @@ def parser() -> MarkdownIt:
     add_formulas(markdown)
     add_fences(markdown)
     markdown.core.ruler.after("block", "directions", _directions)
-    add_task_lists(markdown)
+    markdown.core.ruler.after("inline", "task_lists", _boxes)
     for name, rule in RULES.items():
         markdown.add_render_rule(name, rule)
     return markdown
@@ -184,13 +184,8 @@ def _cell(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> str
     return f'<{token.tag} dir="auto"{look}>'
 
 
-def add_task_lists(markdown: MarkdownIt) -> None:
-    """Make a parser recognise "- [ ] to do" and "- [x] done". (mdit-py-plugins takes quadratic time.)"""
-    markdown.core.ruler.after("inline", "task_lists", _boxes)
-    markdown.add_render_rule("task_box", _box_html)
-
-
 def _boxes(state: StateCore) -> None:
+    """Make boxes of "- [ ] to do" and "- [x] done". (mdit-py-plugins takes quadratic time.)"""
     tokens = state.tokens
     for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not inline.children:
@@ -204,13 +199,13 @@ def _boxes(state: StateCore) -> None:
 
 
 def _box_html(_: Any, tokens: list[Token], index: int, *__: Any) -> str:
-    is_done = tokens[index].meta["is_done"]
-    state, words = (" checked", "Done") if is_done else ("", "To do")
+    state, words = (" checked", "Done") if tokens[index].meta["is_done"] else ("", "To do")
     return f'<input type="checkbox" disabled{state} aria-label="{words}">'
 
 
 RULES: dict[str, Any] = {
     "code_inline": lambda _, tokens, index, *__: f'<code dir="ltr">{escape(tokens[index].content)}</code>',
+    "task_box": _box_html,
     "fence": _fence,
     "code_block": _fence,
     "formula": _formula,

@@ -162,8 +162,6 @@ def can_compare(written: MessageContent) -> bool:
 
 def can_continue(written: MessageContent) -> bool:
     """Return whether a reply ended early, so that it can be continued."""
-    if written.state in ("stopped", "interrupted"):
-        return True
-    return (
-        written.state == "done" and written.provenance is not None and written.provenance.reason in CAN_GO_ON
-    )
+    made = written.provenance
+    is_cut = written.state == "done" and made is not None and made.reason in CAN_GO_ON
+    return is_cut or written.state in ("stopped", "interrupted")

@@ -6,12 +6,10 @@ long. The end of the rendered part does not depend on later text, so it stays th
     [# A … the last blank line before the limit] [This text is very long: …] [plain] [plain] [pla
 """
 
-from collections.abc import Iterator
 from functools import cache, lru_cache
 from html import escape
 
 from markdown_it import MarkdownIt
-from markdown_it.token import Token
 
 from app.ui.chat.code import code_html
 from app.ui.chat.fences import add_fences
@@ -72,19 +70,13 @@ def typed_html(text: str) -> str:
     """Return a user's text as HTML. Spaces and line breaks within the text stay; only fenced code is formatted."""
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     part = rendered_part(text)
-    lines = part.split("\n")
-    fences = [token for token in _parser().parse("\n".join(lines)) if token.type == "fence"]
-    return "".join(_parts(lines, fences)) + plain_html(text[len(part) :])
-
-
-def _parts(lines: list[str], fences: list[Token]) -> Iterator[str]:
-    start = 0
-    for fence in fences:
-        begin, end = fence.map or [start, start]
-        yield _text(lines[start:begin])
-        yield code_html(fence.content, fence.info)
-        start = end
-    yield _text(lines[start:])
+    lines, html, start = part.split("\n"), "", 0
+    for token in _parser().parse(part):
+        if token.type == "fence":
+            begin, end = token.map or [start, start]
+            html += _text(lines[start:begin]) + code_html(token.content, token.info)
+            start = end
+    return html + _text(lines[start:]) + plain_html(text[len(part) :])
 
 
 def _text(lines: list[str]) -> str:

@@ -41,7 +41,10 @@ def _rows(provenance: Provenance) -> Iterator[Row]:
     options = provenance.options
     yield from _model(provenance.model)
     is_remote = bool(provenance.model.server)
-    yield "Sampling", sampling_in_words(sent(options.sampling) if is_remote else options.sampling)
+    sampling = options.sampling
+    if is_remote:  # only these are sent to a server
+        sampling = Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
+    yield "Sampling", sampling_in_words(sampling)
     yield "Thinking", thinking_in_words(options.thinking)
     yield "Seed", str(options.sampling.seed)
     yield "Decoder", "" if is_remote else _decoder(provenance.decoder, options.decoding)
@@ -65,10 +68,6 @@ def _model(model: ModelInfo) -> Iterator[Row]:
     yield "Precision", ", ".join(filter(None, (model.dtype, model.weights)))
     yield "Device", model.device
     yield "Attention", model.attention
-
-
-def sent(sampling: Sampling) -> Sampling:
-    return Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
 
 
 def sampling_in_words(sampling: Sampling) -> str:
@@ -120,7 +119,9 @@ def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
         if spans := list(_spans(text, start, tokens)):
             steps.append(spans)
         start = tokens[-1].end
-    return render("token_colours.html", legend=list(_legend(marks)), steps=steps, rest=text[start:])
+    counts = Counter(mark.origin for mark in marks)
+    shares = [(one, f"{counts[one] / len(marks):.0%}") for one in get_args(Origin) if counts[one]]
+    return render("token_colours.html", legend=shares, steps=steps, rest=text[start:])
 
 
 def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple[str, str, str]]:
@@ -137,11 +138,3 @@ def in_words(mark: TokenMark, tokens: int) -> str:
         return f"{mark.origin} · from the pass that read the prompt"
     together = f"{tokens} tokens in one step" if tokens > 1 else "alone in its step"
     return f"{mark.origin} · step {mark.step:,} · {together}"
-
-
-def _legend(marks: Sequence[TokenMark]) -> Iterator[tuple[str, str]]:
-    """Yield each origin with its share of the tokens."""
-    counts = Counter(mark.origin for mark in marks)
-    for origin in get_args(Origin):
-        if counts[origin]:
-            yield origin, f"{counts[origin] / len(marks):.0%}"

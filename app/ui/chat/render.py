@@ -62,13 +62,10 @@ class ChatRenderer:
 
     def is_slow(self) -> bool:
         """Return whether the next render must read, render or count something, which may take a while."""
-        status, reply = self._services.engine.status(), self._state.reply
-        is_slow = reply is not None and reply.is_slow
-        return (
-            is_slow
-            or self._current_key() != self._key
-            or self._meter.is_due(self._thread, self._state, status)
-        )
+        reply, status = self._state.reply, self._services.engine.status()
+        if (reply is not None and reply.is_slow) or self._current_key() != self._key:
+            return True
+        return self._meter.is_due(self._thread, self._state, status)
 
     def _current_key(self) -> tuple[object, ...]:
         state, conversations = self._state, self._services.conversations
@@ -101,11 +98,11 @@ class ChatRenderer:
         self._is_writing, self._problem = bool(key[0]), str(key[1])
         if before != (now := typed_in(self._thread.settings)):
             self._setting_changes += not self._state.sent_settings.has(now)
-        chosen = self._thread.settings.collections
-        tools = self._thread.settings.tools
-        choices = tool_choices(self._services, tools)
-        note = tools_note(self._services, tools)
-        self._collections = chosen_collections_html(self._services.documents, chosen, choices, note)
+        services, settings = self._services, self._thread.settings
+        self._collections = chosen_collections_html(
+            services.documents, settings.collections, tool_choices(services, settings.tools),
+            tools_note(services, settings.tools),
+        )  # fmt: skip
         self._follow_reply(chat)
         self._read_typed(chat)
         self._key = key

@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache, partial
 from html import escape
-from itertools import chain, count
+from itertools import count
 from time import perf_counter
 
 from markupsafe import Markup
@@ -41,13 +41,9 @@ def reply_html(text: str, seconds: float = 0.0, calls: Sequence[CalledTool] = ()
 
 def round_html(part: Round, seconds: float = 0.0, is_live: bool = False) -> str:
     """Return a part of a reply as HTML, with the calls after it."""
-    return f"{_text_html(part.text, seconds)}{calls_html(part.calls, is_live)}"
-
-
-def _text_html(text: str, seconds: float) -> str:
-    spoken = split_thought(text)
+    spoken = split_thought(part.text)
     thought = thought_html(markdown_html(spoken.thought), seconds) if spoken.has_thought else ""
-    return thought + markdown_html(spoken.answer)
+    return f"{thought}{markdown_html(spoken.answer)}{calls_html(part.calls, is_live)}"
 
 
 def thought_html(html: str, seconds: float = 0.0, is_thinking: bool = False) -> str:
@@ -155,11 +151,8 @@ def _cited(html: str, message: int, sources: Sources) -> str:
         doubt = sources.doubt(marker) if marker is not None else ""
         return marker_html(message, number, titles[number], doubt, marker)
 
-    parts = (
-        _parts(part, partial(button, is_checked=is_checked))
-        for part, is_checked in ((html[:end], False), (html[end:], True))
-    )
-    return "".join(chain.from_iterable(parts))
+    thought, answer = partial(button, is_checked=False), partial(button, is_checked=True)
+    return "".join((*_parts(html[:end], thought), *_parts(html[end:], answer)))
 
 
 def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
@@ -189,12 +182,13 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
     """Return the line below an answer: its sources, and how many tokens each part of the prompt had."""
     if sources is None or not sources.cited:
         return Markup()
+    facts = ["Whole documents"] if sources.is_whole else []
+    if sources.budget:
+        facts.append(budget_in_words(sources.budget))
+    if sources.left_out:
+        facts.append(f"{counted(sources.left_out, 'passage')} found that did not fit")
     return render(
-        "sources.html",
-        message=message,
-        cited=sources.cited,
-        facts=list(_facts(sources)),
-        doubt=doubt_words(sources),
+        "sources.html", message=message, cited=sources.cited, facts=facts, doubt=doubt_words(sources)
     )
 
 
@@ -206,15 +200,6 @@ def doubt_words(sources: Sources) -> str:
     some, them = ("1 citation is", "it") if len(markers) == 1 else (f"{len(markers):,} citations are", "them")
     why = " ".join(dict.fromkeys(sources.doubt(marker) for marker in markers))
     return f"{some} marked with “?”. {why} Check {them} yourself."
-
-
-def _facts(sources: Sources) -> Iterator[str]:
-    if sources.is_whole:
-        yield "Whole documents"
-    if sources.budget:
-        yield budget_in_words(sources.budget)
-    if sources.left_out:
-        yield f"{counted(sources.left_out, 'passage')} found that did not fit"
 
 
 def budget_in_words(budget: TokenBudget) -> str:

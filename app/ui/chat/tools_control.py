@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from app.conversation import Permission
-from app.conversation.tool_use import ToolUse
 from app.errors import AppError, ToolFailed
 from app.ui.chat.chat_documents import ToolChoice
 from app.ui.chat.chat_settings import change_settings, settings_of, switched
@@ -77,14 +76,9 @@ def tools_note(services: Services, chosen: Sequence[str]) -> str:
     offered = tools.offered(chosen)
     if not offered or model is None:
         return ""
-    tokens = _tokens(services, tools.use(offered, model))
+    use, reader, question = tools.use(offered, model), services.engine.reader(), Message("user", "?")
+    messages = (Message("system", use.prompt), question) if use.prompt else (question,)
+    tokens = reader.count(messages, tools=use.native) - reader.count((question,))
     cost = f"These tools take {counted(tokens, 'token')} of each prompt." if tokens else ""
     how = DESCRIBED if model.server else TOOLS_NOT_SUPPORTED
     return f"{cost} {'' if model.chat_format.reply.calls.shows_tools else how}".strip()
-
-
-def _tokens(services: Services, use: ToolUse) -> int:
-    """Return how many more tokens a prompt has because it describes these tools."""
-    reader, question = services.engine.reader(), Message("user", "?")
-    messages = (Message("system", use.prompt), question) if use.prompt else (question,)
-    return reader.count(messages, tools=use.native) - reader.count((question,))

@@ -25,7 +25,16 @@ from app.ui.chat.messages import EVERYTHING, MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
 from app.ui.chat.thinking_control import ThinkingActions
 from app.ui.chat.tools_control import PERMISSIONS, ToolActions
-from app.ui.frame.event_handlers import LISTEN, UNCHECKED, Actions, Notify, PageEvents, toast
+from app.ui.frame.event_handlers import (
+    LISTEN,
+    UNCHECKED,
+    UPLOADED,
+    Actions,
+    Notify,
+    PageEvents,
+    hidden_output,
+    toast,
+)
 from app.ui.frame.gradio_internals import Press, pressed
 from app.ui.frame.option_controls import OptionValues, to_options
 from app.ui.frame.page_connections import PageValue
@@ -75,9 +84,13 @@ class ChatActions(Actions):
         """Show the chat in the page's address; a new chat if there is none, or if it cannot be opened."""
         name = pressed(event).name
         chat = int(name) if name.isdecimal() else 0
-        if not chat or not self._succeeded(lambda: self._open(state, chat)):
-            state.new_chat()
-            self._services.chat = 0
+
+        def open_it() -> None:
+            state.open_chat(self._services.conversations.thread(chat, 1).version)
+            self._services.chat = chat
+
+        if not chat or not self._succeeded(open_it):
+            self.new_chat(state)
 
     def turn_to(self, state: ChatState, left: str, typed: str, opened: int) -> None:
         """Save what was typed in the chat that the page has left, and read the draft of the chat shown now.
@@ -137,18 +150,15 @@ class ChatActions(Actions):
         if press.do == "queue-earlier":
             store.advance_queued(chat, message)
         elif press.do == "queue-remove":
-            self._remove_queued(chat, message)
+            queue = self._services.conversations.queue
+            if removed := next((one for one in queue.of(chat) if one.id == message), None):
+                self._services.deletions.delete(
+                    f"“{title_of(removed.text)}” was removed.",
+                    lambda: store.replace_queued(message),
+                    lambda: queue.restore(chat, removed),
+                )
         elif text := store.replace_queued(message, press.value.strip()):
             state.change_box(press.value, text)
-
-    def _remove_queued(self, chat: int, message: int) -> None:
-        queue = self._services.conversations.queue
-        if removed := next((one for one in queue.of(chat) if one.id == message), None):
-            self._services.deletions.delete(
-                f"“{title_of(removed.text)}” was removed.",
-                lambda: self._services.conversations.stores.of(chat).replace_queued(message),
-                lambda: queue.restore(chat, removed),
-            )
 
     def _answer(self, state: ChatState, answer: str, pending: Press, controls: tuple[Any, ...]) -> str:
         """Apply the answer to a question, and continue the action that waited for it."""
@@ -206,14 +216,13 @@ class ChatActions(Actions):
         """Stop the reply that is being written in this chat; its text so far is kept."""
         self._services.conversations.stop(state.version.chat)
 
-    def new_chat(self, state: ChatState) -> None:
+    def new_chat(self, state: ChatState, is_private: bool = False) -> None:
         """Show an empty page for a new chat. A reply in another chat continues."""
-        state.new_chat()
+        state.new_chat(is_private)
         self._services.chat = 0
 
     def new_private_chat(self, state: ChatState) -> None:
-        state.new_chat(is_private=True)
-        self._services.chat = 0
+        self.new_chat(state, is_private=True)
 
     def _send_beginning(self, state: ChatState, text: str, controls: tuple[Any, ...]) -> str:
         """Send as much of the message's beginning as fits. The rest stays in the box."""
@@ -246,10 +255,6 @@ class ChatActions(Actions):
             return NO_QUESTION
 
         return cast(str | None, self._try(run))
-
-    def _open(self, state: ChatState, chat: int) -> None:
-        state.open_chat(self._services.conversations.thread(chat, 1).version)
-        self._services.chat = chat
 
     def _delete(self, state: ChatState, message: int) -> None:
         """Delete a message and all messages after it."""
@@ -375,6 +380,8 @@ class ChatView:
         events.on(self.stop.click, actions.stop, state)
         events.on(self.collection_picker.click, actions.choose_source, state)
         events.on(self.thinking.click, actions.thinking.choose, trigger_mode="multiple")
+        events.on(self.address.click, actions.open_chat, state)
+        events.on(self.attach.upload, actions.documents.attach_files, [state, self.attach], **UPLOADED)
 
 
 def build_chat() -> ChatView:
@@ -392,23 +399,14 @@ def build_chat() -> ChatView:
             )
             thinking = gr.HTML(elem_id="thinking", js_on_load=LISTEN)
         queue = gr.HTML(elem_id="queue", js_on_load=LISTEN)
-        attach, stop = _build_composer()
-        composer = gr.HTML(
-            elem_id="sending", elem_classes="hidden-output", js_on_load="foresight.composer(trigger)"
-        )
+        with gr.Row(elem_id="composer"):
+            attach = gr.UploadButton(
+                "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
+            )  # fmt: skip
+            gr.HTML(render_macro(TEMPLATE, "message_box"), elem_id="message", js_on_load=None)
+            gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
+            stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
+        composer = hidden_output("sending", "foresight.composer(trigger)")
         gr.HTML(elem_id="meter", js_on_load=None)
-        address = gr.HTML(
-            elem_id="address", elem_classes="hidden-output", js_on_load="foresight.address(trigger)"
-        )
+        address = hidden_output("address", "foresight.address(trigger)")
     return ChatView(thread, live, starters, offers, composer, queue, stop, picker, thinking, address, attach)
-
-
-def _build_composer() -> tuple[gr.UploadButton, gr.Button]:
-    with gr.Row(elem_id="composer"):
-        attach = gr.UploadButton(
-            "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
-        )  # fmt: skip
-        gr.HTML(render_macro(TEMPLATE, "message_box"), elem_id="message", js_on_load=None)
-        gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
-        stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
-    return attach, stop

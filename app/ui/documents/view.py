@@ -3,14 +3,16 @@
 Semantic search needs an embedding model: the view shows whether it is installed, and downloads it."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import gradio as gr
 
+from app.documents import Documents
 from app.errors import AppError, impossible_values
-from app.ui.frame.event_handlers import LISTEN, UPLOADED, Actions, Notify, PageEvents, toast, try_at_box
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Actions, PageEvents, try_at_box
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services
@@ -96,21 +98,9 @@ def embedding_model_status(services: Services) -> EmbeddingModelStatus:
 
 
 class DocumentsActions(Actions):
-    def __init__(self, services: Services, notify: Notify = toast) -> None:
-        super().__init__(services, notify)
-        documents = self._documents = services.documents
-        self._actions: dict[str, Callable[[int, str], object]] = {
-            "rename": self._rename,
-            "delete": lambda collection, _: self._delete(collection),
-            "cancel": lambda document, _: documents.cancel(document),
-            "cancel-all": lambda collection, _: documents.cancel(
-                *(one.id for one in documents.documents(collection))
-            ),
-            "retry": lambda document, _: documents.again(document),
-            "remove": lambda document, _: remove_document(documents, services.deletions, document),
-            "keep-both": lambda document, _: documents.undo_replacement(document),
-            "download-embedder": lambda *_: self._download_embedding_model(),
-        }
+    @property
+    def _documents(self) -> Documents:
+        return self._services.documents
 
     def click(self, state: DocumentsState, event: gr.EventData) -> None:
         """Handle a button of a list."""
@@ -151,22 +141,27 @@ class DocumentsActions(Actions):
             state.result = SearchResult(question, problem=str(error))
 
     def _do(self, state: DocumentsState, do: str, name: int, value: str) -> None:
-        match do:
-            case "create":
-                with impossible_values():
-                    state.open(self._documents.create(value))
-            case "choose":
-                state.open(name)
-            case "more":
-                state.listed += PAGE_SIZE
-            case "clear":
-                state.result = SearchResult()
-            case _ if do in self._actions:
-                self._actions[do](name, value)
-
-    def _rename(self, collection: int, name: str) -> None:
-        with impossible_values():
-            self._documents.rename(collection, name)
+        """Handle a button; `name` is the id of a document or a collection."""
+        documents = self._documents
+        actions: dict[str, Callable[[], object]] = {
+            "create": lambda: state.open(documents.create(value)),
+            "choose": lambda: state.open(name),
+            "rename": lambda: documents.rename(name, value),
+            "delete": lambda: self._delete(name),
+            "cancel": lambda: documents.cancel(name),
+            "cancel-all": lambda: documents.cancel(*(one.id for one in documents.documents(name))),
+            "retry": lambda: documents.again(name),
+            "remove": lambda: remove_document(documents, self._services.deletions, name),
+            "keep-both": lambda: documents.undo_replacement(name),
+            "download-embedder": self._download_embedding_model,
+        }
+        if do == "more":
+            state.listed += PAGE_SIZE
+        elif do == "clear":
+            state.result = SearchResult()
+        elif do in actions:
+            with impossible_values() if do in ("create", "rename") else nullcontext():
+                actions[do]()
 
     def _delete(self, collection: int) -> None:
         documents = self._documents

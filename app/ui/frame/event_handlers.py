@@ -104,6 +104,11 @@ def done_line(name: str) -> gr.HTML:
     return gr.HTML(elem_id=name, elem_classes="problem-line", js_on_load=None)
 
 
+def hidden_output(name: str, script: str | None = None) -> gr.HTML:
+    """Build a component that is not shown, whose HTML or clicks are for the page's script."""
+    return gr.HTML(elem_id=name, elem_classes="hidden-output", js_on_load=script)
+
+
 def toast(sentence: str) -> None:
     """Show what went wrong as a toast."""
     # A toast is drawn as HTML.

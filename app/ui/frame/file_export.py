@@ -11,7 +11,6 @@ from pathlib import Path
 from time import time_ns
 
 import fastapi
-import gradio as gr
 from fastapi.responses import PlainTextResponse, StreamingResponse
 
 from app.conversation import ChatStores
@@ -26,13 +25,9 @@ LONGEST_NAME = 80
 """Maximum number of characters of a file's name before its extension."""
 
 
-def build_file_output(elem_id: str) -> gr.HTML:
-    """Build the hidden component for `file_html`, from which assets/ui/file_export.js downloads the file."""
-    return gr.HTML(elem_id=elem_id, elem_classes="hidden-output", js_on_load=None)
-
-
 def file_html(name: str, text: str, kind: str = "text/plain") -> str:
-    """Return the HTML of a file to save under this name; `kind` is its media type."""
+    """Return the HTML of a file to save under this name, which assets/ui/file_export.js downloads from a hidden
+    output. `kind` is its media type."""
     # `data-made` differs each time; otherwise the page would not notice that the same file is saved again.
     return (
         f'<data hidden data-file="{escape(file_name(name))}" data-kind="{escape(kind)}" data-made="{time_ns()}" '

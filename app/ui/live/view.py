@@ -11,8 +11,8 @@ from typing import Any, Literal, cast, get_args
 
 import gradio as gr
 
-from app.ui.frame.event_handlers import PageEvents
-from app.ui.frame.file_export import build_file_output, file_html
+from app.ui.frame.event_handlers import PageEvents, hidden_output
+from app.ui.frame.file_export import file_html
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.page_stream import Parts
@@ -143,7 +143,7 @@ def build_xray(
             render("xray_bar.html"), elem_id="xray-bar", js_on_load="foresight.xray(element, trigger)"
         )
         gr.HTML(elem_id="xray-picture", js_on_load=None)
-        file = build_file_output("xray-file")
+        file = hidden_output("xray-file")
     # "multiple", so that no press is dropped while an earlier one is being handled.
     events.on(bar.click, use, [state, chat], file, trigger_mode="multiple")
     return state

@@ -18,7 +18,7 @@ from app.ui.models.inventory import InventoryCache, load_name
 from app.ui.models.load_dialog import LoadActions, LoadDialog, form_values
 from app.ui.models.render import installed_or_downloading
 from app.values.messages import ModelChoice
-from app.values.model import USUAL_CONTEXT, Download, InstalledModel, gigabytes
+from app.values.model import USUAL_CONTEXT, Download, gigabytes
 
 NO_QUESTION = ""
 
@@ -67,7 +67,10 @@ class ModelsActions(Actions):
         if do == "clear":
             return *self._shown(SearchResults()), NO_QUESTION
         if do in ("ask-load", "load-download"):
-            self._try(lambda: self._loading.open(dialog, self._model_of(do, name)))
+            # The row of a finished download has its name, that of an installed model its path.
+            finished = self._download(name)
+            path = name if do == "ask-load" else str(finished and finished.folder)
+            self._try(lambda: self._loading.open(dialog, self._inventory.find(path)))
             return *self._shown(results), NO_QUESTION
         question = self._try(lambda: self._handlers[do](name, value)) if do in self._handlers else None
         return *self._shown(results), question if isinstance(question, str) else NO_QUESTION
@@ -165,13 +168,6 @@ class ModelsActions(Actions):
     def _load_installed(self, path: str, _value: str) -> str | None:
         """Load a model with the options with which it was last loaded."""
         return self._load(self._services.settings.choice_of(load_name(self._inventory.find(path))))
-
-    def _model_of(self, do: str, name: str) -> InstalledModel:
-        """Return the model of a row: an installed model by its path, a finished download by its name."""
-        if do == "ask-load":
-            return self._inventory.find(name)
-        finished = self._download(name)
-        return self._inventory.find(str(finished and finished.folder))
 
     def _stop_and_load(self, _name: str, value: str) -> None:
         self._services.conversations.stop_all()

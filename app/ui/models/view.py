@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 import gradio as gr
 
 from app.settings import ModelSettings
-from app.ui.frame.event_handlers import LISTEN, PageEvents
+from app.ui.frame.event_handlers import LISTEN, PageEvents, hidden_output
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.templates import render_macro
 from app.ui.models.actions import ModelsActions
@@ -38,7 +38,7 @@ class ModelsView:
                 self._build_installed()
             with gr.Column(elem_id="models-discover", elem_classes="models-page"):
                 results, is_offline = self._build_discover(library)
-            gr.HTML(elem_id="models-ready", elem_classes="hidden-output", js_on_load="foresight.modelTabs()")
+            hidden_output("models-ready", "foresight.modelTabs()")
         question = self._list("question")
         dialog = gr.HTML(elem_id="load-dialog", elem_classes="asks", js_on_load=LISTEN)
         self.events.on(dialog.click, self.loading.act, self.dialog)

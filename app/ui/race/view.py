@@ -9,8 +9,7 @@ import gradio as gr
 
 from app.conversation.race.race import Race, next_prompt, ready_prompts
 from app.errors import AppError, impossible_values
-from app.ui.frame.event_handlers import UNCHECKED, PageEvents, faults_html
-from app.ui.frame.file_export import build_file_output
+from app.ui.frame.event_handlers import UNCHECKED, PageEvents, faults_html, hidden_output
 from app.ui.frame.option_controls import changed_options
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.services import Services, with_drawn_seed
@@ -144,7 +143,7 @@ def build_race_view(services: Services, events: PageEvents) -> None:
             _html("notes"), _html("outputs")
         with gr.Column(elem_id="race-side", scale=0, min_width=320):
             _html("history")
-        file = build_file_output("race-file")
+        file = hidden_output("race-file")
     _judge(0, {"max_new_tokens": tokens}, state, actions, events)
     given = [state, kind, text, tokens, *(each for lane in lanes for each in lane)]
     events.on(start.click, actions.start, given, [problem, events.faults], **UNCHECKED)

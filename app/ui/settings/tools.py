@@ -6,20 +6,12 @@ from itertools import count
 
 import gradio as gr
 
+from app.conversation import ChatTools
 from app.conversation.chat_tools import BUNDLED
 from app.errors import ToolFailed, impossible_values
 from app.settings import ToolSettings
 from app.tools.importing import LONGEST, imported_servers, server_from
-from app.ui.frame.event_handlers import (
-    LISTEN,
-    UPLOADED,
-    Actions,
-    Notify,
-    PageEvents,
-    submit_box,
-    toast,
-    try_at_box,
-)
+from app.ui.frame.event_handlers import LISTEN, UPLOADED, Actions, PageEvents, submit_box, try_at_box
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
 from app.ui.frame.page_stream import CachedRenderer, Parts
@@ -42,9 +34,9 @@ def with_server(tools: ToolSettings, server: ToolServer, at: int | None = None) 
 
 
 class ToolsActions(Actions):
-    def __init__(self, services: Services, notify: Notify = toast) -> None:
-        super().__init__(services, notify)
-        self._tools = services.conversations.tools
+    @property
+    def _tools(self) -> ChatTools:
+        return self._services.conversations.tools
 
     def add(self, text: str) -> tuple[str, str]:
         """Add and start the server of a command or an address, or the servers of `mcpServers` JSON. Returns the
@@ -61,7 +53,7 @@ class ToolsActions(Actions):
         handlers: dict[str, Callable[[], object]] = {
             "turn": lambda: self._turn(name, bool(value)),
             "log": lambda: logs.symmetric_difference_update({name}),
-            "restart": lambda: self._restart(name),
+            "restart": lambda: (self._tools.servers.restart(name), self._tools.start([name])),
             "remove": lambda: self._remove(name),
         }
         if do in handlers:
@@ -99,10 +91,6 @@ class ToolsActions(Actions):
         if not is_on:
             self._tools.servers.restart(name)
 
-    def _restart(self, name: str) -> None:
-        self._tools.servers.restart(name)
-        self._tools.start([name])
-
     def _remove(self, name: str) -> None:
         before = self._services.settings.tools.servers
         at, removed = next(one for one in enumerate(before) if one[1].name == name)
@@ -129,16 +117,16 @@ class ToolsRenderer(CachedRenderer):
 
     def inputs(self) -> tuple[tuple[str, ...], list[Row]]:
         tools = self._services.settings.tools
-        return tools.bundled, [self._row(server) for server in tools.servers]
+        servers, logs = self._services.conversations.tools.servers, self._logs
+        return tools.bundled, [
+            (one, servers.status(one.name), servers.log(one.name) if one.name in logs else None)
+            for one in tools.servers
+        ]
 
     def draw(self, inputs: tuple[tuple[str, ...], list[Row]]) -> Parts:
         chosen, rows = inputs
         own = render_macro(TEMPLATE, "own", chosen=chosen)
         return {"own-tools": own, "tool-servers": render_macro(TEMPLATE, "servers", rows=rows)}
-
-    def _row(self, server: ToolServer) -> Row:
-        servers, name = self._services.conversations.tools.servers, server.name
-        return server, servers.status(name), servers.log(name) if name in self._logs else None
 
 
 def build_tools(services: Services, events: PageEvents) -> PageValue[set[str]]:

@@ -4,14 +4,14 @@ from collections.abc import Callable, Sequence
 
 import gradio as gr
 
+from app.conversation import ChatStores
 from app.ui.chat.messages import EVERYTHING
 from app.ui.chat.state import ChatState
 from app.ui.chat.view import ChatActions
-from app.ui.frame.event_handlers import LISTEN, Actions, Notify, PageEvents, toast
-from app.ui.frame.file_export import build_file_output, file_html
+from app.ui.frame.event_handlers import LISTEN, Actions, PageEvents, hidden_output
+from app.ui.frame.file_export import file_html
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
-from app.ui.frame.services import Services
 from app.values.chat import ChatVersion
 from app.values.display_text import counted
 
@@ -25,33 +25,23 @@ EDGE = (
 
 
 class SidebarActions(Actions):
-    def __init__(self, services: Services, notify: Notify = toast) -> None:
-        super().__init__(services, notify)
-        self._stores = services.conversations.stores
-        self._chat_actions: dict[str, Callable[[ChatState, int, str], None]] = {
-            "open": lambda state, chat, message: self._open(state, chat, int(message or 0)),
-            "print": lambda state, chat, _: self._open_whole(state, chat),
-            "rename": lambda _, chat, title: self._stores.of(chat).rename(chat, title),
-            "pin": lambda _, chat, __: self._stores.of(chat).pin(chat, True),
-            "unpin": lambda _, chat, __: self._stores.of(chat).pin(chat, False),
-            "move": self._move,
-            "delete": lambda state, chat, _: self._delete(state, chat),
-            "undo": lambda _, document, __: self._undo(document),
-        }
-        self._folder_actions: dict[str, Callable[[ChatState, str, str], None]] = {
-            "collapse": lambda state, folder, _: _expand(state, folder, False),
-            "expand": lambda state, folder, _: _expand(state, folder, True),
-            "make-folder": lambda state, _, name: self._make_folder(state, name),
-            "rename-folder": self._rename_folder,
-            "remove-folder": lambda _, folder, __: self._remove_folder(folder),
-            "delete-folder": lambda state, folder, _: self._delete_folder(state, folder),
-        }
+    @property
+    def _stores(self) -> ChatStores:
+        return self._services.conversations.stores
 
     def act(self, state: ChatState, event: gr.EventData) -> str:
         """Handle a button in the list. Returns a file to save, or ""."""
         do, name, value = pressed(event)
-        if action := self._folder_actions.get(do):
-            self._succeeded(lambda: action(state, name, value))
+        folder_actions: dict[str, Callable[[], None]] = {
+            "collapse": lambda: _expand(state, name, False),
+            "expand": lambda: _expand(state, name, True),
+            "make-folder": lambda: self._make_folder(state, value),
+            "rename-folder": lambda: self._rename_folder(state, name, value),
+            "remove-folder": lambda: self._remove_folder(name),
+            "delete-folder": lambda: self._delete_folder(state, name),
+        }
+        if action := folder_actions.get(do):
+            self._succeeded(action)
             return NO_FILE
         return str(self._try(lambda: self._do(state, do, int(name or 0), value), NO_FILE))
 
@@ -60,16 +50,25 @@ class SidebarActions(Actions):
         state.search = words
 
     def _do(self, state: ChatState, do: str, chat: int, value: str) -> str:
-        if action := self._chat_actions.get(do):
-            action(state, chat, value)
+        store = self._stores.of(chat)
+        actions: dict[str, Callable[[], object]] = {
+            "open": lambda: self._open(state, chat, int(value or 0)),
+            "print": lambda: self._open_whole(state, chat),
+            "rename": lambda: store.rename(chat, value),
+            "pin": lambda: store.pin(chat, True),
+            "unpin": lambda: store.pin(chat, False),
+            "move": lambda: self._move(state, chat, value.strip()),
+            "delete": lambda: self._delete_all(state, f"“{self._title(chat)}” was deleted.", (chat,)),
+            "undo": lambda: self._undo(chat),
+        }
+        if action := actions.get(do):
+            action()
         elif do == "more":
             state.chat_limit += MORE_CHATS
         elif do == "markdown":
-            text = self._stores.of(chat).export_markdown(chat)
-            return file_html(f"{self._title(chat)}.md", text, "text/markdown")
+            return file_html(f"{self._title(chat)}.md", store.export_markdown(chat), "text/markdown")
         elif do == "json":
-            text = self._stores.of(chat).export_json((chat,))
-            return file_html(f"{self._title(chat)}.json", text, "application/json")
+            return file_html(f"{self._title(chat)}.json", store.export_json((chat,)), "application/json")
         return NO_FILE
 
     def _open(self, state: ChatState, chat: int, message: int = 0) -> None:
@@ -87,9 +86,6 @@ class SidebarActions(Actions):
         self._open(state, chat)
         state.message_limit = EVERYTHING
 
-    def _delete(self, state: ChatState, chat: int) -> None:
-        self._delete_all(state, f"“{self._title(chat)}” was deleted.", (chat,))
-
     def _delete_all(self, state: ChatState, message: str, chats: Sequence[int], folder: str = "") -> None:
         """Delete these chats, and their folder if there is one. Undo restores them, and opens the deleted
         chat that was open, unless the page shows another chat by then."""
@@ -97,7 +93,12 @@ class SidebarActions(Actions):
 
         def delete() -> None:
             for chat in chats:
-                self._hide(state, chat)
+                self._stores.of(chat).delete(chat)
+                self._services.conversations.stop(chat)
+                if self._services.chat == chat:
+                    self._services.chat = 0
+                if state.version.chat == chat:
+                    state.new_chat()
             self._stores.stored.remove_folder(folder)
 
         def restore() -> None:
@@ -108,14 +109,6 @@ class SidebarActions(Actions):
                 self._open(state, opened)
 
         self._services.deletions.delete(message, delete, restore)
-
-    def _hide(self, state: ChatState, chat: int) -> None:
-        self._stores.of(chat).delete(chat)
-        self._services.conversations.stop(chat)
-        if self._services.chat == chat:
-            self._services.chat = 0
-        if state.version.chat == chat:
-            state.new_chat()
 
     def _put_into(self, folder: str, chats: Sequence[int]) -> None:
         """Make this folder with these chats, unless its name is empty."""
@@ -133,8 +126,8 @@ class SidebarActions(Actions):
 
     def _move(self, state: ChatState, chat: int, folder: str) -> None:
         """Move a chat into a folder, or out of its folder if `folder` is "", and expand the folder."""
-        self._stores.of(chat).move(chat, folder.strip())
-        _expand(state, folder.strip(), True)
+        self._stores.of(chat).move(chat, folder)
+        _expand(state, folder, True)
 
     def _make_folder(self, state: ChatState, name: str) -> None:
         self._stores.stored.make_folder(name)
@@ -194,7 +187,7 @@ def build_sidebar(
             placeholder="Search chats  (Ctrl+K)",
         )  # fmt: skip
         chats = gr.HTML(elem_id="chats", js_on_load=LISTEN)
-        file = build_file_output("save-chats")
+        file = hidden_output("save-chats")
         gr.HTML(EDGE, elem_id="sidebar-edge", js_on_load=None)
     events.on(new_chat.click, chat.new_chat, state)
     events.on(private.click, chat.new_private_chat, state)
