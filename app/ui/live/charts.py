@@ -4,22 +4,14 @@ Charts are drawn up to 12 times a second on the processor that the engine also u
 and joins strings.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from math import ceil
 from operator import add
 
 from markupsafe import Markup
 
-from app.ui.live.step_history import (
-    CHART_STEPS,
-    LONGEST,
-    MEAN_STEPS,
-    STRIP_STEPS,
-    Mean,
-    StepHistory,
-    StepOrigins,
-)
+from app.ui.live.step_history import CHART_STEPS, LONGEST, MEAN_STEPS, STRIP_STEPS, Mean, StepHistory
 from app.ui.live.tokens import ORIGINS
 
 STEP = 2
@@ -85,8 +77,13 @@ def step_bars(history: StepHistory) -> Markup:
     token = min(TOKEN, BARS_HEIGHT / longest)
     runs: dict[str, list[str]] = {origin: [] for origin in ORIGINS}
     for index, step in enumerate(history.origins):
-        for origin, run in _runs(index * (BAR + GAP) + BAR // 2, step, token):
-            runs[origin].append(run)
+        x, below = index * (BAR + GAP) + BAR // 2, 0
+        for origin, run in groupby(
+            step
+        ):  # a vertical line for each run of tokens of one origin, from the bottom up
+            length = len(tuple(run))
+            runs[origin].append(f"M{x} {BARS_HEIGHT - below * token:.4g}v{-length * token:.4g}")
+            below += length
     dashes = f'stroke-width="{BAR}" stroke-dasharray="{token - 1:.4g} 1"'
     paths = "".join(
         f'<path class="{origin}" {dashes} d="{"".join(parts)}"/>' for origin, parts in runs.items() if parts
@@ -98,15 +95,6 @@ def step_bars(history: StepHistory) -> Markup:
     )
 
 
-def _runs(x: int, step: StepOrigins, token: float) -> Iterator[tuple[str, str]]:
-    """Yield each run of tokens of one origin as a vertical line, from the bottom up."""
-    below = 0
-    for origin, run in groupby(step):
-        length = len(tuple(run))
-        yield origin, f"M{x} {BARS_HEIGHT - below * token:.4g}v{-length * token:.4g}"
-        below += length
-
-
 COLUMN, COLUMN_BAR, FLOOR, TALLEST = 39, 25, 58, 42
 """Sizes of the histogram in its own units: the largest column is TALLEST high, and all columns begin at FLOOR."""
 
@@ -114,13 +102,15 @@ COLUMN, COLUMN_BAR, FLOOR, TALLEST = 39, 25, 58, 42
 def length_histogram(history: StepHistory) -> Markup:
     """Draw the share of steps that wrote 1, 2, 3, … tokens, as columns."""
     steps, most = sum(history.lengths), max(*history.lengths, 1)
+    shares = (f"{_length(at)}: {count / steps:.0%}" for at, count in enumerate(history.lengths) if count)
+    label = f"Tokens written in one step: {', '.join(shares)}" if steps else "No steps yet"
     columns = "".join(
         _column(index, TALLEST * count / most, f"{count / steps:.0%}" if count else "")
         for index, count in enumerate(history.lengths)
     )
     return Markup(
         f'<svg class="lengths" viewBox="0 0 {LONGEST * COLUMN} {FLOOR + 14}" role="img" '
-        f'aria-label="{_lengths_in_words(history, steps)}">{columns}</svg>'
+        f'aria-label="{label}">{columns}</svg>'
     )
 
 
@@ -137,12 +127,3 @@ def _column(index: int, height: float, share: str) -> str:
 
 def _length(index: int) -> str:
     return f"{index + 1}+" if index + 1 == LONGEST else str(index + 1)
-
-
-def _lengths_in_words(history: StepHistory, steps: int) -> str:
-    if not steps:
-        return "No steps yet"
-    shares = (
-        f"{_length(index)}: {count / steps:.0%}" for index, count in enumerate(history.lengths) if count
-    )
-    return f"Tokens written in one step: {', '.join(shares)}"

@@ -13,6 +13,7 @@ siblings, so the accepted path is a straight line at the top. Example: the curre
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 from markupsafe import Markup
 
@@ -103,7 +104,11 @@ def nodes(step: TracedStep) -> Iterator[Node]:
 def draft_tree_svg(step: TracedStep, texts: Texts) -> Markup:
     """Return the picture of the tree in full size; the page shows it in a box that scrolls."""
     tree = placed(step)
-    columns = _columns(tree, texts)
+    widths = [0.0] * (max((one.depth for one in tree), default=0) + 1)
+    for one in tree:
+        widths[one.depth] = max(widths[one.depth], _width(one, texts))
+    # The x at which each depth's column begins, and the x after the last column.
+    columns = list(accumulate((width + BETWEEN for width in widths), initial=1.0))
     # The accepted path is drawn last, on top of the edges that it shares with others.
     ordered = sorted(tree[1:], key=lambda one: one.node.is_accepted)
     # The token that the model chose after each node that it reached, by the node's index.
@@ -127,17 +132,6 @@ def in_words(step: TracedStep, texts: Texts) -> str:
     drafted, accepted = len(step.trace.tokens) - 1, len(step.trace.accepted) - 1
     written = ", ".join(f"“{visible(texts[token])}”" for token in step.token_ids)
     return f"Draft tree: {max(drafted, 0)} drafted, {max(accepted, 0)} accepted; written: {written}"
-
-
-def _columns(tree: Sequence[Placed], texts: Texts) -> list[float]:
-    """Return the x at which each depth's column begins, and the x after the last column."""
-    widths = [0.0] * (max((one.depth for one in tree), default=0) + 1)
-    for one in tree:
-        widths[one.depth] = max(widths[one.depth], _width(one, texts))
-    starts = [1.0]
-    for width in widths:
-        starts.append(starts[-1] + width + BETWEEN)
-    return starts
 
 
 def _width(one: Placed, texts: Texts) -> float:

@@ -10,7 +10,7 @@ Example: three steps wrote 1, 3 and 1 tokens, and in the second one two drafts o
     traced    the newest TRACED_STEPS steps with their draft trees
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from app.conversation import CachedTokenReader, StartedReply
@@ -90,7 +90,10 @@ def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:
         if piece.statistics.steps > counted:
             counted = piece.statistics.steps
             origins.append(piece.origins)
-            means.append(_mean(origins[-MEAN_STEPS:]))
+            newest = origins[-MEAN_STEPS:]
+            # A step with an accepted draft begins with it, because the model's own token comes last.
+            hits = sum(step[0] != "model" for step in newest)
+            means.append((sum(map(len, newest)) / len(newest), hits / len(newest)))
             lengths[min(len(piece.origins), LONGEST) - 1] += 1
             for origin in piece.origins:
                 written[_INDEX[origin]] += 1
@@ -98,9 +101,3 @@ def extend(history: StepHistory, events: Iterable[Event]) -> StepHistory:
         tuple(origins[-STRIP_STEPS:]), tuple(means[-CHART_STEPS:]), tuple(lengths), tuple(written),
         tuple(traced[-TRACED_STEPS:]), pieces[-1].statistics,
     )  # fmt: skip
-
-
-def _mean(steps: Sequence[StepOrigins]) -> Mean:
-    # A step with an accepted draft begins with it, because the model's own token comes last.
-    hits = sum(step[0] != "model" for step in steps)
-    return sum(map(len, steps)) / len(steps), hits / len(steps)

@@ -31,14 +31,9 @@ LONGEST = 14
 
 def visible(text: str, keep_spaces: bool = False) -> str:
     """Return the token's text with visible signs in place of invisible characters."""
-    signs = (character if keep_spaces and character == " " else _sign(character) for character in text)
-    return "".join(signs) or "∅"
-
-
-def _sign(character: str) -> str:
-    if character in SIGNS:
-        return SIGNS[character]
-    return "�" if category(character) in ("Cc", "Cf", "Cs", "Zl", "Zp") else character
+    known = {**SIGNS, " ": " "} if keep_spaces else SIGNS
+    unknown = ("Cc", "Cf", "Cs", "Zl", "Zp")
+    return "".join(known.get(one) or ("�" if category(one) in unknown else one) for one in text) or "∅"
 
 
 def shortened(text: str) -> str:

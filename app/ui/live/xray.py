@@ -20,7 +20,6 @@ from app.ui.frame.templates import render
 from app.ui.live.draft_tree import Texts, draft_tree_svg
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.tokens import ABOUT, visible
-from app.values.messages import Origin
 
 TOKENS_BEFORE = 24
 """How many tokens of the text before a step are shown."""
@@ -43,6 +42,7 @@ def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: Read
     """Return the picture of the step with this number, or a hint before the first step (number 0). Its data-*
     attributes set the X-ray's controls."""
     step = history.traced[number - history.first] if number else None
+    occurring = {"model"}.union(*(one.trace.origins for one in history.traced))
     return render(
         "xray.html",
         is_live=is_live,
@@ -50,20 +50,17 @@ def xray_html(history: StepHistory, number: int, is_live: bool, read_texts: Read
         last=history.last,
         shown=number,
         step=_step(step, number, history, read_texts) if step else None,
-        legend=_legend(history.traced),
+        legend={origin: about for origin, about in ABOUT.items() if origin in occurring},
     )
-
-
-def _legend(steps: Iterable[TracedStep]) -> dict[Origin, str]:
-    """Return the origins that occur in these steps, with what they mean."""
-    occurring = {"model"}.union(*(step.trace.origins for step in steps))
-    return {origin: about for origin, about in ABOUT.items() if origin in occurring}
 
 
 def _step(step: TracedStep, number: int, history: StepHistory, read_texts: ReadTexts) -> dict[str, object]:
     before, ahead = _tokens_before(number, history), tokens_ahead(number, history)
     texts = texts_of([step], [*before, *ahead], read_texts)
-    written = zip(step.token_ids, _origins(step), strict=True)
+    # Accepted rows have the origins of their drafts; the model wrote the rest.
+    drafted = [step.trace.origins[row] for row in step.trace.accepted[1:]]
+    origins = [*drafted, *["model"] * (len(step.token_ids) - len(drafted))]
+    written = zip(step.token_ids, origins, strict=True)
     return {
         "summary": summary(step),
         "before": visible("".join(texts[token] for token in before), keep_spaces=True),
@@ -116,12 +113,6 @@ def tokens_ahead(number: int, history: StepHistory) -> list[int]:
     return [*trace.tokens[:1], *(token for step in later for token in step.token_ids)][:reach]
 
 
-def _origins(step: TracedStep) -> list[str]:
-    """Return who proposed each written token: the origin of each accepted row, and the model for the rest."""
-    drafted = [step.trace.origins[row] for row in step.trace.accepted[1:]]
-    return [*drafted, *["model"] * (len(step.token_ids) - len(drafted))]
-
-
 def _reach(window: Guesses) -> int:
     """Return how many positions the window covers, including that of the current token."""
     return len(window[0]) + len(window) - 1 if window else 0
@@ -132,26 +123,19 @@ def window_rows(
 ) -> list[tuple[str, list[Cell]]]:
     """Return the table's rows with their labels: the window's rows, newest first, then the written tokens. `ahead`
     has the current token and the known tokens after it, of which this step wrote the first `fresh`."""
+    rows = []
+    for age, guesses in reversed(list(enumerate(window))):
+        cells = [Cell()] * age
+        for index, token in enumerate(guesses, start=age):
+            is_true = 0 < index < len(ahead) and ahead[index] == token
+            cells.append(Cell("true" if is_true else "guess" if index else "now", visible(texts[token])))
+        rows.append(("newest" if age == len(window) - 1 else "" if age else "oldest", cells))
     reach = _reach(window)
-    rows = [
+    written = enumerate(ahead[:reach])
+    rows.append(
         (
-            "newest" if age == len(window) - 1 else "" if age else "oldest",
-            _guess_cells(age, guesses, ahead, reach, texts),
+            "written",
+            [Cell("fresh" if at < fresh else "later", visible(texts[token])) for at, token in written],
         )
-        for age, guesses in reversed(list(enumerate(window)))
-    ]
-    written = [
-        Cell("fresh" if index < fresh else "later", visible(texts[token]))
-        for index, token in enumerate(ahead[:reach])
-    ]
-    return [*rows, ("written", [*written, *[Cell()] * (reach - len(written))])] if window else []
-
-
-def _guess_cells(
-    age: int, guesses: Sequence[int], ahead: Sequence[int], reach: int, texts: Texts
-) -> list[Cell]:
-    cells = [Cell()] * age
-    for index, token in enumerate(guesses, start=age):
-        is_true = 0 < index < len(ahead) and ahead[index] == token
-        cells.append(Cell("true" if is_true else "guess" if index else "now", visible(texts[token])))
-    return [*cells, *[Cell()] * (reach - len(cells))]
+    )
+    return [(label, [*cells, *[Cell()] * (reach - len(cells))]) for label, cells in rows] if window else []

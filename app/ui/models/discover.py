@@ -11,7 +11,6 @@ from app.ui.models.inventory import MEMORY_PARTS, Inventory, fit_values
 from app.values.gguf_header import packing_of
 from app.values.messages import ModelChoice
 from app.values.model import (
-    FileProgress,
     Fit,
     Kind,
     Recommendation,
@@ -79,17 +78,15 @@ def best_models(inventory: Inventory) -> tuple[Recommendation, ...]:
     """Choose up to MOST models for a first start: the largest model that suits this machine, then the largest
     one whose download is at most half as large, and so on. Smaller models usually write faster."""
     chosen: list[Recommendation] = []
+    is_cpu, free = inventory.memory.device == "cpu", inventory.disk.free
     for one in sorted(inventory.recommended, key=lambda one: one.entry.parameters, reverse=True):
-        is_smaller = not chosen or one.entry.size <= chosen[-1].entry.size / 2
-        if len(chosen) < MOST and is_smaller and _suits(one, inventory):
+        entry = one.entry
+        is_smaller = not chosen or entry.size <= chosen[-1].entry.size / 2
+        is_quick = not is_cpu or entry.parameters <= CPU_PARAMETERS
+        fits = one.fit.verdict == "fits" and entry.size < free
+        if entry.is_first and is_smaller and is_quick and fits:
             chosen.append(one)
-    return tuple(chosen)
-
-
-def _suits(one: Recommendation, inventory: Inventory) -> bool:
-    entry, is_cpu = one.entry, inventory.memory.device == "cpu"
-    is_quick = not is_cpu or entry.parameters <= CPU_PARAMETERS
-    return entry.is_first and is_quick and one.fit.verdict == "fits" and entry.size < inventory.disk.free
+    return tuple(chosen[:MOST])
 
 
 def quantisation_of(choice: ModelChoice, fit: Fit | None) -> Quantisation:
@@ -165,12 +162,16 @@ def _inspected(model: RemoteModel, page: str, known: frozenset[str], free: int) 
         # A gated model has a note of its own about what to do before it can be checked.
         "problems": () if model.is_gated and model.files else model.problems,
         "fit": fit_values(model.fit) if model.fit else None,
-        "files": [_gguf(model.repo, file, known) for file in model.ggufs] if model.fit else [],
+        "files": [
+            {
+                "name": file.name,
+                "words": packing_of(file.name) or file.name,
+                "size": gigabytes(file.size),
+                "is_here": not known.isdisjoint(
+                    (f"{model.repo}:{file.name}", f"{model.repo}/{Path(file.name).stem}")
+                ),
+            }
+            for file in (model.ggufs if model.fit else ())
+        ],
         "best": best_gguf(model.ggufs, free, model.fit.memory.free if model.fit else 0),
     }
-
-
-def _gguf(repo: str, file: FileProgress, known: frozenset[str]) -> dict[str, object]:
-    is_here = not known.isdisjoint({f"{repo}:{file.name}", f"{repo}/{Path(file.name).stem}"})
-    words = packing_of(file.name) or file.name
-    return {"name": file.name, "words": words, "size": gigabytes(file.size), "is_here": is_here}

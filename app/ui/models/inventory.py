@@ -114,16 +114,14 @@ class InventoryCache:
         downloads = self._services.models.downloads.snapshot()
         return {one.name for one in downloads if one.state == "done"}, self._services.engine.status().model
 
-    def _device(self) -> str:
-        """Return the device that models run on; "" if that is unknown until a model is loaded."""
-        chosen, info = self._services.settings.model.device, self._services.engine.status().model
-        if info and not info.server:
-            return info.device
-        return chosen if chosen == "cpu" else ""
-
     def _find(self) -> Inventory:
         models, status = self._services.models, self._services.engine.status()
-        free, info = models.memory(self._device()), status.model
+        info, device = status.model, self._services.settings.model.device
+        if info and not info.server:
+            device = info.device
+        elif device != "cpu":
+            device = ""  # unknown until a model is loaded
+        free = models.memory(device)
         # Loading another model first frees the loaded model's memory.
         memory = replace(free, free=min(free.total, free.free + status.peak))
         installed = self._recent_first(models.installed())

@@ -2,7 +2,7 @@
 
 import json
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from importlib.util import find_spec
 from pathlib import Path
@@ -240,16 +240,13 @@ class LoadActions:
             return  # the dialog is drawn again and asks what to do about the reply
         self._services.conversations.stop_all()
         dialog.form = loading = replace(form, is_loading=True)
-        self._services.choose_model(form.choice, self._ended(dialog, loading))
 
-    def _ended(self, dialog: LoadDialog, loading: LoadForm) -> Callable[[bool], None]:
         def ended(is_loaded: bool) -> None:
-            if dialog.form != loading:  # the dialog was closed in the meantime, or opened for another model
-                return
-            sentence = self._services.engine.status().note
-            dialog.form = None if is_loaded else replace(loading, is_loading=False, problem=sentence)
+            if dialog.form == loading:  # it was not closed in the meantime, nor opened for another model
+                sentence = self._services.engine.status().note
+                dialog.form = None if is_loaded else replace(loading, is_loading=False, problem=sentence)
 
-        return ended
+        self._services.choose_model(form.choice, ended)
 
     def _preselected(self, form: LoadForm) -> LoadForm:
         """Return the form of a model that was never loaded, with a quantisation that fits if "auto" does not."""

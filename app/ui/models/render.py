@@ -143,7 +143,17 @@ def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
 def installed_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
     """Render all installed models, the model folders, and the disk use."""
     rows = [_installed(one, status) for one in inventory.installed] if inventory else []
-    disk = _disk(inventory) if inventory else {}
+    disk: dict[str, object] = {}
+    if inventory:
+        use, ours = (
+            inventory.disk,
+            [one.model for one in inventory.installed if one.model.origin in DELETABLE],
+        )
+        models = sum(model.size for model in ours)
+        others = max(0, use.total - use.free - models)
+        words = f"Models {gigabytes(models)}, other files {gigabytes(others)}, free {gigabytes(use.free)}"
+        widths = [("models", share(models, use.total)), ("others", share(others, use.total))]
+        disk = {"words": words, "widths": widths, "folder": use.folder}
     return render_macro(TEMPLATE, "installed", inventory=inventory, rows=rows, disk=disk)
 
 
@@ -165,22 +175,10 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
     }
 
 
-def _disk(inventory: Inventory) -> dict[str, object]:
-    models = sum(one.model.size for one in inventory.installed if one.model.origin in DELETABLE)
-    disk = inventory.disk
-    others = max(0, disk.total - disk.free - models)
-    words = f"Models {gigabytes(models)}, other files {gigabytes(others)}, free {gigabytes(disk.free)}"
-    widths = [("models", share(models, disk.total)), ("others", share(others, disk.total))]
-    return {"words": words, "widths": widths, "folder": disk.folder}
-
-
 def token_html(inventory: Inventory | None) -> Markup:
-    is_saved = inventory is not None and inventory.is_logged_in
-    words = (
-        "There is a token, saved by Hugging Face's tools or in HF_TOKEN."
-        if is_saved
-        else "No token is saved."
-    )
+    words = "No token is saved."
+    if inventory is not None and inventory.is_logged_in:
+        words = "There is a token, saved by Hugging Face's tools or in HF_TOKEN."
     return render_macro("macros.html", "facts", words=[words])
 
 
@@ -190,17 +188,15 @@ def servers_html(servers: Sequence[Server], choice: ModelChoice) -> Markup:
 
 def remote_rows(servers: Sequence[Server], chosen: ModelChoice) -> list[dict[str, object]]:
     """Return the models of these servers, each with whether it is chosen, and the value that its button sends."""
-    choices = [
-        (server, ModelChoice(name, server=server.address)) for server in servers for name in server.models
-    ]
     return [
         {
-            "name": choice.name,
+            "name": name,
             "server": server,
-            "is_chosen": (choice.name, choice.server) == (chosen.name, chosen.server),
-            "value": json.dumps(astuple(choice)),
+            "is_chosen": (name, server.address) == (chosen.name, chosen.server),
+            "value": json.dumps(astuple(ModelChoice(name, server=server.address))),
         }
-        for server, choice in choices
+        for server in servers
+        for name in server.models
     ]
 
 

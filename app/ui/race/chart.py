@@ -120,7 +120,10 @@ def _bar(
         "spoken": f"{title(name)}: {tokens:,} of {length:,} tokens after {clock_words(clock)}",
         "done": f"{tokens / length:.2%}",
         "whole": f"{whole / length:.2%}",
-        "steps": _step_path(run, length),
+        # The lines between the steps, unless there are too many to see.
+        "steps": "".join(f"M{at} 0V1" for _, at in run.curve[:-1])
+        if run and length <= MOST_STEPS_SHOWN
+        else "",
         "facts": _facts(run, speed),
     }
 
@@ -129,13 +132,6 @@ def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:
     """Return at most `most` points of a curve, always with the last point."""
     every = max(1, -(-len(curve) // most))
     return (*curve[::-1][::every][::-1],)
-
-
-def _step_path(run: LaneRun | None, length: int) -> str:
-    """Return the lines between the steps as the path of an SVG; "" if there are too many to see."""
-    if run is None or length > MOST_STEPS_SHOWN:
-        return ""
-    return "".join(f"M{tokens} 0V1" for _, tokens in run.curve[:-1])
 
 
 def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:

@@ -95,7 +95,17 @@ def race_json(result: RaceResult) -> str:
         "prompt": asdict(plan.prompt),
         "options": asdict(plan.options),
         "fastest_plain": _run(result.fastest_plain),
-        "lanes": [_lane(lane) for lane in result.lanes],
+        "lanes": [
+            {
+                "name": lane.run.name,
+                "speed_up": asdict(lane.speed_up),
+                "tokens_per_second_by_round": lane.speeds,
+                "is_identical": lane.is_identical,
+                "difference": asdict(lane.difference) if lane.difference else None,
+                **_run(lane.run),
+            }
+            for lane in result.lanes
+        ],
     }
     return json.dumps(report, indent=2, ensure_ascii=False) + "\n"
 
@@ -105,17 +115,6 @@ def json_file(result: RaceResult) -> str:
     at = datetime.fromtimestamp(result.at).strftime("%Y-%m-%d-%H%M%S")
     name = f"foresight-race-{result.plan.prompt.kind}-{at}.json"
     return file_html(name, race_json(result), "application/json")
-
-
-def _lane(lane: LaneResult) -> dict[str, object]:
-    return {
-        "name": lane.run.name,
-        "speed_up": asdict(lane.speed_up),
-        "tokens_per_second_by_round": lane.speeds,
-        "is_identical": lane.is_identical,
-        "difference": asdict(lane.difference) if lane.difference else None,
-        **_run(lane.run),
-    }
 
 
 def _run(run: LaneRun) -> dict[str, object]:

@@ -15,7 +15,7 @@ from app.ui.race.chart import TEMPLATE, chart_html
 from app.ui.race.formatting import KINDS, badge_words, between, difference_words, rate, times, title
 from app.values.display_text import counted
 from app.values.messages import EngineStatus, ModelInfo
-from app.values.race import LaneRun, RaceResult, RaceSummary, SpeedByKind, TextKind
+from app.values.race import RaceResult, RaceSummary, SpeedByKind, TextKind
 
 LAST_RACES = 8
 ENOUGH_RACES = 3
@@ -38,39 +38,31 @@ class RaceRenderer(CachedRenderer):
         return self._history_key != _history_key(self._race.state, self._status().model)
 
     def inputs(self) -> tuple[Any, ...]:
-        state, status = self._race.state, self._status()
+        state, status, known = self._race.state, self._status(), self._readers
         loading = status.note if state.phase == "warming" and status.phase == "loading" else ""
-        return state, tuple(self._read_runs(state)), status.model, loading
+        self._readers = {
+            each.reply: known.get(each.reply) or LaneReader(each.lane, each.reply) for each in state.replies
+        }
+        # Only new events are read.
+        runs = tuple(reader.read() for reader in self._readers.values())
+        return state, runs, status.model, loading
 
     def draw(self, inputs: tuple[Any, ...]) -> Parts:
         state, runs, model, loading = inputs
+        key = _history_key(state, model)
+        if key != self._history_key:
+            log = self._race.log
+            speeds, races = (log.summary(model), log.last(model, LAST_RACES)) if model else ((), ())
+            self._history, self._history_key = history_html(model, speeds, races), key
         return {
             "race-status": status_html(state, loading),
             "race-chart": chart_html(state, runs),
             "race-notes": notes_html(state.result),
             "race-outputs": outputs_html(state.result),
-            "race-history": self._render_history(state, model),
+            "race-history": self._history,
             "is-racing": state.is_running,
             "has-raced": state.result is not None,
         }
-
-    def _read_runs(self, state: RaceState) -> list[LaneRun]:
-        """Return each run so far. Only new events are read."""
-        known = self._readers
-        self._readers = {
-            each.reply: known.get(each.reply) or LaneReader(each.lane, each.reply) for each in state.replies
-        }
-        return [reader.read() for reader in self._readers.values()]
-
-    def _render_history(self, state: RaceState, model: ModelInfo | None) -> Markup:
-        """Return the history's HTML. Reads the database only after another race or for another model."""
-        key = _history_key(state, model)
-        if key != self._history_key:
-            log = self._race.log
-            speeds, races = (log.summary(model), log.last(model, LAST_RACES)) if model else ((), ())
-            self._history = history_html(model, speeds, races)
-            self._history_key = key
-        return self._history
 
 
 def _history_key(state: RaceState, model: ModelInfo | None) -> object:
@@ -214,11 +206,12 @@ def history_summary(best: dict[TextKind, SpeedByKind]) -> str:
         "Not faster on": [kind for kind, one in known.items() if not one.is_faster],
         "Too few races to tell on": [kind for kind in best if kind not in known],
     }
-    return " ".join(
-        f"{about} {_listed([KINDS[kind].lower() for kind in kinds])}."
-        for about, kinds in words.items()
-        if kinds
-    )
+    sentences = []
+    for about, kinds in words.items():
+        *most, last = [KINDS[kind].lower() for kind in kinds] or [""]
+        if last:
+            sentences.append(f"{about} {', '.join(most)} and {last}." if most else f"{about} {last}.")
+    return " ".join(sentences)
 
 
 def _rows(
@@ -243,8 +236,3 @@ def _race(race: RaceSummary) -> dict[str, str]:
     differs = "" if all(lane.is_identical for lane in race.lanes) else " · texts differ"
     at = datetime.fromtimestamp(race.at).strftime("%d %b, %H:%M")
     return {"prompt": race.prompt, "kind": KINDS[race.kind], "at": at, "lanes": lanes + differs}
-
-
-def _listed(words: Sequence[str]) -> str:
-    *most, last = words
-    return f"{', '.join(most)} and {last}" if most else last

@@ -80,8 +80,9 @@ class RaceActions:
         if not text.strip():
             return "", faults_html({"race-text": "There is no prompt. Write one, or choose an example."})
         try:
-            plan = self._plan(state, RacePrompt(self._kind(kind, text), text.strip()), tokens, lanes)
-            self._race.start(plan)
+            is_example = any((one.kind, one.text) == (kind, text.strip()) for one in self._prompts)
+            prompt = RacePrompt(kind if is_example else "own", text.strip())
+            self._race.start(self._plan(state, prompt, tokens, lanes))
         except AppError as error:
             return problem_html(str(error)), ""
         return "", faults_html({"race-text": ""})
@@ -111,11 +112,6 @@ class RaceActions:
         return replace(
             self._options().decoding, decoder=decoder, **{name: getattr(known, name) for name in used}
         )
-
-    def _kind(self, kind: TextKind, text: str) -> TextKind:
-        """Return the chosen kind, or "own" if the prompt is not one of its examples."""
-        is_example = any(prompt.kind == kind and prompt.text == text.strip() for prompt in self._prompts)
-        return kind if is_example else "own"
 
 
 def build_race_view(services: Services, events: PageEvents) -> None:

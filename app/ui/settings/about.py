@@ -104,15 +104,11 @@ def folders(app_context: AppContext) -> Facts:
 
 def contacts(hosts: Sequence[Contact]) -> Facts:
     """Return the hosts outside this computer that this process contacted or looked up, how often, and why."""
-    return [(one.host, f"{_times(one)}, {one.why or 'reason unknown'}") for one in hosts] or [
-        ("None", "since Foresight was started")
-    ]
-
-
-def _times(contact: Contact) -> str:
-    if not contact.times:
-        return "name looked up"
-    return "once" if contact.times == 1 else f"{contact.times} times"
+    times = {0: "name looked up", 1: "once"}
+    return [
+        (one.host, f"{times.get(one.times, f'{one.times} times')}, {one.why or 'reason unknown'}")
+        for one in hosts
+    ] or [("None", "since Foresight was started")]
 
 
 class AboutActions:
@@ -125,8 +121,7 @@ class AboutActions:
 
     def open(self) -> tuple[str, str]:
         """Return the network contacts, and the versions, hardware and folders, as they are now."""
-        facts = contacts(self._app_context.outside.contacts())
-        shown = render_macro(TEMPLATE, "contacts", facts=facts)
+        shown = render_macro(TEMPLATE, "contacts", facts=contacts(self._app_context.outside.contacts()))
         return shown, facts_html(self._services, self._app_context)
 
     def check(self) -> Iterator[str]:

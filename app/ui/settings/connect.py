@@ -3,7 +3,6 @@
 import json
 
 import gradio as gr
-from markupsafe import Markup
 
 from app.api.access import ApiSwitch
 from app.ui.frame.event_handlers import LISTEN, Actions, Notify, PageEvents, toast, try_at_box
@@ -96,13 +95,13 @@ class ConnectActions(Actions):
         return self._shown(is_new)
 
     def _shown(self, is_new: bool = False) -> str:
-        return str(self._try(lambda: self._connection(is_new), "")) if self._api.is_on else ""
-
-    def _connection(self, is_new: bool) -> Markup:
-        """Return the address, the key, and examples for programs."""
+        """Return the address, the key, and examples for programs; "" while the API is off or the key unreadable."""
+        key = self._try(self._api.key.read) if self._api.is_on else None
+        if key is None:
+            return ""
         loaded = self._services.engine.status().model
         context = loaded.context if loaded and loaded.context else USUAL_CONTEXT
-        address, key = f"{self._endpoint.origin}/v1", self._api.key.read()
+        address = f"{self._endpoint.origin}/v1"
         examples = client_examples(address, key, self._services.settings.local_model.name, context)
         return render_macro(
             "connect.html", "connection", address=address, key=key, examples=examples, is_new=is_new

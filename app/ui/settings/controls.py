@@ -27,6 +27,13 @@ DECODERS = (
     ("Prompt lookup", "prompt-lookup"),
     ("Jacobi iteration", "jacobi"),
 )
+SIZES = (
+    ("rows", 0, MAX_ROWS, "Rows per step", "Positions that a step checks, on average; 0: automatic"),
+    ("window", 0, 128, "W: window", "Columns of guesses; 0 turns the window off"),
+    ("ngram", 2, 16, "N: n-gram", "Length of n-grams: each guess is up to N - 1 tokens long"),
+    ("guesses", 0, 128, "G: guesses", "Guesses checked per step; 0: none"),
+)
+"""The decoder's sliders: the field of `OptionValues`, its least and greatest value, the label and a description."""
 FORMULAS = {
     "lookahead": "tree 1 + G·(N-1), window W·(N-1) - 1",
     "jacobi": "the current token and W guesses",
@@ -81,21 +88,10 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
             elem_id="decoder", filterable=False,
         )  # fmt: skip
         cost = gr.HTML(elem_id="cost", js_on_load=None)
-        rows = _slider(
-            0,
-            MAX_ROWS,
-            now.rows,
-            "Rows per step",
-            "Positions that a step checks, on average; 0: automatic",
-            "rows",
-        )
-        window = _slider(
-            0, 128, now.window, "W: window", "Columns of guesses; 0 turns the window off", "window"
-        )
-        ngram = _slider(
-            2, 16, now.ngram, "N: n-gram", "Length of n-grams: each guess is up to N - 1 tokens long", "ngram"
-        )
-        guesses = _slider(0, 128, now.guesses, "G: guesses", "Guesses checked per step; 0: none", "guesses")
+        sliders = [
+            gr.Slider(least, most, getattr(now, name), step=1, label=label, info=info, elem_id=name)
+            for name, least, most, label, info in SIZES
+        ]
         advised = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
         buttons = render_macro("settings.html", "presets", presets=advised)
         presets = gr.HTML(buttons, elem_id="advised-sizes", js_on_load=LISTEN)
@@ -104,11 +100,7 @@ def build_decoder_controls(now: OptionValues) -> DecoderControls:
             info="Only matters in half precision, where results depend on the size of a step. Costs some speed.",
         )  # fmt: skip
     model = gr.HTML(elem_id="load-choices", elem_classes="part", js_on_load=LISTEN)
-    return DecoderControls((decoder, rows, window, ngram, guesses, same_text), presets, cost, model)
-
-
-def _slider(least: int, most: int, value: int | None, label: str, info: str, name: str) -> gr.Slider:
-    return gr.Slider(least, most, value, step=1, label=label, info=info, elem_id=name)
+    return DecoderControls((decoder, *sliders, same_text), presets, cost, model)
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:

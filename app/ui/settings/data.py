@@ -107,7 +107,12 @@ class DataActions(Actions):
 
     def import_chats(self, path: str | None) -> str:
         """Import the chats of an exported file, and delete the upload. Returns what was done, as HTML."""
-        return outcome_html(lambda: use_uploads([path], self._import)) if path else ""
+        stored = self._services.conversations.stores.stored
+
+        def import_files(files: list[Path]) -> str:
+            return import_summary(stored.import_json(text_of_upload(files)))
+
+        return outcome_html(lambda: use_uploads([path], import_files)) if path else ""
 
     def ask_restore(self, path: str | None) -> tuple[str, str]:
         """Return the question whether to restore an uploaded file, or what is wrong with it, both as HTML."""
@@ -115,9 +120,8 @@ class DataActions(Actions):
             return "", ""
         problem = outcome_html(lambda: self._require_backup(path))
         name = Path(path).name
-        return "" if problem else render_macro(
-            "settings.html", "restore_question", path=path, name=name
-        ), problem
+        question = render_macro("settings.html", "restore_question", path=path, name=name)
+        return "" if problem else question, problem
 
     def answer_restore(self, event: gr.EventData) -> tuple[str, str]:
         """Keep the uploaded backup for the next start, or discard it. Returns "" in place of the question, and any
@@ -133,7 +137,17 @@ class DataActions(Actions):
     def delete_chats(self) -> tuple[str, str]:
         """Delete all chats, their attached documents, and all backups and uploads. Returns the data folder and what
         was done, as HTML."""
-        done = outcome_html(self._delete_chats)
+
+        def delete() -> str:
+            self._services.conversations.delete_all()
+            self._services.documents.delete_attached(())
+            discard_all(self._data_dir)
+            self._backup.discard()
+            discard_copies(self._data_dir)
+            self._services.chat = 0
+            return "All chats were deleted."
+
+        done = outcome_html(delete)
         return self.folder(), delete_chats_html(done)
 
     def _require_backup(self, path: str) -> str:
@@ -144,18 +158,6 @@ class DataActions(Actions):
             discard(upload)
             raise
         return ""
-
-    def _import(self, files: list[Path]) -> str:
-        return import_summary(self._services.conversations.stores.stored.import_json(text_of_upload(files)))
-
-    def _delete_chats(self) -> str:
-        self._services.conversations.delete_all()
-        self._services.documents.delete_attached(())
-        discard_all(self._data_dir)
-        self._backup.discard()
-        discard_copies(self._data_dir)
-        self._services.chat = 0
-        return "All chats were deleted."
 
 
 def import_summary(imported: ImportResult) -> str:

@@ -98,8 +98,9 @@ class ModelGetter:
         self._wanted = name
 
     def load(self, path: str) -> None:
-        model = self._inventory.find(path)
-        self._services.choose_model(self._services.settings.choice_of(load_name(model)))
+        """Load the installed model at this path. Raises AppError if there is none."""
+        name = load_name(self._inventory.find(path))
+        self._services.choose_model(self._services.settings.choice_of(name))
 
     def load_downloaded(self) -> None:
         """Load the requested model if its download has finished and no reply is being written."""
@@ -109,9 +110,9 @@ class ModelGetter:
             return
         if download is None:  # cancelled, or dismissed in the Models view
             self._wanted = ""
-        elif download.state == "done" and inventory and (model := inventory.find(str(download.folder))):
+        elif download.state == "done" and inventory and inventory.find(str(download.folder)):
             self._wanted = ""
-            self._services.choose_model(self._services.settings.choice_of(load_name(model)))
+            self.load(str(download.folder))
 
 
 class WelcomeRenderer(CachedRenderer):
@@ -142,15 +143,9 @@ class WelcomeRenderer(CachedRenderer):
 def usable(inventory: Inventory) -> tuple[InstalledModel, ...]:
     """Return the largest installed models that fit this machine's memory: at most MOST, without the demo model."""
     most = inventory.memory.usual.free
-    fitting = [
-        one.model
-        for one in inventory.installed
-        if one.model.origin != "demo"
-        and one.model.state == "ready"
-        and one.fit
-        and one.fit.need.total <= most
-    ]
-    return tuple(sorted(fitting, key=lambda model: model.size, reverse=True)[:MOST])
+    fitting = [one.model for one in inventory.installed if one.fit and one.fit.need.total <= most]
+    ready = [model for model in fitting if model.origin != "demo" and model.state == "ready"]
+    return tuple(sorted(ready, key=lambda model: model.size, reverse=True)[:MOST])
 
 
 def other_models(inventory: Inventory, installed: Sequence[InstalledModel]) -> tuple[Recommendation, ...]:
