@@ -163,7 +163,6 @@ def explain_address(network_log: NetworkLog, address: str, why: str) -> None:
 
 
 def _open(services: Services, app_context: AppContext, opening: Opening, folder: DataFolder) -> Running:
-    """Serve the page, and the API if it is on, and print their addresses."""
     settings, api = services.settings, app_context.api
     services.follow_model(settings.local_model.name)
     api.turn(opening.has_api or settings.has_api)
@@ -188,7 +187,6 @@ def _close(page: Running, services: Services, engine: Engine) -> None:
 
 
 def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
-    """Show the native window if one is wanted, and wait until the user closes the app."""
     try:
         if opening.is_native:
             show_window(

@@ -3,10 +3,8 @@
 top      brand  model                        Chat  Models  Documents  Race  Settings
 #notice  the newest warning or note, and a backup that waits for the next start; usually empty
 #main    sidebar | thread, message box | the panel's tabs: live numbers, this chat, X-ray
-#models, #documents, #race, #settings    the other views
+#models, #documents, #race, #settings    the other views, of which one is shown at a time (assets/ui/foresight.js)
 #reading opens a document beside any view;   questions open in dialogs over the page
-
-All views are built, but only one is shown at a time: see assets/ui/foresight.js.
 """
 
 import json
@@ -115,7 +113,6 @@ class Page:
     def _build_side_panel(
         self,
     ) -> tuple[tuple[gr.components.Component, ...], ChatSettingsPanel, PageValue[XrayState]]:
-        """Build the panel beside the chat: tabs with the live numbers, the settings of replies, and the X-ray."""
         options = self._services.settings.options
         with gr.Column(elem_id="side", scale=0, min_width=256):
             gr.HTML(render("side_bar.html", tabs=TABS), elem_id="side-tabs", js_on_load=None)

@@ -1,6 +1,5 @@
-"""Runs a web server on a thread of its own, which closes the connections of slow clients.
-
-uvicorn closes idle keep-alive connections only. `TimeoutProtocol` checks every connection periodically:
+"""Runs a web server on a thread of its own, which closes the connections of slow clients; uvicorn closes idle
+keep-alive connections only. `TimeoutProtocol` checks every connection periodically:
 
     no complete request header since the last check      closed
     less than a kilobyte of a body since the last check  closed, unless the app itself does not read more

@@ -1,13 +1,7 @@
 """Finds where fenced blocks end, also if a block of Markdown contains other fenced blocks.
 
-In CommonMark the first closing fence ends a block. Models write a README as one block that holds blocks of code,
-so in a block of Markdown a fence with a language opens an inner block, and the next bare fence closes the inner
-block:
-
-    ```markdown      opens the block
-    ```python        opens an inner block
-    ```              closes the inner block
-    ```              closes the block
+In CommonMark the first closing fence ends a block. Models write a README as one block that holds blocks of code, so
+in a block of Markdown a fence with a language opens an inner block, and the next bare fence closes the inner block.
 """
 
 import re

@@ -1,8 +1,8 @@
 """LaTeX as MathML: finds formulas in Markdown, and lets only safe parts of them reach the page.
 
-Formulas are $x$, \\(x\\), $$x$$ and \\[x\\], and \\begin{align}…\\end{align} on lines of their own. A price
-is not a formula: "$5 and $6" has a space before the second $, "$5-$10" a digit after it, and "CA$6" a letter before
-the first $.
+Formulas are $x$, \\(x\\), $$x$$ and \\[x\\], and \\begin{align}…\\end{align} on lines of their own. A price is not
+a formula: "$5 and $6" has a space before the second $, "$5-$10" a digit after it, "CA$6" a letter before the first
+$.
 
 latex2mathml's output as text undoes the escaping inside \\text{…}. So only its tree is used, and this module writes
 the HTML: only listed tags and attributes, and every text escaped.

@@ -170,7 +170,6 @@ class OpenCode:
 
 
 def _line(block: Token) -> int:
-    """Return the number of the line on which a block begins."""
     return (block.map or [0])[0]
 
 

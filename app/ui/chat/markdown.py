@@ -1,9 +1,7 @@
-"""Markdown as HTML that is safe to show, whoever wrote it.
-
-CommonMark with tables, strikethrough, task lists and bare links. HTML tags are shown as they are written, pictures
-as their alternative text (nothing is ever fetched), and links lead only to http, https and mailto. Definitions like
-"[1]: there" are text, because replies list their sources in this way. So no block depends on the blocks before it,
-and a text can be rendered in parts:
+"""Markdown as HTML that is safe to show, whoever wrote it: CommonMark with tables, strikethrough, task lists and
+bare links. HTML tags are shown as they are written, pictures as their alternative text (nothing is ever fetched),
+and links lead only to http, https and mailto. Definitions like "[1]: there" are text, because replies list their
+sources in this way. So no block depends on the blocks before it, and a text can be rendered in parts:
 
     render("# A\\n\\nb\\n") == render("# A\\n") + render("\\nb\\n")
 

@@ -1,8 +1,7 @@
 """Renders the messages of a chat: their text, how a reply ended, and quiet buttons below.
 
-Buttons with `data-do` are actions of the server; `data-name` is the id of the message. What the page does by
-itself (copying, the box to edit in, opening details, showing colours) has `data-copy` or `data-show` instead: see
-assets/ui/chat.js. Only the page knows what is open, so every message is rendered closed.
+Buttons with `data-do` are actions of the server; `data-name` is the id of the message. What the page does by itself
+has `data-copy` or `data-show` (assets/ui/chat.js), so every message is rendered closed.
 """
 
 from collections.abc import Iterator

@@ -1,10 +1,5 @@
-"""Text that is shown as it was written: what a user typed, and the end of texts that are too long for Markdown.
-
-Rendering Markdown takes a second or two for every 100,000 characters, and few texts except pasted files are that
-long. The end of the rendered part does not depend on later text, so it stays the same while a text grows:
-
-    [# A … the last blank line before the limit] [This text is very long: …] [plain] [plain] [pla
-"""
+"""Text that is shown as it was written: what a user typed, and the end of texts that are too long for Markdown,
+whose rendering takes a second or two for every 100,000 characters."""
 
 from functools import cache, lru_cache
 from html import escape

@@ -1,10 +1,7 @@
 """A reply's text as HTML, complete or growing: its thought, which can be collapsed, its answer, and its sources.
 
-A citation such as [1] is shown as a small button, and a quiet line below the answer lists the sources. Only
-numbers of sources become buttons, and only in prose, not in code. A citation whose source does not support its
-sentence (conversation/citation_check.py) has a question mark. Example:
-
-    "x[1] is <code>x[1]</code> [9]"   if there is one source, only the first [1] is a button
+A citation such as [1] is shown as a small button if it is the number of a source and in prose, not in code. A
+citation whose source does not support its sentence (conversation/citation_check.py) has a question mark.
 """
 
 import json

@@ -1,8 +1,5 @@
-"""The control above the message box for how much the model thinks.
-
-The control offers the levels that the chat template has, and a maximum if the template shows how a thought ends. It
-is empty if the template has neither.
-"""
+"""The control above the message box for how much the model thinks: the levels that the chat template has, and a
+maximum if the template shows how a thought ends."""
 
 from typing import Any
 

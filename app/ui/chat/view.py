@@ -257,7 +257,6 @@ class ChatActions(Actions):
         return cast(str | None, self._try(run))
 
     def _delete(self, state: ChatState, message: int) -> None:
-        """Delete a message and all messages after it."""
         version, store = state.version, self._services.conversations.stores.of(state.version.chat)
         ids = [each.id for each in store.thread(version.chat, state.message_limit).messages]
         following = len(ids) - ids.index(message) - 1 if message in ids else 0

@@ -1,7 +1,5 @@
-"""The document panel, beside every view: shows a document's text with a passage highlighted.
-
-Only the part of a long text around the passage is sent to the page, and more on request.
-"""
+"""The document panel, beside every view: shows the part of a document's text around a highlighted passage, and
+more on request."""
 
 import json
 from collections.abc import Sequence
@@ -171,7 +169,6 @@ class DocumentPanelActions:
         return content.text, content.sources
 
     def _at_sentence(self, ref: DocumentRef, claim: str) -> DocumentRef:
-        """Narrow the highlighted passage to the sentence that matches the claim best."""
         text = self._documents.between(ref.document, ref.start, ref.end)
         start, end = best_sentence(text, claim) if claim else (0, 0)
         return replace(ref, start=ref.start + start, end=ref.start + end) if end else ref

@@ -1,6 +1,5 @@
-"""The Documents view: collections on the left, the open collection's documents and search beside them.
-
-Semantic search needs an embedding model: the view shows whether it is installed, and downloads it."""
+"""The Documents view: collections on the left, the open collection's documents and search beside them, and the
+embedding model that semantic search needs."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -175,7 +174,6 @@ class DocumentsActions(Actions):
         )
 
     def _download_embedding_model(self) -> None:
-        """Start or resume the download. Raises AppError."""
         status, downloads = embedding_model_status(self._services), self._services.models.downloads
         if status.download and status.download.state in ("paused", "failed"):
             downloads.resume(status.download.name)

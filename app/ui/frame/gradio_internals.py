@@ -1,7 +1,4 @@
-"""Contains the uses of Gradio's internals, which a new release may change.
-
-tests/ui/frame/test_gradio_internals.py reports by name what a new release of Gradio has changed.
-"""
+"""The uses of Gradio's internals, which a new release may change; the tests report by name what has changed."""
 
 import asyncio
 import re

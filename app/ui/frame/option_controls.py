@@ -78,7 +78,6 @@ def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, d
 
 
 def _owner(options: Options, name: str) -> Any:
-    """Return the part of the options that has the option of this name."""
     return next(part for part in (options.sampling, options.decoding, options) if hasattr(part, name))
 
 

@@ -1,15 +1,13 @@
-"""Streams what changes on a page. One stream draws all views of one page.
-
-Each view is polled for its parts. Parts that differ from those on the page are sent:
+"""Streams what changes on a page. One stream polls the parts of all views of one page, and sends those that differ
+from what the page shows:
 
     part              on the page
     str               the HTML of the component of that id, or the label of that button
     bool              data-NAME on the body, which the stylesheets read
     ReplyHtmlBlocks   a growing list of HTML blocks, which is sent from the first changed block on
 
-If a view cannot be drawn (because a disk fails for a while, for example), the page keeps what it shows, the part
-`problem` contains the reason, and the view is polled again. The page acknowledges each frame before it gets the
-next one, so a sleeping page costs nothing.
+While a view cannot be drawn, the page keeps what it shows, and the part `problem` contains the reason. The page
+acknowledges each frame before it gets the next one, so a sleeping page costs nothing.
 """
 
 import asyncio

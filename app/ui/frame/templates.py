@@ -1,8 +1,5 @@
-"""The page's HTML templates: Jinja2 files in assets/ui/templates, with autoescape on.
-
-Templates insert values, loop over them, and leave parts out; the values are computed in Python. `macros.html` has
-the macros that several views use.
-"""
+"""The page's HTML templates: Jinja2 files in assets/ui/templates, with autoescape on. Values are computed in
+Python."""
 
 import re
 from functools import cache

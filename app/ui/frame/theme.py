@@ -1,7 +1,5 @@
-"""The theme: sets Gradio's own colours to the palette of assets/ui/foresight.css, and its fonts and shapes.
-
-Only system fonts are used, so that none is fetched. Everything else is in the stylesheets.
-"""
+"""The theme: sets Gradio's own colours to the palette of assets/ui/foresight.css, and its fonts (only system
+fonts)."""
 
 import json
 from collections.abc import Mapping

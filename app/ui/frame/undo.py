@@ -1,8 +1,4 @@
-"""Keeps what was deleted and can still be restored.
-
-For a minute after a deletion, deleted things are only hidden, and Undo restores them. Once nothing can be restored,
-everything that is hidden is erased.
-"""
+"""Keeps what was deleted: for a minute it is only hidden, so that it can be restored, and then erased."""
 
 import threading
 from collections.abc import Callable
@@ -31,7 +27,6 @@ class Deletions:
     """The deletions of all pages, until they are undone or erased. Can be used from any thread."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
-        """Take the clock, which returns seconds."""
         self.now = now
         self._offers: list[Offer] = []
         self._lock = threading.RLock()

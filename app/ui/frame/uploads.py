@@ -1,9 +1,9 @@
 """Uploaded files. They are deleted once they have been read, because importing a file copies it.
 
 Gradio names an upload by its path on this machine, and the page sends that path back with an event. Because an
-event could name any file, only files in the folder of uploads are touched.
-
-Importing Gradio takes seconds, and importing this module must be quick, so functions that need Gradio import it."""
+event could name any file, only files in the folder of uploads are touched. Importing this module does not import
+Gradio.
+"""
 
 import re
 import shutil

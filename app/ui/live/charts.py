@@ -1,8 +1,5 @@
-"""Draws the charts of the live numbers as SVG: moving averages, the newest steps, and how many tokens steps wrote.
-
-Charts are drawn up to 12 times a second on the processor that the engine also uses, so drawing only formats numbers
-and joins strings.
-"""
+"""Draws the charts of the live numbers as SVG. They are drawn up to 12 times a second on the processor that the
+engine also uses, so drawing only formats numbers and joins strings."""
 
 from collections.abc import Sequence
 from itertools import groupby

@@ -122,7 +122,6 @@ def remote_in_words(state: ReplyState) -> str:
 
 
 def _why(statistics: Statistics) -> str:
-    """Explain why lookahead saved no time."""
     if statistics.split.tree + statistics.split.window <= 1:
         return "on this machine checking several tokens at once costs more time than it saves."
     if not statistics.covered:
@@ -181,7 +180,6 @@ def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
 
 
 def _tiles(numbers: Statistics) -> Iterator[tuple[str, str, str, str]]:
-    """Yield the id, the name, the value and the tooltip of each further number."""
     coverage, rows = f"{numbers.coverage:.0%}", f"{numbers.rows_per_step:.1f}"
     yield "coverage", "Coverage", coverage, "Share of steps that had drafted tokens to check"
     yield "rows-per-step", "Rows per step", rows, "How many positions each forward pass checked, on average"

@@ -1,8 +1,5 @@
-"""How tokens are shown on the page: the origins that legends list, and token texts with signs for invisible
-characters.
-
-Colours are `--of-…` in assets/ui/foresight.css.
-"""
+"""How tokens are shown on the page: the origins that legends list (coloured by `--of-…` in
+assets/ui/foresight.css), and token texts with signs for invisible characters."""
 
 from unicodedata import category, east_asian_width
 

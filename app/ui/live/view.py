@@ -1,6 +1,4 @@
-"""The live view: the numbers beside the chat, and the X-ray, a picture of one decoding step.
-
-The X-ray shows the step's draft tree and its window, in a tab beside the chat or over the page."""
+"""The live view: the numbers beside the chat, and the X-ray, a picture of one decoding step."""
 
 import json
 from collections.abc import Callable

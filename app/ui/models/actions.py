@@ -228,7 +228,6 @@ class ModelsActions(Actions):
         services.deletions.delete(f"{address} was removed.", remove, restore)
 
     def _download_file(self, repo: str, value: str) -> None:
-        """Download the file that is chosen in a repository's form."""
         self._services.models.downloads.start(f"{repo}:{form_values(value).get('file', '')}")
 
     def _download(self, name: str) -> Download | None:

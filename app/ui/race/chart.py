@@ -1,8 +1,5 @@
-"""Draws the lanes of a race as bars at one moment of the race's clock.
-
-While a lane runs, the lanes that have finished this round are shown at the same elapsed time. After the last round
-each lane shows its run of median speed, at the moment when the fastest lane's run finished.
-"""
+"""Draws the lanes of a race as bars at one moment of the race's clock: while a lane runs, finished lanes are shown
+at the same elapsed time; after the last round, when the fastest lane's run of median speed finished."""
 
 import json
 from collections.abc import Iterator, Sequence

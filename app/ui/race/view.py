@@ -172,7 +172,6 @@ def _build_prompt(
 def _build_lane(
     number: int, sizes: Decoding, state: PageValue[RaceViewState], actions: RaceActions, events: PageEvents
 ) -> tuple[gr.components.Component, ...]:
-    """Build the controls of a lane, its decoder first."""
     choices = [*DECODERS, ("No third lane", NO_LANE)] if number == MOST_LANES - 1 else list(DECODERS)
     with gr.Column(elem_classes="lane-controls", min_width=180):
         decoder = gr.Dropdown(

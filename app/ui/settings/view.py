@@ -182,7 +182,6 @@ def _connect_decoder(
     actions: SettingsActions, lookahead: gr.components.Component, decoder: DecoderControls, opening: gr.Button,
     events: PageEvents,
 ) -> None:  # fmt: skip
-    """Connect what depends on the decoder: its cost and the recommended sizes."""
     box, *sizes, _same_text = decoder.controls
     _rows, *recommended = sizes
     given = [lookahead, box, *sizes]

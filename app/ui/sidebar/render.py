@@ -1,7 +1,7 @@
 """Renders Undo and the list of chats: pinned chats, folders, and all other chats by the day of their last use.
 
-A folder is one line with a count until it is expanded. The folder of the current chat is expanded unless the user
-collapsed it. Only the newest chats of a long list are shown, and more on request.
+A folder is one line with a count until it is expanded; the folder of the current chat is, unless the user
+collapsed it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -82,7 +82,6 @@ class SidebarActions(Actions):
         self._services.chat = chat
 
     def _open_whole(self, state: ChatState, chat: int) -> None:
-        """Open a chat with all of its messages, which the page then prints."""
         self._open(state, chat)
         state.message_limit = EVERYTHING
 
@@ -118,7 +117,6 @@ class SidebarActions(Actions):
                 self._stores.stored.move(chat, folder)
 
     def _undo(self, document: int) -> None:
-        """Undo the replacement of this document or, if it is 0, the newest deletion."""
         if document:
             self._services.documents.undo_replacement(document)
         else:
