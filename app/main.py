@@ -7,7 +7,7 @@ import webbrowser
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Annotated, NoReturn
+from typing import Annotated
 
 import typer
 
@@ -169,16 +169,10 @@ def main() -> None:
     try:
         cli()
     except SystemExit as end:
-        _leave(end.code if isinstance(end.code, int) else int(end.code is not None))
-
-
-def _leave(code: int) -> NoReturn:
-    """End the process at once. This loses nothing, because everything to be kept is on the disk.
-
-    A normal exit of the interpreter would take seconds to free the objects of Gradio and torch, and would wait for
-    a thread that still imports torch."""
-    logging.shutdown()
-    with suppress(OSError):  # the program that reads the output has ended
-        sys.stdout.flush()
-        sys.stderr.flush()
-    os._exit(code)
+        # A normal exit would take seconds to free the objects of Gradio and torch, and would wait for a thread that
+        # still imports torch. Everything to be kept is on the disk.
+        logging.shutdown()
+        with suppress(OSError):  # the program that reads the output has ended
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(end.code if isinstance(end.code, int) else int(end.code is not None))

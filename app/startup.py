@@ -93,7 +93,12 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
         services.engine.load(settings.model, lambda _: None)
         with erasing(services.deletions, stores.stored, services.documents):
             try:
-                _stay(page, folder, opening)
+                if opening.is_native:
+                    endpoint, storage = page.endpoint, folder.path / "window"
+                    show_window(page.url, storage, endpoint.quit_requested, endpoint.raise_requested)
+                page.wait()
+            except KeyboardInterrupt:
+                typer.echo("Closing.")
             finally:
                 end_within(SECONDS, log)
                 _close(page, services, engine)
@@ -184,17 +189,6 @@ def _close(page: Running, services: Services, engine: Engine) -> None:
     page.close()
     services.race.close(CLOSING_SECONDS)
     engine.close(CLOSING_SECONDS)
-
-
-def _stay(page: Running, folder: DataFolder, opening: Opening) -> None:
-    try:
-        if opening.is_native:
-            show_window(
-                page.url, folder.path / "window", page.endpoint.quit_requested, page.endpoint.raise_requested
-            )
-        page.wait()
-    except KeyboardInterrupt:
-        typer.echo("Closing.")
 
 
 def _open_database(data_dir: Path) -> Database:
@@ -300,27 +294,25 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
 
 @contextmanager
 def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterator[None]:
-    """Run a thread that erases deleted things soon after they can no longer be restored."""
+    """Run a thread that erases deleted things soon after they can no longer be restored. Chats are erased in steps,
+    and only while no reply is being written, because a step of the search index (FTS5) may take long."""
     is_over = Event()
-    thread = Thread(target=_erase, args=(deletions, stored, documents, is_over), name="erasing", daemon=True)
+
+    def claim() -> None:
+        stored.purge(0)
+        documents.erase()
+
+    def erase() -> None:
+        has_more = True  # the last run of the app may have ended before everything was erased
+        while not is_over.wait(CLOSING_SECONDS if has_more else ERASING_SECONDS):
+            with suppress(StoreError):  # the next loop tries again
+                has_more |= deletions.expire(claim)
+                has_more = has_more and (stored.is_writing() or stored.erase(CLOSING_SECONDS))
+
+    thread = Thread(target=erase, name="erasing", daemon=True)
     thread.start()
     try:
         yield
     finally:
         is_over.set()
         thread.join()
-
-
-def _erase(deletions: Deletions, stored: Chats, documents: Documents, is_over: Event) -> None:
-    """Erase deleted things. Chats are erased in steps, and only while no reply is being written, because a
-    step of the search index (FTS5) may take long."""
-
-    def claim() -> None:
-        stored.purge(0)
-        documents.erase()
-
-    has_more = True  # the last run of the app may have ended before everything was erased
-    while not is_over.wait(CLOSING_SECONDS if has_more else ERASING_SECONDS):
-        with suppress(StoreError):  # the next loop tries again
-            has_more |= deletions.expire(claim)
-            has_more = has_more and (stored.is_writing() or stored.erase(CLOSING_SECONDS))

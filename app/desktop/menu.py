@@ -222,8 +222,22 @@ def install(entry: MenuEntry) -> Iterator[str]:
                 f"{file.path} cannot be written ({error.strerror}): check its folder."
             ) from error
         yield f"Wrote {file.path}"
-    for command in entry.commands:
-        _run(command, is_needed=bool(entry.made))
+    is_needed = bool(entry.made)  # other commands only refresh the menu, and may fail
+    for name, *arguments in entry.commands:
+        command = [find_program(name) or name, *arguments]
+        environment = settled(os.environ)
+        try:
+            subprocess.run(
+                command,
+                capture_output=True,
+                timeout=SECONDS,
+                check=is_needed,
+                cwd=OWN_FOLDER,
+                env=environment,
+            )
+        except (OSError, subprocess.SubprocessError) as error:
+            if is_needed:
+                raise MenuNotWritten(f"{name} could not make the entry: {error}") from error
     for path in entry.made:
         yield f"Wrote {path}"
     yield f"Foresight is now in {entry.where}."
@@ -260,18 +274,3 @@ def _is_ours(entry: MenuEntry, path: Path) -> bool:
         return any(file.path == path and file.content == path.read_bytes() for file in entry.files)
     except OSError:
         return False
-
-
-def _run(command: tuple[str, ...], is_needed: bool) -> None:
-    """Run a command.
-
-    Raises MenuNotWritten if it fails and `is_needed`; a command that only refreshes the menu may fail."""
-    name, *arguments = command
-    try:
-        subprocess.run(
-            [find_program(name) or name, *arguments], capture_output=True, timeout=SECONDS, check=is_needed,
-            cwd=OWN_FOLDER, env=settled(os.environ),
-        )  # fmt: skip
-    except (OSError, subprocess.SubprocessError) as error:
-        if is_needed:
-            raise MenuNotWritten(f"{name} could not make the entry: {error}") from error

@@ -61,7 +61,12 @@ def show_window(address: str, storage: Path, closing: threading.Event, raise_wan
                     _send(child, RAISE_LINE)
         finally:
             closing.set()
-            _end(child)
+            if child.stdin is not None:
+                child.stdin.close()
+            try:
+                child.wait(END_SECONDS)
+            except subprocess.TimeoutExpired:
+                child.kill()
         if child.returncode == UNAVAILABLE:
             raise WindowUnavailable(
                 f"No window can be opened here ({stderr.last_line()}): start without --native."
@@ -75,15 +80,6 @@ def _send(child: subprocess.Popen[bytes], line: bytes) -> None:
             child.stdin.flush()
         except BrokenPipeError:
             return  # the window has just been closed
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    if child.stdin is not None:
-        child.stdin.close()
-    try:
-        child.wait(END_SECONDS)
-    except subprocess.TimeoutExpired:
-        child.kill()
 
 
 class _StderrReader:

@@ -17,10 +17,10 @@ import gradio as gr
 from starlette.responses import PlainTextResponse
 
 from app.database.restoring import StagedBackup
-from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel, build_chat_settings
+from app.ui.chat.chat_settings import ChatSettingsActions, ChatSettingsPanel
 from app.ui.chat.render import ChatRenderer
 from app.ui.chat.state import ChatState
-from app.ui.chat.view import ChatActions, build_chat
+from app.ui.chat.view import ChatActions, ChatView
 from app.ui.documents.document_panel import DocumentPanelActions, build_document_panel
 from app.ui.documents.render import DocumentsRenderer
 from app.ui.documents.view import DocumentsActions, build_documents_view
@@ -40,7 +40,7 @@ from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render
 from app.ui.frame.theme import asset, head, make_theme
-from app.ui.frame.top_bar import Notice, build_notice, build_top_bar
+from app.ui.frame.top_bar import Notice, build_top_bar
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
 from app.ui.live.view import XrayRenderer, XrayState, build_live_panel, build_xray
 from app.ui.models.actions import ModelsActions
@@ -76,11 +76,11 @@ class Page:
         session = hidden_output("session", "foresight.connect(element)")
         fill = hidden_output("fill", "foresight.fill = trigger")
         top = build_top_bar()
-        build_notice(self._notice, events)
+        events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, self._notice.act)
         sidebar, chat_actions = SidebarActions(services), ChatActions(services)
         with gr.Row(elem_id="main"):
             file = build_sidebar(sidebar, chat_actions, state, events)
-            chat = build_chat()
+            chat = ChatView()
             options, chat_settings, self._xray = self._build_side_panel()
         undo = gr.HTML(elem_id="undo", js_on_load=LISTEN)
         events.on(undo.click, sidebar.act, state, file)
@@ -120,7 +120,7 @@ class Page:
                 lookahead = build_lookahead_switch(options)
                 build_live_panel()
             with gr.Column(elem_id="side-settings", elem_classes="side-page"):
-                chat_settings = build_chat_settings()
+                chat_settings = ChatSettingsPanel()
                 panel = build_option_panel(options, lookahead)
             with gr.Column(elem_id="side-xray", elem_classes="side-page"):
                 xray = build_xray(self._chat_state, lambda state: state.reply, self._events)

@@ -42,11 +42,12 @@ def refusal(
     host = headers.get("host", "")
     if len(headers.getlist("host")) != 1 or not is_own(_name(host)):
         return 400, "This address is not Foresight's: open http://127.0.0.1 with its port."
-    if any(origin.lower() != f"http://{host.lower()}" for origin in headers.getlist("origin")):
-        return 403, "Requests from other sites are refused."
-    if _comes_from_elsewhere(method, path, headers):
-        return 403, "Requests from other sites are refused."
-    return None
+    is_foreign = any(origin.lower() != f"http://{host.lower()}" for origin in headers.getlist("origin"))
+    if headers.get("sec-fetch-site", "none") not in ("same-origin", "none"):
+        # A link on another site that opens the page is allowed.
+        fetch = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+        is_foreign |= (method, path, *fetch) != ("GET", "/", "navigate", "document")
+    return (403, "Requests from other sites are refused.") if is_foreign else None
 
 
 def _name(host: str) -> str:
@@ -56,13 +57,3 @@ def _name(host: str) -> str:
     except ValueError:
         return ""
     return (parts.hostname or "") if parts.netloc == host and "@" not in host else ""
-
-
-def _comes_from_elsewhere(method: str, path: str, headers: Headers) -> bool:
-    """Return whether another site sent this request, according to the browser's Sec-Fetch headers.
-
-    A link on another site that opens the page is allowed."""
-    if headers.get("sec-fetch-site", "none") in ("same-origin", "none"):
-        return False
-    is_link = headers.get("sec-fetch-mode") == "navigate" and headers.get("sec-fetch-dest") == "document"
-    return not (is_link and method == "GET" and path == "/")

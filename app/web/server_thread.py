@@ -105,7 +105,9 @@ class TimeoutProtocol(H11Protocol):
         self._since = self.loop.time()
         self._received = self._unread = 0
         self._seen = self._now()
-        self._make_room()
+        waiting = [one for one in self.connections if isinstance(one, TimeoutProtocol) and one.is_waiting]
+        if len(waiting) > MOST_WAITING:  # the oldest one makes room
+            min(waiting, key=lambda one: one._since).transport.abort()
         self.loop.call_later(self.check_seconds, self._check)
 
     def data_received(self, data: bytes) -> None:
@@ -139,12 +141,6 @@ class TimeoutProtocol(H11Protocol):
     def _now(self) -> tuple[Any, int, int]:
         """Return the newest request, the number of bytes received, and the number that the client has not read."""
         return self.scope, self._received, self.transport.get_write_buffer_size()
-
-    def _make_room(self) -> None:
-        """Close the oldest waiting connection if more than MOST_WAITING connections wait."""
-        waiting = [one for one in self.connections if isinstance(one, TimeoutProtocol) and one.is_waiting]
-        if len(waiting) > MOST_WAITING:
-            min(waiting, key=lambda one: one._since).transport.abort()
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 import gradio as gr
@@ -166,15 +166,31 @@ class ChatSettingsActions(Actions):
         return next((preset for preset in self._store.presets() if preset.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
 class ChatSettingsPanel:
-    system: gr.Textbox
-    presets: gr.Dropdown
-    saved: gr.HTML
-    save: gr.Button
-    delete: gr.Button
-    is_json: gr.Checkbox
-    schema: gr.Textbox
+    """The controls of a chat's settings, built inside the current Blocks."""
+
+    def __init__(self) -> None:
+        with gr.Column(elem_id="chat-settings"):
+            with gr.Row(elem_id="preset-row"):
+                self.presets = gr.Dropdown(
+                    [], elem_id="presets", label="Preset", allow_custom_value=True, value=None, min_width=100,
+                )  # fmt: skip
+                self.save = gr.Button("Save", elem_id="save-preset", size="sm", scale=0, min_width=0)
+                self.delete = gr.Button("Delete", elem_id="delete-preset", size="sm", scale=0, min_width=0)
+            self.saved = done_line("preset-saved")
+            self.system = gr.Textbox(
+                elem_id="system", label="System prompt", lines=3, max_lines=8,
+                placeholder="You are a careful editor.",
+                info="For this chat, from the next message on. A preset keeps it together with the sampling below.",
+            )  # fmt: skip
+            self.is_json = gr.Checkbox(
+                False, label="Answer as JSON", info="For this chat, from the next reply on", elem_id="answer-json",
+                elem_classes="switch",
+            )  # fmt: skip
+            self.schema = gr.Textbox(
+                elem_id="json-schema", label="JSON Schema", lines=4, max_lines=12, placeholder='{"type": "object"}',
+                info="Leave it empty to allow any JSON object.",
+            )  # fmt: skip
 
     @property
     def boxes(self) -> list[gr.components.Component]:
@@ -201,27 +217,3 @@ class ChatSettingsPanel:
         shown = [presets, self.saved, events.faults]
         events.on(self.save.click, actions.save_preset, saved, shown, **UNCHECKED)
         events.on(self.delete.click, actions.delete_preset, presets, presets)
-
-
-def build_chat_settings() -> ChatSettingsPanel:
-    with gr.Column(elem_id="chat-settings"):
-        with gr.Row(elem_id="preset-row"):
-            presets = gr.Dropdown(
-                [], elem_id="presets", label="Preset", allow_custom_value=True, value=None, min_width=100,
-            )  # fmt: skip
-            save = gr.Button("Save", elem_id="save-preset", size="sm", scale=0, min_width=0)
-            delete = gr.Button("Delete", elem_id="delete-preset", size="sm", scale=0, min_width=0)
-        saved = done_line("preset-saved")
-        system = gr.Textbox(
-            elem_id="system", label="System prompt", lines=3, max_lines=8, placeholder="You are a careful editor.",
-            info="For this chat, from the next message on. A preset keeps it together with the sampling below.",
-        )  # fmt: skip
-        is_json = gr.Checkbox(
-            False, label="Answer as JSON", info="For this chat, from the next reply on", elem_id="answer-json",
-            elem_classes="switch",
-        )  # fmt: skip
-        schema = gr.Textbox(
-            elem_id="json-schema", label="JSON Schema", lines=4, max_lines=12, placeholder='{"type": "object"}',
-            info="Leave it empty to allow any JSON object.",
-        )  # fmt: skip
-    return ChatSettingsPanel(system, presets, saved, save, delete, is_json, schema)

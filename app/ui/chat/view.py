@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, cast
 
 import gradio as gr
@@ -348,19 +348,34 @@ class ChatActions(Actions):
         return NewChat(version, settings, pending.value, state.settings, state.is_private)
 
 
-@dataclass(frozen=True, slots=True)
 class ChatView:
-    thread: gr.HTML
-    live: gr.HTML
-    starters: gr.HTML
-    offers: gr.HTML
-    composer: gr.HTML
-    queue: gr.HTML
-    stop: gr.Button
-    collection_picker: gr.HTML
-    thinking: gr.HTML
-    address: gr.HTML
-    attach: gr.UploadButton
+    """The components of the chat, built inside the current Blocks."""
+
+    def __init__(self) -> None:
+        with gr.Column(elem_id="chat", scale=1):
+            with gr.Column(elem_id="thread"):
+                gr.HTML(render_macro(TEMPLATE, "private"), elem_id="private")
+                self.starters, self.offers = build_welcome()
+                self.thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
+                self.live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
+                gr.HTML(elem_id="reply-note", js_on_load=None)
+            gr.HTML(render_macro(TEMPLATE, "jump"), elem_id="jump", js_on_load=None)
+            with gr.Row(elem_id="above-composer"):
+                self.collection_picker = gr.HTML(
+                    elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
+                )
+                self.thinking = gr.HTML(elem_id="thinking", js_on_load=LISTEN)
+            self.queue = gr.HTML(elem_id="queue", js_on_load=LISTEN)
+            with gr.Row(elem_id="composer"):
+                self.attach = gr.UploadButton(
+                    "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
+                )  # fmt: skip
+                gr.HTML(render_macro(TEMPLATE, "message_box"), elem_id="message", js_on_load=None)
+                gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
+                self.stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
+            self.composer = hidden_output("sending", "foresight.composer(trigger)")
+            gr.HTML(elem_id="meter", js_on_load=None)
+            self.address = hidden_output("address", "foresight.address(trigger)")
 
     def connect(
         self,
@@ -381,31 +396,3 @@ class ChatView:
         events.on(self.thinking.click, actions.thinking.choose, trigger_mode="multiple")
         events.on(self.address.click, actions.open_chat, state)
         events.on(self.attach.upload, actions.documents.attach_files, [state, self.attach], **UPLOADED)
-
-
-def build_chat() -> ChatView:
-    with gr.Column(elem_id="chat", scale=1):
-        with gr.Column(elem_id="thread"):
-            gr.HTML(render_macro(TEMPLATE, "private"), elem_id="private")
-            starters, offers = build_welcome()
-            thread = gr.HTML(elem_id="messages", js_on_load=MESSAGES)
-            live = gr.HTML(elem_id="live", js_on_load=MESSAGES)
-            gr.HTML(elem_id="reply-note", js_on_load=None)
-        gr.HTML(render_macro(TEMPLATE, "jump"), elem_id="jump", js_on_load=None)
-        with gr.Row(elem_id="above-composer"):
-            picker = gr.HTML(
-                elem_id="collection-picker", js_on_load=f"foresight.collectionPicker(element); {LISTEN}"
-            )
-            thinking = gr.HTML(elem_id="thinking", js_on_load=LISTEN)
-        queue = gr.HTML(elem_id="queue", js_on_load=LISTEN)
-        with gr.Row(elem_id="composer"):
-            attach = gr.UploadButton(
-                "Attach", elem_id="attach", size="sm", scale=0, min_width=0, file_count="multiple",
-            )  # fmt: skip
-            gr.HTML(render_macro(TEMPLATE, "message_box"), elem_id="message", js_on_load=None)
-            gr.Button("Send", elem_id="send", variant="primary", scale=0, min_width=0)
-            stop = gr.Button("Stop", elem_id="stop", variant="primary", scale=0, min_width=0)
-        composer = hidden_output("sending", "foresight.composer(trigger)")
-        gr.HTML(elem_id="meter", js_on_load=None)
-        address = hidden_output("address", "foresight.address(trigger)")
-    return ChatView(thread, live, starters, offers, composer, queue, stop, picker, thinking, address, attach)

@@ -152,8 +152,11 @@ class DocumentPanelActions:
                     title = cited.title
                     ref = self._ref(cited, sources.is_whole)
                     ref = replace(ref, doubt=(doubt := sources.doubt(marker)))
-                    if ref.end and doubt != LITTLE_IN_COMMON:
-                        ref = self._at_sentence(ref, claim_at(text, marker))
+                    claim = claim_at(text, marker)
+                    if ref.end and doubt != LITTLE_IN_COMMON and claim:
+                        passage = self._documents.between(ref.document, ref.start, ref.end)
+                        start, end = best_sentence(passage, claim)
+                        ref = replace(ref, start=ref.start + start, end=ref.start + end) if end else ref
                     return self._show(open_ref(ref, (chat, message)))
         except AppError as error:
             return _missing(open_ref(DocumentRef(0, title), (chat, message)), error)
@@ -167,11 +170,6 @@ class DocumentPanelActions:
         if not content.sources and newest and newest.message == message:
             return "", newest.before.sources
         return content.text, content.sources
-
-    def _at_sentence(self, ref: DocumentRef, claim: str) -> DocumentRef:
-        text = self._documents.between(ref.document, ref.start, ref.end)
-        start, end = best_sentence(text, claim) if claim else (0, 0)
-        return replace(ref, start=ref.start + start, end=ref.start + end) if end else ref
 
     def _ref(self, cited: Citation, is_whole: bool) -> DocumentRef:
         """Find the cited text in its document. Raises DocumentNotFound if the cited text was changed or deleted."""

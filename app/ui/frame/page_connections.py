@@ -26,6 +26,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
 import fastapi
@@ -142,21 +143,15 @@ def add_page_socket(
             pages.disconnect(page, code in CLOSED)
 
 
+@dataclass(frozen=True, slots=True)
 class _Connection:
     """One page's WebSocket: sends frames and receives messages."""
 
-    def __init__(
-        self,
-        socket: fastapi.WebSocket,
-        page: PageSession,
-        stream: PageStream,
-        on_activity: Callable[[], None],
-    ) -> None:
-        self._socket = socket
-        self._page = page
-        self._stream = stream
-        self._on_activity = on_activity
-        self._drawn = asyncio.Event()
+    _socket: fastapi.WebSocket
+    _page: PageSession
+    _stream: PageStream
+    _on_activity: Callable[[], None]
+    _drawn: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def run(self) -> int:
         """Draw the page until its WebSocket is closed. Returns the closing code of RFC 6455."""

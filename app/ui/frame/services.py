@@ -71,33 +71,23 @@ class Endpoint:
         return f"{self.origin}/?key={code}"
 
 
+@dataclass(slots=True, eq=False)
 class Services:
-    """The app's services, shared by every page and safe to use from any thread."""
+    """The app's services, shared by every page and safe to use from any thread. `chat` is the chat that was open
+    last, which a new page shows."""
 
-    def __init__(
-        self,
-        conversations: Conversations,
-        engine: ModelEngine,
-        models: "ModelLibrary",
-        race: Race,
-        documents: Documents,
-        file: SettingsFile,
-        settings: Settings,
-        servers: Servers,
-    ) -> None:
-        self.conversations = conversations
-        self.engine = engine
-        self.models = models
-        self.race = race
-        self.documents = documents
-        self.servers = servers
-        self.deletions = Deletions()
-        self.chat = 0
-        """The chat that was open last, which a new page shows."""
-        self._file = file
-        self._settings = settings
-        self._loading: ModelChoice | None = None
-        self._lock = threading.Lock()
+    conversations: Conversations
+    engine: ModelEngine
+    models: "ModelLibrary"
+    race: Race
+    documents: Documents
+    _file: SettingsFile
+    _settings: Settings
+    servers: Servers
+    deletions: Deletions = field(default_factory=Deletions)
+    chat: int = 0
+    _loading: ModelChoice | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
     def settings(self) -> Settings:

@@ -7,7 +7,7 @@ import gradio as gr
 from markupsafe import Markup
 
 from app.database.restoring import StagedBackup
-from app.ui.frame.event_handlers import LISTEN, PageEvents, succeeded, toast
+from app.ui.frame.event_handlers import LISTEN, succeeded, toast
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.templates import render, render_macro
 from app.ui.frame.theme import asset
@@ -106,7 +106,3 @@ def build_top_bar() -> TopBar:
 
 def _view_button(view: str) -> gr.Button:
     return gr.Button(view, elem_id=f"to-{view.lower()}", size="sm", scale=0, min_width=0)
-
-
-def build_notice(notice: Notice, events: PageEvents) -> None:
-    events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, notice.act)

@@ -43,18 +43,12 @@ class RaceViewState:
     options: dict[int, Options] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
 class RaceActions:
-    def __init__(
-        self,
-        race: Race,
-        prompts: tuple[RacePrompt, ...],
-        options: Callable[[], Options],
-        model: Callable[[], ModelChoice],
-    ) -> None:
-        self._race = race
-        self._prompts = prompts
-        self._options = options
-        self._model = model
+    _race: Race
+    _prompts: tuple[RacePrompt, ...]
+    _options: Callable[[], Options]
+    _model: Callable[[], ModelChoice]
 
     def choose_prompt(self, state: RaceViewState, kind: TextKind, text: str) -> str:
         """Return the next example of a kind of text, or for "own" the user's own prompt, if any. A text that is not

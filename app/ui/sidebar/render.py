@@ -105,7 +105,11 @@ def chat_list_html(chats: ChatList, today: date) -> Markup:
 
 def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], list[Group], int]:
     """Return the groups above the folders, the folders, the groups below, and the number of hidden chats."""
-    folders, loose = _by_folder(chats)
+    folders: dict[str, list[ChatSummary]] = {name: [] for name in chats.folders}
+    loose: list[ChatSummary] = []  # chats in no folder, and pinned chats
+    for chat in chats.chats:
+        members = folders.setdefault(chat.folder, []) if chat.folder and not chat.is_pinned else loose
+        members.append(chat)
     by_title: dict[str, list[ChatSummary]] = {title: [] for title in (*FIRST, *LATER)}
     for chat in loose[: chats.limit]:
         by_title[group_of(chat, today)].append(chat)
@@ -120,16 +124,6 @@ def _groups(chats: ChatList, today: date) -> tuple[list[Group], list[Group], lis
 
 def _headings(titles: Iterable[str], by_title: Mapping[str, Sequence[ChatSummary]]) -> Iterator[Group]:
     return (Group(title, by_title[title]) for title in titles if by_title[title])
-
-
-def _by_folder(listed: ChatList) -> tuple[dict[str, list[ChatSummary]], list[ChatSummary]]:
-    """Return the chats by folder, and the chats in no folder; pinned chats are listed outside their folders."""
-    folders: dict[str, list[ChatSummary]] = {name: [] for name in listed.folders}
-    loose: list[ChatSummary] = []
-    for chat in listed.chats:
-        members = folders.setdefault(chat.folder, []) if chat.folder and not chat.is_pinned else loose
-        members.append(chat)
-    return folders, loose
 
 
 def group_of(chat: ChatSummary, today: date) -> str:
