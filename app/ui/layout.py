@@ -49,7 +49,7 @@ from app.ui.models.load_dialog import LoadActions
 from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView
 from app.ui.race.render import RaceRenderer
-from app.ui.race.view import build_race_view
+from app.ui.race.view import RaceView
 from app.ui.settings.data import ImportRenderer
 from app.ui.settings.tools import ToolsRenderer
 from app.ui.settings.view import build_settings_view
@@ -89,7 +89,7 @@ class Page:
         events.on(top.to_models.click, models_actions.open)
         self._models = ModelsView(models_actions, LoadActions(services, self._inventory), events)
         self._documents, documents_lists = build_documents_view(DocumentsActions(services), events)
-        build_race_view(services, events)
+        RaceView(services, events)
         decoder, self._tools = build_settings_view(
             services, app_context, endpoint, self._notice.backup, options, top.to_settings, events
         )

@@ -41,9 +41,11 @@ class ToolActions:
 
     def choose(self, state: ChatState, server: str) -> None:
         """Turn a server's tools on or off for the chat. A server that is turned on is started."""
-        chat = state.version.chat
         change_settings(
-            self._services, state, chat, lambda now: replace(now, tools=switched(now.tools, server))
+            self._services,
+            state,
+            state.version.chat,
+            lambda now: replace(now, tools=switched(now.tools, server)),
         )
         self._tools.start(settings_of(self._services, state).tools)
 

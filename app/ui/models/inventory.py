@@ -116,11 +116,9 @@ class InventoryCache:
 
     def _find(self) -> Inventory:
         models, status = self._services.models, self._services.engine.status()
-        info, device = status.model, self._services.settings.model.device
-        if info and not info.server:
-            device = info.device
-        elif device != "cpu":
-            device = ""  # unknown until a model is loaded
+        info, chosen = status.model, self._services.settings.model.device
+        # The device is unknown until a model is loaded, unless the CPU was chosen.
+        device = info.device if info and not info.server else "cpu" if chosen == "cpu" else ""
         free = models.memory(device)
         # Loading another model first frees the loaded model's memory.
         memory = replace(free, free=min(free.total, free.free + status.peak))

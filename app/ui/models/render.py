@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import astuple, replace
+from dataclasses import astuple, dataclass, replace
 from typing import Any, cast, get_args
 
 from markupsafe import Markup
@@ -37,16 +37,14 @@ ORIGINS = {
 }  # fmt: skip
 
 
+@dataclass(eq=False)
 class ModelsRenderer(CachedRenderer):
     """Renders the Models view and the lists of models elsewhere."""
 
-    def __init__(
-        self, services: Services, inventory: InventoryCache, filters: Filters, dialog: LoadDialog
-    ) -> None:
-        self._services = services
-        self._inventory = inventory
-        self._filters = filters
-        self._dialog = dialog
+    _services: Services
+    _inventory: InventoryCache
+    _filters: Filters
+    _dialog: LoadDialog
 
     def inputs(self) -> tuple[Any, ...]:
         services, dialog = self._services, self._dialog

@@ -108,95 +108,91 @@ class RaceActions:
         )
 
 
-def build_race_view(services: Services, events: PageEvents) -> None:
-    """Build the view inside the current Blocks, and connect its events."""
-    prompts, state = ready_prompts(), PageValue(RaceViewState)
-    sizes = services.settings.options.decoding
-    actions = RaceActions(
-        services.race, prompts, lambda: with_drawn_seed(services.settings.options), lambda: services.model
-    )
-    with gr.Row(elem_id="race"):
-        with gr.Column(elem_id="race-main", scale=1):
-            kind, text = _build_prompt(prompts[0].text, state, actions, events)
-            with gr.Row(elem_id="race-lanes"):
-                lanes = [_build_lane(number, sizes, state, actions, events) for number in range(MOST_LANES)]
-                tokens = gr.Number(
-                    DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84,
-                    scale=0, placeholder="no limit",
-                )  # fmt: skip
-                with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
-                    start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
-                    stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
-            problem, _, _ = _html("problem"), _html("status"), _html("chart")
-            with gr.Row(elem_id="race-export"):
-                export = gr.Button("Export JSON", elem_id="race-export-json", size="sm", scale=0, min_width=0)
-            _html("notes"), _html("outputs")
-        with gr.Column(elem_id="race-side", scale=0, min_width=320):
-            _html("history")
-        file = hidden_output("race-file")
-    _judge(0, {"max_new_tokens": tokens}, state, actions, events)
-    given = [state, kind, text, tokens, *(each for lane in lanes for each in lane)]
-    events.on(start.click, actions.start, given, [problem, events.faults], **UNCHECKED)
-    events.on(stop.click, services.race.stop)
-    events.on(export.click, actions.export, outputs=file)
+class RaceView:
+    """Builds the view inside the current Blocks, and connects its events."""
+
+    def __init__(self, services: Services, events: PageEvents) -> None:
+        prompts, settings = ready_prompts(), services.settings
+        self._events, self._state = events, PageValue(RaceViewState)
+        self._actions = actions = RaceActions(
+            services.race, prompts, lambda: with_drawn_seed(services.settings.options), lambda: services.model
+        )
+        with gr.Row(elem_id="race"):
+            with gr.Column(elem_id="race-main", scale=1):
+                kind, text = self._build_prompt(prompts[0].text)
+                with gr.Row(elem_id="race-lanes"):
+                    lanes = [
+                        self._build_lane(number, settings.options.decoding) for number in range(MOST_LANES)
+                    ]
+                    tokens = gr.Number(
+                        DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84,
+                        scale=0, placeholder="no limit",
+                    )  # fmt: skip
+                    with gr.Column(elem_id="race-buttons", scale=0, min_width=96):
+                        start = gr.Button("Start", elem_id="race-start", variant="primary", min_width=0)
+                        stop = gr.Button("Stop", elem_id="race-stop", variant="primary", min_width=0)
+                problem, _, _ = _html("problem"), _html("status"), _html("chart")
+                with gr.Row(elem_id="race-export"):
+                    export = gr.Button(
+                        "Export JSON", elem_id="race-export-json", size="sm", scale=0, min_width=0
+                    )
+                _html("notes"), _html("outputs")
+            with gr.Column(elem_id="race-side", scale=0, min_width=320):
+                _html("history")
+            file = hidden_output("race-file")
+        self._judge(0, {"max_new_tokens": tokens})
+        given = [self._state, kind, text, tokens, *(each for lane in lanes for each in lane)]
+        events.on(start.click, actions.start, given, [problem, events.faults], **UNCHECKED)
+        events.on(stop.click, services.race.stop)
+        events.on(export.click, actions.export, outputs=file)
+
+    def _build_prompt(self, first_prompt: str) -> tuple[gr.Radio, gr.Textbox]:
+        with gr.Row(elem_id="race-kinds"):
+            kind = gr.Radio(
+                [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
+                show_label=False, container=False, elem_id="race-kind", scale=1,
+            )  # fmt: skip
+            another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
+        text = gr.Textbox(
+            first_prompt, label="Prompt", show_label=False, container=False, lines=2, max_lines=5,
+            elem_id="race-text", placeholder="The prompt for all lanes",
+        )  # fmt: skip
+        chosen = [self._state, kind, text]
+        self._events.on((kind.input, another.click), self._actions.choose_prompt, chosen, text)
+        self._events.on(text.input, lambda: "own", (), kind, trigger_mode="always_last")
+        return kind, text
+
+    def _build_lane(self, number: int, sizes: Decoding) -> tuple[gr.components.Component, ...]:
+        choices = [*DECODERS, ("No third lane", NO_LANE)] if number == MOST_LANES - 1 else list(DECODERS)
+        with gr.Column(elem_classes="lane-controls", min_width=180):
+            decoder = gr.Dropdown(
+                choices, value=DEFAULT_LANES[number], label=f"Lane {number + 1}", filterable=False,
+                elem_id=f"race-lane-{number + 1}",
+            )  # fmt: skip
+            with gr.Row(visible=False, elem_classes="sizes") as row:
+                boxes = {
+                    name: gr.Number(
+                        getattr(sizes, name), precision=0, label=label, min_width=48,
+                        elem_id=f"race-{label}-{number + 1}",
+                    )
+                    for label, name in zip("WNG", SIZES, strict=True)
+                }  # fmt: skip
+        numbers = list(boxes.values())
+
+        def show_sizes(name: str) -> tuple[Any, ...]:
+            return tuple(gr.update(visible=USED_SIZES.get(name, 0) > used) for used in range(len(SIZES)))
+
+        self._events.on(decoder.input, show_sizes, decoder, [row, *numbers[1:]])
+        self._judge(number, boxes)
+        return decoder, *numbers
+
+    def _judge(self, lane: int, boxes: Mapping[str, gr.Number]) -> None:
+        """Check the values of these boxes while the user types. `boxes` maps the name of an option to its box."""
+        judge = partial(self._actions.judge, lane, {name: box.elem_id or "" for name, box in boxes.items()})
+        given, faults = [self._state, *boxes.values()], self._events.faults
+        for box in boxes.values():
+            self._events.on(box.input, judge, given, faults, trigger_mode="always_last", **UNCHECKED)
 
 
 def _html(name: str) -> gr.HTML:
     return gr.HTML(elem_id=f"race-{name}", js_on_load=None)
-
-
-def _build_prompt(
-    first_prompt: str, state: PageValue[RaceViewState], actions: RaceActions, events: PageEvents
-) -> tuple[gr.Radio, gr.Textbox]:
-    with gr.Row(elem_id="race-kinds"):
-        kind = gr.Radio(
-            [(words, kind) for kind, words in KINDS.items()], value="chat", label="Kind of text",
-            show_label=False, container=False, elem_id="race-kind", scale=1,
-        )  # fmt: skip
-        another = gr.Button("Next example", elem_id="race-another", size="sm", scale=0, min_width=0)
-    text = gr.Textbox(
-        first_prompt, label="Prompt", show_label=False, container=False, lines=2, max_lines=5,
-        elem_id="race-text", placeholder="The prompt for all lanes",
-    )  # fmt: skip
-    events.on((kind.input, another.click), actions.choose_prompt, [state, kind, text], text)
-    events.on(text.input, lambda: "own", (), kind, trigger_mode="always_last")
-    return kind, text
-
-
-def _build_lane(
-    number: int, sizes: Decoding, state: PageValue[RaceViewState], actions: RaceActions, events: PageEvents
-) -> tuple[gr.components.Component, ...]:
-    choices = [*DECODERS, ("No third lane", NO_LANE)] if number == MOST_LANES - 1 else list(DECODERS)
-    with gr.Column(elem_classes="lane-controls", min_width=180):
-        decoder = gr.Dropdown(
-            choices, value=DEFAULT_LANES[number], label=f"Lane {number + 1}", filterable=False,
-            elem_id=f"race-lane-{number + 1}",
-        )  # fmt: skip
-        with gr.Row(visible=False, elem_classes="sizes") as row:
-            boxes = {
-                name: gr.Number(
-                    getattr(sizes, name), precision=0, label=label, min_width=48,
-                    elem_id=f"race-{label}-{number + 1}",
-                )
-                for label, name in zip("WNG", SIZES, strict=True)
-            }  # fmt: skip
-    numbers = list(boxes.values())
-
-    def show_sizes(name: str) -> tuple[Any, ...]:
-        return tuple(gr.update(visible=USED_SIZES.get(name, 0) > used) for used in range(len(SIZES)))
-
-    events.on(decoder.input, show_sizes, decoder, [row, *numbers[1:]])
-    _judge(number, boxes, state, actions, events)
-    return decoder, *numbers
-
-
-def _judge(
-    lane: int, boxes: Mapping[str, gr.Number], state: PageValue[RaceViewState], actions: RaceActions,
-    events: PageEvents,
-) -> None:  # fmt: skip
-    """Check the values of these boxes while the user types. `boxes` maps the name of an option to its box."""
-    judge = partial(actions.judge, lane, {name: box.elem_id or "" for name, box in boxes.items()})
-    for box in boxes.values():
-        events.on(
-            box.input, judge, [state, *boxes.values()], events.faults, trigger_mode="always_last", **UNCHECKED
-        )

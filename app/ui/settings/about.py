@@ -4,6 +4,7 @@ import os
 import platform
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 import gradio as gr
@@ -111,13 +112,13 @@ def contacts(hosts: Sequence[Contact]) -> Facts:
     ] or [("None", "since Foresight was started")]
 
 
+@dataclass(frozen=True, slots=True)
 class AboutActions:
     """The event handlers of Privacy and About."""
 
-    def __init__(self, services: Services, app_context: AppContext, endpoint: Endpoint) -> None:
-        self._services = services
-        self._app_context = app_context
-        self._endpoint = endpoint
+    _services: Services
+    _app_context: AppContext
+    _endpoint: Endpoint
 
     def open(self) -> tuple[str, str]:
         """Return the network contacts, and the versions, hardware and folders, as they are now."""

@@ -53,7 +53,7 @@ class ToolsActions(Actions):
         handlers: dict[str, Callable[[], object]] = {
             "turn": lambda: self._turn(name, bool(value)),
             "log": lambda: logs.symmetric_difference_update({name}),
-            "restart": lambda: (self._tools.servers.restart(name), self._tools.start([name])),
+            "restart": lambda: self._restart(name),
             "remove": lambda: self._remove(name),
         }
         if do in handlers:
@@ -90,6 +90,10 @@ class ToolsActions(Actions):
         self._services.change_tools(turned)
         if not is_on:
             self._tools.servers.restart(name)
+
+    def _restart(self, name: str) -> None:
+        self._tools.servers.restart(name)
+        self._tools.start([name])
 
     def _remove(self, name: str) -> None:
         before = self._services.settings.tools.servers

@@ -115,13 +115,13 @@ class ModelGetter:
             self.load(str(download.folder))
 
 
+@dataclass(eq=False)
 class WelcomeRenderer(CachedRenderer):
     """Renders the starters and offers of one page, and loads the requested model after its download."""
 
-    def __init__(self, services: Services, inventory: InventoryCache, getter: ModelGetter) -> None:
-        self._services = services
-        self._inventory = inventory
-        self._getter = getter
+    _services: Services
+    _inventory: InventoryCache
+    _getter: ModelGetter
 
     def inputs(self) -> tuple[Any, ...]:
         services = self._services
@@ -131,12 +131,10 @@ class WelcomeRenderer(CachedRenderer):
     def draw(self, inputs: tuple[Any, ...]) -> Parts:
         inventory, downloads, choice, _phase = inputs
         self._getter.load_downloaded()
-        name = "" if choice.server else choice.name
+        name, services = "" if choice.server else choice.name, self._services
         offers = ""
         if name == DEMO_MODEL and inventory:
-            offers = offers_html(
-                inventory, downloads, self._services.engine.status(), self._services.settings
-            )
+            offers = offers_html(inventory, downloads, services.engine.status(), services.settings)
         return {"starters": render("starters.html", starters=starters_for(name)), "offers": offers}
 
 
