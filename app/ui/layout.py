@@ -40,7 +40,7 @@ from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render
 from app.ui.frame.theme import asset, head, make_theme
-from app.ui.frame.top_bar import Notice, build_top_bar
+from app.ui.frame.top_bar import Notice, TopBar
 from app.ui.frame.uploads import LARGEST_UPLOAD, add_upload_route, check_uploads
 from app.ui.live.view import XrayRenderer, XrayState, build_live_panel, build_xray
 from app.ui.models.actions import ModelsActions
@@ -75,7 +75,7 @@ class Page:
         self._chat_state = state = PageValue(lambda: ChatState(settings=new_chat(), new_settings=new_chat))
         session = hidden_output("session", "foresight.connect(element)")
         fill = hidden_output("fill", "foresight.fill = trigger")
-        top = build_top_bar()
+        top = TopBar()
         events.on(gr.HTML(elem_id="notice", js_on_load=LISTEN).click, self._notice.act)
         sidebar, chat_actions = SidebarActions(services), ChatActions(services)
         with gr.Row(elem_id="main"):

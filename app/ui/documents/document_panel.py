@@ -76,13 +76,6 @@ def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> DocumentPane
     return DocumentPanelState(ref, max(0, ref.start - CONTEXT), ref.end + CONTEXT, time_ns(), answer)
 
 
-def show_more(state: DocumentPanelState, where: str) -> DocumentPanelState:
-    """Return the state with more of the text, "above" or "below" the shown part."""
-    if where == "above":
-        return replace(state, first=max(0, state.first - MORE))
-    return replace(state, last=state.last + MORE)
-
-
 def score_words(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank: int = 0) -> str:
     """Describe the scores of a passage in a search, with their ranks if known. Score and rank 0 mean no match."""
     keyword = f"BM25 {bm25:.2f}{_rank(bm25_rank)}" if bm25 or bm25_rank else "no keyword match"
@@ -112,7 +105,9 @@ class DocumentPanelActions:
                 number, _, marker = value.partition(".")
                 return self._open_source(chat.version.chat, int(name), int(number), int(marker or -1))
             case "above" | "below":
-                return self._show(show_more(state, do))
+                first = max(0, state.first - MORE) if do == "above" else state.first
+                last = state.last + MORE if do == "below" else state.last
+                return self._show(replace(state, first=first, last=last))
             case "passage":
                 return self._show(state)
             case "prompt":

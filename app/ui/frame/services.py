@@ -4,6 +4,7 @@ import secrets
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,10 +20,13 @@ from app.settings import ModelSettings, Settings, SettingsFile, ToolSettings
 from app.system.network_log import NetworkLog
 from app.ui.frame.undo import Deletions
 from app.values.chat import ChatSettings
-from app.values.messages import NEW_SEED, DecoderName, ModelChoice, ModelInfo, Options
+from app.values.messages import NEW_SEED, DecoderName, ModelChoice, Options
 
 if TYPE_CHECKING:  # the hub's client reads its environment while it is imported (main.py)
     from app.models_registry.model_library import ModelLibrary
+
+WEIGHTS = attrgetter("name", "revision", "dtype", "quantisation")
+"""Returns the name, the revision and the precision of a model from its `ModelInfo`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +131,7 @@ class Services:
         BadOption if another model, revision or precision is loaded, or it is unknown what wrote the answer."""
         made = self.conversations.stores.of(chat).message(message).content.provenance
         model = self.engine.status().model
-        if made is None or (model and not is_same_model(model, made.model)):
+        if made is None or (model and WEIGHTS(model) != WEIGHTS(made.model)):
             name = made.model.name if made else "another model"
             raise BadOption(f"This reply was written by {name}. Load it as it was then to compare.")
         decoding = made.options.decoding
@@ -215,12 +219,6 @@ class Services:
         """Apply these settings for models, and save them. Raises SettingsNotSaved after applying them."""
         self.models.use(library)
         self.change(lambda settings: replace(settings, library=library))
-
-
-def is_same_model(one: ModelInfo, other: ModelInfo) -> bool:
-    """Return whether two loaded models have the same name, revision and precision."""
-    first, second = ((each.name, each.revision, each.dtype, each.quantisation) for each in (one, other))
-    return first == second
 
 
 def with_next_seed(options: Options) -> Options:

@@ -1,7 +1,6 @@
 """The bar at the top of the page: the status line, the buttons that lead to the views, and the notice."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import gradio as gr
 from markupsafe import Markup
@@ -78,31 +77,18 @@ class Notice:
             self._read = self._note()
 
 
-@dataclass(frozen=True, slots=True)
 class TopBar:
-    """The components of the bar that have events."""
+    """The components of the bar that have events, built inside the current Blocks."""
 
-    status: gr.HTML
-    picker: gr.HTML
-    to_models: gr.Button
-    to_settings: gr.Button
-
-
-def build_top_bar() -> TopBar:
-    """Build the bar inside the current Blocks."""
-    with gr.Row(elem_id="top"):
-        icon = Markup(asset("icon.svg").read_text(encoding="utf-8"))
-        gr.HTML(render_macro("top_bar.html", "brand", icon=icon), elem_id="brand", js_on_load=None)
-        status = gr.HTML(elem_id="status", js_on_load=LISTEN)
-        _view_button("Chat")
-        to_models = _view_button("Models")
-        _view_button("Documents")
-        _view_button("Race")
-        to_settings = _view_button("Settings")
-        gr.HTML(render_macro("top_bar.html", "panel_buttons"), elem_id="side-switch", js_on_load=None)
-    picker = gr.HTML(elem_id="model-picker", js_on_load=f"foresight.modelPicker(element, trigger); {LISTEN}")
-    return TopBar(status, picker, to_models, to_settings)
-
-
-def _view_button(view: str) -> gr.Button:
-    return gr.Button(view, elem_id=f"to-{view.lower()}", size="sm", scale=0, min_width=0)
+    def __init__(self) -> None:
+        with gr.Row(elem_id="top"):
+            icon = Markup(asset("icon.svg").read_text(encoding="utf-8"))
+            gr.HTML(render_macro("top_bar.html", "brand", icon=icon), elem_id="brand", js_on_load=None)
+            self.status = gr.HTML(elem_id="status", js_on_load=LISTEN)
+            _, self.to_models, _, _, self.to_settings = [
+                gr.Button(view, elem_id=f"to-{view.lower()}", size="sm", scale=0, min_width=0)
+                for view in ("Chat", "Models", "Documents", "Race", "Settings")
+            ]
+            gr.HTML(render_macro("top_bar.html", "panel_buttons"), elem_id="side-switch", js_on_load=None)
+        script = f"foresight.modelPicker(element, trigger); {LISTEN}"
+        self.picker = gr.HTML(elem_id="model-picker", js_on_load=script)

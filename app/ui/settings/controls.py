@@ -1,6 +1,5 @@
 """The option controls of the Settings view: what applies to all chats, and the decoder that lookahead uses."""
 
-from dataclasses import dataclass
 from functools import partial
 
 import gradio as gr
@@ -67,40 +66,33 @@ def build_chat_defaults(services: Services, events: PageEvents) -> None:
             events.on(switch.input, partial(choose, name), switch)
 
 
-@dataclass(frozen=True, slots=True)
 class DecoderControls:
-    """The decoder's controls (`OptionValues` from `decoder` on), the recommended sizes and the decoder's cost.
-    `model` shows and changes the precision and the attention of the loaded model."""
+    """The decoder's controls (`OptionValues` from `decoder` on), the recommended sizes and the decoder's cost,
+    built inside the current Blocks. `model` shows and changes the precision and attention of the loaded model."""
 
-    controls: tuple[gr.components.Component, ...]
-    presets: gr.HTML
-    cost: gr.HTML
-    model: gr.HTML
-
-
-def build_decoder_controls(now: OptionValues) -> DecoderControls:
-    """Build the controls inside the current Blocks."""
-    with gr.Column(elem_id="decoding", elem_classes="part"):
-        gr.HTML("<h3>Decoder</h3><p class='hint'>The method used while the switch beside the chat is on.</p>",
-                js_on_load=None)  # fmt: skip
-        decoder = gr.Dropdown(
-            list(DECODERS), value=now.decoder, label="Decoder", show_label=False, container=False,
-            elem_id="decoder", filterable=False,
-        )  # fmt: skip
-        cost = gr.HTML(elem_id="cost", js_on_load=None)
-        sliders = [
-            gr.Slider(least, most, getattr(now, name), step=1, label=label, info=info, elem_id=name)
-            for name, least, most, label, info in SIZES
-        ]
-        advised = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
-        buttons = render_macro("settings.html", "presets", presets=advised)
-        presets = gr.HTML(buttons, elem_id="advised-sizes", js_on_load=LISTEN)
-        same_text = gr.Checkbox(
-            now.same_text, label="Same text with and without lookahead", elem_id="same-text", elem_classes="switch",
-            info="Only matters in half precision, where results depend on the size of a step. Costs some speed.",
-        )  # fmt: skip
-    model = gr.HTML(elem_id="load-choices", elem_classes="part", js_on_load=LISTEN)
-    return DecoderControls((decoder, *sliders, same_text), presets, cost, model)
+    def __init__(self, now: OptionValues) -> None:
+        with gr.Column(elem_id="decoding", elem_classes="part"):
+            gr.HTML("<h3>Decoder</h3><p class='hint'>The method used while the switch beside the chat is on.</p>",
+                    js_on_load=None)  # fmt: skip
+            decoder = gr.Dropdown(
+                list(DECODERS), value=now.decoder, label="Decoder", show_label=False, container=False,
+                elem_id="decoder", filterable=False,
+            )  # fmt: skip
+            self.cost = gr.HTML(elem_id="cost", js_on_load=None)
+            sliders = [
+                gr.Slider(least, most, getattr(now, name), step=1, label=label, info=info, elem_id=name)
+                for name, least, most, label, info in SIZES
+            ]
+            advised = {name: ", ".join(map(str, sizes)) for name, sizes in PRESETS.items()}
+            buttons = render_macro("settings.html", "presets", presets=advised)
+            self.presets = gr.HTML(buttons, elem_id="advised-sizes", js_on_load=LISTEN)
+            same_text = gr.Checkbox(
+                now.same_text, label="Same text with and without lookahead", elem_id="same-text",
+                elem_classes="switch", info="Only matters in half precision, where results depend on the size of a step. "
+                "Costs some speed.",
+            )  # fmt: skip
+        self.model = gr.HTML(elem_id="load-choices", elem_classes="part", js_on_load=LISTEN)
+        self.controls: list[gr.components.Component] = [decoder, *sliders, same_text]
 
 
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:

@@ -17,7 +17,7 @@ from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render_macro
 from app.ui.settings.about import AboutActions, build_about, build_privacy
 from app.ui.settings.connect import build_connect
-from app.ui.settings.controls import DecoderControls, build_chat_defaults, build_decoder_controls, cost_html
+from app.ui.settings.controls import DecoderControls, build_chat_defaults, cost_html
 from app.ui.settings.data import build_data
 from app.ui.settings.tools import build_tools
 from app.values.messages import PRESETS, Decoding, Options
@@ -137,7 +137,7 @@ def build_settings_view(
                 build_chat_defaults(services, events)
                 restore, restored = _build_general(endpoint, events)
             with _section("advanced"):
-                decoder = build_decoder_controls(to_values(services.settings.options))
+                decoder = DecoderControls(to_values(services.settings.options))
             with _section("data"):
                 build_data(services, app_context.data_dir, backup, opening, events)
                 contacts = build_privacy(about, events)
