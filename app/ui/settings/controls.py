@@ -88,7 +88,8 @@ class DecoderControls:
             self.presets = gr.HTML(buttons, elem_id="advised-sizes", js_on_load=LISTEN)
             same_text = gr.Checkbox(
                 now.same_text, label="Same text with and without lookahead", elem_id="same-text",
-                elem_classes="switch", info="Only matters in half precision, where results depend on the size of a step. "
+                elem_classes="switch",
+                info="Only matters in half precision, where results depend on the size of a step. "
                 "Costs some speed.",
             )  # fmt: skip
         self.model = gr.HTML(elem_id="load-choices", elem_classes="part", js_on_load=LISTEN)
