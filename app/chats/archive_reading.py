@@ -1,18 +1,8 @@
 """Reads exported files of Foresight, ChatGPT and Open WebUI, one chat at a time.
 
-Python's other threads wait while JSON is parsed, so a file is parsed in many short calls. The whole file is checked
-before its first chat is used, so nothing is imported from a file that is damaged further down:
-
-    {"format": "foresight-chats", "chats": [{...}, {...}], "presets": [...]}     or of another app: [{...}, {...}]
-                                            ^ start ^ start
-    ChatGPT (conversations.json)
-        [{"title", "create_time", "mapping": {id: {"parent", "message"}}, "current_node"}]
-    Open WebUI
-        [{"title", "created_at", "chat": {"history": {"messages": {id: {"parentId", ...}}, "currentId"}}}]
-
-The other apps keep a chat as a tree, too. Nodes of the system and of tools, and nodes without text (pictures), are
-left out, and the nodes below them move up.
-"""
+Python's other threads wait while JSON is parsed, so a file is parsed in many short calls. The whole file is
+checked before its first chat is used, so nothing is imported from a file that is damaged further down. The other
+apps keep a chat as a tree, too; nodes without text are left out, and the nodes below them move up."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -189,13 +179,9 @@ def _chatgpt_node(found: Any) -> _Node:
 
 def _webui_node(found: Any) -> _Node:
     node = _dict(found)
-    text = node.get("content")
-    return _Node(
-        str(node.get("parentId") or ""),
-        str(node.get("role") or ""),
-        text if isinstance(text, str) else "",
-        _time(node.get("timestamp")),
-    )
+    parent, role, text = (node.get(name) or "" for name in ("parentId", "role", "content"))
+    plain = text if isinstance(text, str) else ""
+    return _Node(str(parent), str(role), plain, _time(node.get("timestamp")))
 
 
 def _record(

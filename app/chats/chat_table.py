@@ -1,10 +1,7 @@
 """The tables of chats, folders, drafts, queued messages and presets.
 
-A chat's row has its title, folder, pin and settings, and the time of its last use. A folder is made by hand or with
-the first chat in it, and stays until it is removed. A draft is a text that is typed in a chat but not sent yet; the
-draft of a chat that has not begun has the id 0. A queued message was sent while a reply was being written, and
-waits for the end of the reply. A preset is a system prompt and sampling with a name.
-"""
+The draft of a chat that has not begun has the id 0. A queued message was sent while a reply was being written, and
+waits for the end of the reply."""
 
 import json
 import sqlite3

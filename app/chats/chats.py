@@ -1,10 +1,8 @@
 """The stores of chats: saved chats in a file, and private chats in memory. Safe to use from any thread.
 
-Each call is one short transaction, or several if it does much. Most methods with which the user changes a chat's
-messages take a `ChatVersion`, raise StaleChat if that version is outdated, and return the next version. Most of the
-methods that need a stored chat or message raise ChatNotFound without it. All methods raise StoreError when the file
-fails.
-"""
+Most methods with which the user changes a chat's messages take a `ChatVersion`, raise StaleChat if that version is
+outdated, and return the next version. Most of the methods that need a stored chat or message raise ChatNotFound
+without it. All methods raise StoreError when the file fails."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -141,13 +139,13 @@ class Chats(Store):
 
     def export_parts(self) -> Iterator[str]:
         """Returns all chats and presets as JSON, in parts that need not be in memory at once."""
-        return exporting.archive_parts(self._records(), self.presets())
 
-    def _records(self) -> Iterator[exporting.ChatRecord]:
-        """Reads all chats, each in its own transaction."""
-        for summary in self.summaries():
-            with suppress(ChatNotFound):  # deleted in the meantime
-                yield exporting.record_of(self.database, summary.id)
+        def records() -> Iterator[exporting.ChatRecord]:
+            for summary in self.summaries():
+                with suppress(ChatNotFound):  # deleted in the meantime
+                    yield exporting.record_of(self.database, summary.id)
+
+        return exporting.archive_parts(records(), self.presets())
 
     def export_markdown(self, chat: int) -> str:
         return exporting.markdown(self.thread(chat, EVERYTHING))

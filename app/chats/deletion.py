@@ -82,7 +82,11 @@ def put_back(connection: sqlite3.Connection, chat: int) -> int:
 
 def erase_some(connection: sqlite3.Connection) -> bool:
     """Erases a part of the chats and messages that are marked. Returns whether there is more to do."""
-    if _erase_some_removed(connection):
+    # The oldest first, because messages that were taken out later may be their ancestors: see `_delete_newest`.
+    holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
+    if holder:
+        if not _delete_newest(connection, holder["id"]):
+            connection.execute("UPDATE chat SET deleted = -1 WHERE id = ?", (holder["id"],))
         return True
     row = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
     if row is None:
@@ -98,15 +102,6 @@ def erase_some(connection: sqlite3.Connection) -> bool:
             (chat,),
         )
     return True
-
-
-def _erase_some_removed(connection: sqlite3.Connection) -> bool:
-    """Deletes some of the messages that were taken out of their chats. Returns whether there were any."""
-    # The oldest first, because messages that were taken out later may be their ancestors: see `_delete_newest`.
-    holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
-    if holder and not _delete_newest(connection, holder["id"]):
-        connection.execute("UPDATE chat SET deleted = -1 WHERE id = ?", (holder["id"],))
-    return holder is not None
 
 
 def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:

@@ -5,9 +5,7 @@
             {"id": 1, "parent": 0, "role": "user", "text": "...", ...},
             {"id": 2, "parent": 1, "role": "assistant", "marks": [[5, "model", 0], ...], "provenance": {...}}]}]}
 
-The ids are those of the database; importing assigns new ids. Marks are [end, origin, step]. The format calls a
-preset's settings "manner".
-"""
+Marks are [end, origin, step]. The format calls a preset's settings "manner"."""
 
 import json
 from collections.abc import Iterable, Iterator
@@ -106,17 +104,13 @@ def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) ->
     yield f'{json.dumps(head, ensure_ascii=False)[:-1]}, "chats": [\n'
     comma = ""
     for chat in chats:
-        yield comma + json.dumps(_chat_to_json(chat), ensure_ascii=False)
+        unmarked = tuple(replace(message, marks=()) for message in chat.messages)
+        found = to_dict(replace(chat, messages=unmarked), UNSTORED)
+        for message, record in zip(found["messages"], chat.messages, strict=True):
+            message["marks"] = [[mark.end, mark.origin, mark.step] for mark in record.marks]
+        yield comma + json.dumps(found, ensure_ascii=False)
         comma = ",\n"
     yield "\n]}\n"
-
-
-def _chat_to_json(chat: ChatRecord) -> dict[str, Any]:
-    unmarked = tuple(replace(message, marks=()) for message in chat.messages)
-    found = to_dict(replace(chat, messages=unmarked), UNSTORED)
-    for message, record in zip(found["messages"], chat.messages, strict=True):
-        message["marks"] = [[mark.end, mark.origin, mark.step] for mark in record.marks]
-    return found
 
 
 def markdown(thread: Thread) -> str:
@@ -154,16 +148,15 @@ def chat_from_json(found: object) -> ChatRecord | None:
 
 
 def _message_from_json(found: dict[str, Any]) -> MessageRecord | None:
-    marks = found.get("marks")
-    read_marks = [_mark_from_json(one) for one in marks] if isinstance(marks, list) else []
+    marks, names = found.get("marks"), ("end", "origin", "step")
+    read_marks = [
+        dict(zip(names, one, strict=False)) if isinstance(one, list) else {}
+        for one in (marks if isinstance(marks, list) else ())
+    ]
     try:
         return read(MessageRecord, {**found, "marks": read_marks})
     except ValueError:
         return None
-
-
-def _mark_from_json(found: object) -> dict[str, object]:
-    return dict(zip(("end", "origin", "step"), found, strict=False)) if isinstance(found, list) else {}
 
 
 def presets_from_json(found: object) -> tuple[ChatPreset, ...]:

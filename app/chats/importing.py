@@ -2,17 +2,10 @@
 
 Chats are written in short transactions, so that other work need not wait. Each new chat is hidden, like a deleted
 chat, until its last message is stored. If the process is killed, the next start erases the hidden chat, and
-importing the file again adds the missing chats.
-
-    create (hidden), 50 messages   |   50 messages   |   10 messages, show; create the next chat (hidden), ...
-
-A chat is recognised by the time it was created. If a stored chat has that time and every message of the chat in the
-file, the chat is not imported again; a chat that was continued elsewhere is imported beside the stored chat.
-"""
+importing the file again adds the missing chats."""
 
 import sqlite3
 import time
-from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -42,7 +35,7 @@ from app.chats.message_table import (
 )
 from app.database.database import Database
 from app.errors import ChatNotFound, ImportBroken
-from app.values.chat import ChatPreset, ChatSettings, ChatVersion, ImportResult, MessageContent
+from app.values.chat import ChatPreset, ChatSettings, ChatVersion, ImportResult
 from app.values.display_text import numbered
 from app.values.text_normalisation import storable
 
@@ -63,6 +56,9 @@ INTERRUPTED_IMPORT = (
 Step = Callable[[sqlite3.Connection], None]
 WeightedStep = tuple[int, Step]
 """The number of characters that a step writes, and the step."""
+Create = Callable[[sqlite3.Connection], ChatVersion]
+Complete = Callable[[sqlite3.Connection, int], int]
+"""Writes the rest of a new chat's row, and returns the old id of the message that is shown."""
 Report = Callable[[int, int], None]
 """A function that is called with the number of chats done so far and the total."""
 
@@ -89,7 +85,7 @@ def add_chats(
             is_new = not known.has(record)
             numbers[is_new] += 1
             if is_new:
-                yield from _ImportedChat(record, now).steps()
+                yield from _imported_chat(record, now).steps()
 
     try:
         _write_in_pieces(database, steps())
@@ -106,8 +102,18 @@ def fork(database: Database, chat: int, message: int, now: float) -> ChatVersion
         require_in(tree, message)
         path = tree.path_to(message)
         rows = rows_of(connection, list(path))
-    messages = zip(stored_of(rows, path, tree), (ROOT, *path), strict=False)
-    new = _ForkedChat(row, [message_record(one, parent) for one, parent in messages], now)
+    pairs = zip(stored_of(rows, path, tree), (ROOT, *path), strict=False)
+    messages = [message_record(one, parent) for one, parent in pairs]
+    messages = [replace(one, state="stopped") if one.state == "writing" else one for one in messages]
+
+    def create(connection: sqlite3.Connection) -> ChatVersion:
+        settings = (row["system"], row["sampling"], row["collections"], row["json_answers"], row["tools"])
+        title = unused_title(connection, row["title"])
+        version = create_with(connection, now, settings, row["folder"], title)
+        connection.execute("UPDATE chat SET forked_from = ? WHERE id = ?", (chat, version.chat))
+        return version
+
+    new = _NewChat(create, messages, lambda _connection, _chat: message)
     _write_in_pieces(database, new.steps())
     return ChatVersion(new.chat)
 
@@ -144,15 +150,15 @@ def _write(database: Database, piece: Sequence[Step]) -> None:
     time.sleep(max(LEAST_PAUSE, (time.monotonic() - begin) / 2))
 
 
-class _NewChat(ABC):
+class _NewChat:
     """Writes a chat that stays hidden until its last message is stored.
 
     Its steps raise ChatNotFound if the chat is erased meanwhile, as when the app starts or ends."""
 
-    def __init__(self, messages: Sequence[MessageRecord], now: float) -> None:
+    def __init__(self, create: Create, messages: Sequence[MessageRecord], complete: Complete) -> None:
+        """Prepares the steps. `create` adds the chat's row, and `complete` writes the rest of it at the end."""
         self.chat = 0
-        self._messages = messages
-        self._now = now
+        self._create, self._messages, self._complete = create, messages, complete
         self._ids: dict[int, int] = {}
         """The new id of each message by its old id."""
 
@@ -163,17 +169,6 @@ class _NewChat(ABC):
             yield len(message.text), partial(self._put, message)
         yield 0, self._show
 
-    @abstractmethod
-    def _create(self, connection: sqlite3.Connection) -> ChatVersion: ...
-
-    def _complete(self, connection: sqlite3.Connection) -> int:
-        """Writes the rest of the chat's row. Returns the message that is shown."""
-        return tree_of(connection, self.chat).newest_below(ROOT)
-
-    @abstractmethod
-    def _adapted(self, content: MessageContent) -> MessageContent:
-        """Adapts the content to the new chat."""
-
     def _create_hidden(self, connection: sqlite3.Connection) -> None:
         self.chat = self._create(connection).chat
         connection.execute("UPDATE chat SET deleted = 1 WHERE id = ?", (self.chat,))
@@ -181,13 +176,16 @@ class _NewChat(ABC):
     def _put(self, message: MessageRecord, connection: sqlite3.Connection) -> None:
         """Adds a message. A message of an unknown parent becomes a first message."""
         self._require_hidden(connection)
-        parent, content = self._ids.get(message.parent, ROOT), self._adapted(message.content)
-        self._ids[message.id] = insert(connection, self.chat, parent, message.role, content, message.created)
+        parent = self._ids.get(message.parent, ROOT)
+        self._ids[message.id] = insert(
+            connection, self.chat, parent, message.role, message.content, message.created
+        )
 
     def _show(self, connection: sqlite3.Connection) -> None:
         self._require_hidden(connection)
-        shown = self._complete(connection)
-        connection.execute("UPDATE chat SET shown = ?, deleted = NULL WHERE id = ?", (shown, self.chat))
+        shown = self._ids.get(self._complete(connection, self.chat))
+        leaf = shown or tree_of(connection, self.chat).newest_below(ROOT)
+        connection.execute("UPDATE chat SET shown = ?, deleted = NULL WHERE id = ?", (leaf, self.chat))
 
     def _require_hidden(self, connection: sqlite3.Connection) -> None:
         hidden = connection.execute("SELECT 1 FROM chat WHERE id = ? AND deleted = 1", (self.chat,))
@@ -195,56 +193,33 @@ class _NewChat(ABC):
             raise ChatNotFound
 
 
-class _ImportedChat(_NewChat):
-    """Writes a chat that comes from an exported file."""
+def _imported_chat(record: ChatRecord, now: float) -> _NewChat:
+    """Returns a chat that comes from an exported file."""
 
-    def __init__(self, record: ChatRecord, now: float) -> None:
-        super().__init__(record.messages, now)
-        self._record = record
-
-    def _create(self, connection: sqlite3.Connection) -> ChatVersion:
-        record = self._record
+    def create(connection: sqlite3.Connection) -> ChatVersion:
         settings = columns_of(ChatSettings(record.system, record.sampling, (), record.json_answers))
         return create_with(connection, record.created, settings, "", "")
 
-    def _complete(self, connection: sqlite3.Connection) -> int:
-        record = self._record
-        set_title(connection, self.chat, one_line(record.title), record.is_named)
+    def complete(connection: sqlite3.Connection, chat: int) -> int:
+        set_title(connection, chat, one_line(record.title), record.is_named)
         # An impossible date, such as a date in milliseconds, is replaced by now.
-        updated = record.updated if 0 <= record.updated <= self._now else self._now
+        updated = record.updated if 0 <= record.updated <= now else now
         connection.execute(
             "UPDATE chat SET folder = ?, is_pinned = ?, updated = ? WHERE id = ?",
-            (one_line(record.folder), record.is_pinned, updated, self.chat),
+            (one_line(record.folder), record.is_pinned, updated, chat),
         )
-        return self._ids.get(record.shown) or super()._complete(connection)
+        return record.shown
 
-    def _adapted(self, content: MessageContent) -> MessageContent:
-        """Removes references to documents of another database, and marks unfinished replies as interrupted."""
-        if sources := content.sources:
-            cited = tuple(replace(one, document=0) for one in sources.cited)
-            content = replace(content, sources=replace(sources, cited=cited))
-        if content.state != "writing":
-            return content
-        return replace(content, state="interrupted", note=INTERRUPTED)
+    return _NewChat(create, [_imported(message) for message in record.messages], complete)
 
 
-class _ForkedChat(_NewChat):
-    """Writes a chat that begins as a copy of another chat."""
-
-    def __init__(self, row: sqlite3.Row, messages: Sequence[MessageRecord], now: float) -> None:
-        super().__init__(messages, now)
-        self._row = row
-
-    def _create(self, connection: sqlite3.Connection) -> ChatVersion:
-        row = self._row
-        settings = (row["system"], row["sampling"], row["collections"], row["json_answers"], row["tools"])
-        title = unused_title(connection, row["title"])
-        version = create_with(connection, self._now, settings, row["folder"], title)
-        connection.execute("UPDATE chat SET forked_from = ? WHERE id = ?", (row["id"], version.chat))
-        return version
-
-    def _adapted(self, content: MessageContent) -> MessageContent:
-        return content if content.state != "writing" else replace(content, state="stopped")
+def _imported(message: MessageRecord) -> MessageRecord:
+    """Removes references to documents of another database, and marks an unfinished reply as interrupted."""
+    if sources := message.sources:
+        cited = tuple(replace(one, document=0) for one in sources.cited)
+        message = replace(message, sources=replace(sources, cited=cited))
+    is_cut = message.state == "writing"
+    return replace(message, state="interrupted", note=INTERRUPTED) if is_cut else message
 
 
 class _KnownChats:

@@ -1,8 +1,6 @@
 """Reads and changes the shown path of a chat's message tree, and selects the messages that the model reads.
 
-Most changes take the ChatVersion that the page has seen. If that version is outdated, nothing is changed and
-StaleChat is raised, so that a page does not change messages that it does not show.
-"""
+Most changes take the ChatVersion that the page has seen, and raise StaleChat if it is outdated."""
 
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -174,9 +172,7 @@ def add(
     state: WritingState = "done",
     parent: int | None = None,
 ) -> tuple[ChatVersion, int]:
-    """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it.
-
-    Returns the chat's new version and the message's id."""
+    """Adds a message with this text: see `_add`."""
     return _add(connection, now, version, role, MessageContent(text, state), parent)
 
 
@@ -279,9 +275,10 @@ def _add(
     content: MessageContent,
     parent: int | None,
 ) -> tuple[ChatVersion, int]:
-    """Adds a message and shows it.
+    """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it.
 
-    A first question becomes the chat's title, unless the user has named the chat."""
+    A first question becomes the chat's title, unless the user has named the chat. Returns the chat's new version
+    and the message's id."""
     shown = _claim(connection, version, now)
     if parent is None:
         parent = shown

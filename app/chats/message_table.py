@@ -198,35 +198,19 @@ def rows_of(connection: sqlite3.Connection, messages: list[int]) -> list[sqlite3
 def _message_of(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
     state: WritingState = row["state"] if row["state"] in get_args(WritingState) else "done"
     marks, provenance = marks_from_json(row["marks"]), value_from_json(Provenance, row["provenance"])
-    sources = value_from_json(Sources, row["sources"])
+    sources, calls = value_from_json(Sources, row["sources"]), calls_from_json(row["calls"])
     content = MessageContent(
-        row["text"],
-        state,
-        row["note"],
-        marks,
-        provenance,
-        row["thought"],
-        sources,
-        row["summary"],
-        calls_from_json(row["calls"]),
+        row["text"], state, row["note"], marks, provenance, row["thought"], sources, row["summary"], calls
     )
     return StoredMessage(row["id"], row["role"], content, row["created"], versions)
 
 
 def _columns(content: MessageContent) -> tuple[object, ...]:
-    return (
-        storable(content.text),
-        content.state,
-        storable(content.note),
-        marks_to_json(content.marks),
-        value_to_json(content.provenance),
-        content.thought,
-        value_to_json(content.sources),
-        storable(content.summary),
-        storable(json.dumps([to_dict(one) for one in content.calls], ensure_ascii=False))
-        if content.calls
-        else None,
-    )
+    text, note, summary = map(storable, (content.text, content.note, content.summary))
+    marks, sources = marks_to_json(content.marks), value_to_json(content.sources)
+    calls = json.dumps([to_dict(one) for one in content.calls], ensure_ascii=False)
+    provenance, stored_calls = value_to_json(content.provenance), storable(calls) if content.calls else None
+    return text, content.state, note, marks, provenance, content.thought, sources, summary, stored_calls
 
 
 def _index(connection: sqlite3.Connection, message: int, content: MessageContent) -> None:

@@ -1,12 +1,7 @@
 """Makes a backup of the database each day, and deletes backups that are no longer needed.
 
-    backups/foresight-20260714-103000.sqlite             a daily backup: the last three are kept
-    backups/foresight-20260714-103000-schema-7.sqlite    before a migration: the last one is kept
-
-Daily backups are made in the background while the app runs. A damaged database is not backed up, so the last good
-backup stays. Erased data must not stay in backups. So the database counts erasures, and at the next hourly check
-a new backup replaces the backups with smaller counts.
-"""
+A damaged database is not backed up, so the last good backup stays. Erased data must not stay in backups. So the
+database counts erasures, and at the next hourly check a new backup replaces the backups with smaller counts."""
 
 import logging
 import sqlite3

@@ -1,8 +1,6 @@
 """Finds the data folder, checks that it is the app's own, and locks it for one process.
 
-A folder is the app's own if it has the app's database or a marker file. The marker is the first file that the app
-writes into a new or an empty folder. No other folder with files in it is touched.
-"""
+A folder is the app's own if it has the app's database or a marker file, which the app writes into it first."""
 
 import logging
 import os

@@ -1,11 +1,8 @@
 """The SQLite database of chats and documents.
 
-All threads share one connection, which a lock protects. Queries take only a few milliseconds, and a database in
-memory has only one connection anyway. Long reads (checking, copying) open separate connections. The
-file is in WAL mode, so other processes may read at any time, and write in turn.
-
-A commit is on the disk when it returns (synchronous = FULL), so that a power cut loses nothing that was saved.
-"""
+All threads share one connection, which a lock protects, because queries take only a few milliseconds. The file is
+in WAL mode, so other processes may read at any time, and write in turn. A commit is on the disk when it returns
+(synchronous = FULL), so that a power cut loses nothing that was saved."""
 
 import sqlite3
 import threading

@@ -3,13 +3,8 @@
 SQLite reaches a row through a tree of pages, so a damaged page hides all pages below it. But the rows themselves
 are in the leaves of the tree, and a leaf by itself is a tree, too. So in a copy of the file the first page is
 replaced by a page with a single table, whose root is set to each leaf in turn. The types of a row's values show
-its table:
-
-    None, "Dinner", 0, "", 0, …     a chat                 None, 7, None, "user", "Hello", …     a message
-
-If a page is damaged, even the first page, only the rows that have a part on it are lost or cut. A few small
-tables are read through their trees, and may lose more rows. The damaged file is never written.
-"""
+its table. A few small tables are read through their trees, and may lose more rows. The damaged file is never
+written."""
 
 import os
 import sqlite3

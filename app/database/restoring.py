@@ -1,13 +1,7 @@
 """Replaces the database with a backup, and deletes the copies that the app has made.
 
-    StagedBackup(data_dir)      the backup that waits for the next start of the app, if there is one
-    stage(source, data_dir)     checks a backup, and keeps a copy with the newest schema as restore.sqlite
-    apply_staged(data_dir)      moves the database aside, and renames restore.sqlite to the database's name
-    discard_copies(data_dir)    deletes the files that were moved aside, and all other copies
-
 Services keep ids and vectors of the database in memory, so the database is replaced only at the next start, before
-it is opened. A crash between two moves does no harm, because the next start continues.
-"""
+it is opened. A crash between two moves does no harm, because the next start continues."""
 
 import re
 import shutil

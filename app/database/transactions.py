@@ -1,8 +1,6 @@
-"""Runs transactions, turns SQLite's errors into StoreErrors, checks SQLite's version, and finds damage in
-databases.
+"""Runs transactions, turns SQLite's errors into StoreErrors, checks SQLite's version, and finds damage in databases.
 
-Errors that only a bug in the app can cause stay sqlite3.Errors.
-"""
+Errors that only a bug in the app can cause stay sqlite3.Errors."""
 
 import sqlite3
 from collections.abc import Iterator
