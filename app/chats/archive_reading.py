@@ -44,38 +44,32 @@ class ChatFile:
 def open_archive(text: str) -> ChatFile:
     """Checks a whole file and finds its chats. Raises ImportBroken."""
     json_text = _JsonText(text)
+    starts, others, has_chat = list[int](), dict[str, Any](), False
     try:
-        file, has_chat = _scan(json_text)
+        is_foreign = json_text.is_at("[")
+        read = _foreign_chat if is_foreign else chat_from_json
+        for key, start, value in json_text.values():
+            if key == CHATS:
+                starts.append(start)
+                has_chat = has_chat or read(value) is not None
+            else:
+                others[key] = value
+        require_known_version(others.get("version"))
+        presets = presets_from_json(others.get("presets"))
     except (ValueError, RecursionError) as error:
         raise ImportBroken(
             "This file is not JSON, or it is cut off. Choose a file that Foresight or another chat app exported."
         ) from error
-    if file.is_foreign and not has_chat:
+    if is_foreign and not has_chat:
         raise ImportBroken(
             "This file has no chats that can be read. Choose a JSON file that Foresight or Open WebUI exported, "
             "or the conversations.json of a ChatGPT export."
         )
     if not json_text.has_chats:
         raise ImportBroken("This file has no Foresight chats. Choose a JSON file that Foresight exported.")
-    if file.starts and not has_chat:
+    if starts and not has_chat:
         raise ImportBroken("None of the chats in this file could be read. Export them again.")
-    return file
-
-
-def _scan(json_text: "_JsonText") -> tuple[ChatFile, bool]:
-    """Parses the whole file. Returns it with its chats' positions, and whether any chat can be read."""
-    starts, others = list[int](), dict[str, Any]()
-    has_chat, is_foreign = False, json_text.is_at("[")
-    read = _foreign_chat if is_foreign else chat_from_json
-    for key, start, value in json_text.values():
-        if key == CHATS:
-            starts.append(start)
-            has_chat = has_chat or read(value) is not None
-        else:
-            others[key] = value
-    require_known_version(others.get("version"))
-    presets = presets_from_json(others.get("presets"))
-    return ChatFile(json_text.text, tuple(starts), presets, is_foreign), has_chat
+    return ChatFile(text, tuple(starts), presets, is_foreign)
 
 
 class _JsonText:

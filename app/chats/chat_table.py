@@ -120,7 +120,6 @@ def suggest_title(connection: sqlite3.Connection, chat: int, title: str) -> None
 
 
 def set_title(connection: sqlite3.Connection, chat: int, title: str, is_named: bool) -> None:
-    """Writes a title, and replaces it in the full-text index."""
     stored = storable(title)
     connection.execute("UPDATE chat SET title = ?, is_named = ? WHERE id = ?", (stored, is_named, chat))
     connection.execute("DELETE FROM chat_words WHERE rowid = ?", (chat,))
@@ -146,7 +145,6 @@ def move(connection: sqlite3.Connection, chat: int, folder: str) -> None:
 
 
 def count_from(connection: sqlite3.Connection, first: int) -> None:
-    """Sets the id that the first chat will get."""
     connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chat', ?)", (first - 1,))
 
 

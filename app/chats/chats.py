@@ -29,8 +29,6 @@ FIRST_PRIVATE = 2**40
 
 
 class Chats(Store):
-    """Chats, their messages, and presets."""
-
     def __init__(self, database: Database, now: Callable[[], float] = time.time) -> None:
         super().__init__(database, now)
         self._importing = Lock()
@@ -196,5 +194,4 @@ class ChatStores:
 
 
 def is_private(chat: int) -> bool:
-    """Returns whether this chat exists only in memory."""
     return chat >= FIRST_PRIVATE

@@ -114,7 +114,6 @@ def archive_parts(chats: Iterable[ChatRecord], presets: Iterable[ChatPreset]) ->
 
 
 def markdown(thread: Thread) -> str:
-    """Returns the shown messages of a chat as Markdown."""
     parts = [f"# {thread.title or 'Chat'}"]
     if thread.settings.system:
         parts.append(quotation(thread.settings.system))

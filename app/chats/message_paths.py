@@ -40,6 +40,7 @@ from app.values.chat import (
     WritingState,
 )
 from app.values.display_text import title_of
+from app.values.document import Sources
 from app.values.messages import Message, Role
 
 EDITED = "Edited by you."
@@ -171,9 +172,23 @@ def add(
     text: str,
     state: WritingState = "done",
     parent: int | None = None,
+    note: str = "",
+    sources: Sources | None = None,
 ) -> tuple[ChatVersion, int]:
-    """Adds a message with this text: see `_add`."""
-    return _add(connection, now, version, role, MessageContent(text, state), parent)
+    """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it.
+
+    A first question becomes the chat's title, unless the user has named the chat. Returns the chat's new version
+    and the message's id."""
+    shown = _claim(connection, version, now)
+    if parent is None:
+        parent = shown
+    else:
+        require_in(tree_of(connection, version.chat), parent)
+    content = MessageContent(text, state, note, sources=sources)
+    message = insert(connection, version.chat, parent, role, content, now)
+    if role == "user" and parent == ROOT:
+        suggest_title(connection, version.chat, title_of(text))
+    return _show(connection, version, message), message
 
 
 def ask(
@@ -230,8 +245,7 @@ def edit_reply(
     above = parent(connection, message_id)
     sources = message(connection, message_id).content.sources
     unchecked = sources and sources.unchecked
-    content = MessageContent(text, "done", EDITED, sources=unchecked)
-    return _add(connection, now, version, "assistant", content, above)[0]
+    return add(connection, now, version, "assistant", text, "done", above, EDITED, unchecked)[0]
 
 
 def show(connection: sqlite3.Connection, version: ChatVersion, message: int) -> ChatVersion:
@@ -267,29 +281,6 @@ def put_back(connection: sqlite3.Connection, chat: int) -> None:
     _show(connection, version, deletion.put_back(connection, chat))
 
 
-def _add(
-    connection: sqlite3.Connection,
-    now: float,
-    version: ChatVersion,
-    role: Role,
-    content: MessageContent,
-    parent: int | None,
-) -> tuple[ChatVersion, int]:
-    """Adds a message below the shown leaf, or below `parent` (0: as a first message), and shows it.
-
-    A first question becomes the chat's title, unless the user has named the chat. Returns the chat's new version
-    and the message's id."""
-    shown = _claim(connection, version, now)
-    if parent is None:
-        parent = shown
-    else:
-        require_in(tree_of(connection, version.chat), parent)
-    message = insert(connection, version.chat, parent, role, content, now)
-    if role == "user" and parent == ROOT:
-        suggest_title(connection, version.chat, title_of(content.text))
-    return _show(connection, version, message), message
-
-
 def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | None) -> int:
     """Increments the chat's version, stores `now` (unless None) as its last use, and returns the shown leaf.
 
@@ -305,7 +296,6 @@ def _claim(connection: sqlite3.Connection, version: ChatVersion, now: float | No
 
 
 def _show(connection: sqlite3.Connection, version: ChatVersion, leaf: int) -> ChatVersion:
-    """Makes this message the last of the shown path. Returns the chat's new version."""
     connection.execute("UPDATE chat SET shown = ? WHERE id = ?", (leaf, version.chat))
     return ChatVersion(version.chat, version.number + 1)
 

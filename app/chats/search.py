@@ -51,21 +51,15 @@ def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tu
     query = fts_query(words)
     if not query:
         return ()
-    rows = connection.execute(FOUND, {"query": query}).fetchall()
-    return tuple(
-        ChatSearchResult(
-            summary_of(row),
-            excerpt(_text(connection, row), words) if number < excerpts else "",
-            row["message"],
-        )
-        for number, row in enumerate(rows)
-    )
-
-
-def _text(connection: sqlite3.Connection, found: sqlite3.Row) -> str:
-    """Returns the text of the newest message that matches; the chat's title if no message does."""
-    message = connection.execute("SELECT text FROM message WHERE id = ?", (found["message"],)).fetchone()
-    return str(message["text"] if message else found["title"])
+    results = list[ChatSearchResult]()
+    for number, row in enumerate(connection.execute(FOUND, {"query": query}).fetchall()):
+        shown = ""
+        if number < excerpts:
+            text = "SELECT text FROM message WHERE id = ?"
+            message = connection.execute(text, (row["message"],)).fetchone()
+            shown = excerpt(str(message["text"] if message else row["title"]), words)
+        results.append(ChatSearchResult(summary_of(row), shown, row["message"]))
+    return tuple(results)
 
 
 def fts_query(words: str) -> str:

@@ -1,39 +1,18 @@
 """Chooses the passages that are put before a question, and how much of the context they may take.
 
 The system prompt, earlier turns, the question and the reply's reserve get room first. The passages get the tokens
-that are left, but never less than a quarter of the tokens outside the reply's reserve. It is better to shorten a
-long chat than to ignore its documents.
-
-    context 1,024   reply 256   chat 200   ->   sources 568, each with at most 189 tokens
-
-Collections that fit and take at most MOST_WHOLE tokens are given whole. Otherwise the passages that the search
-finds are added, best first, if they fit. A passage longer than its share is narrowed to the sentences around the
-query's words, so that several passages fit.
-
-Each passage is tokenised by itself and the sizes are added up. At the end the chosen passages are counted together,
-and the last passage is dropped until all fit.
-
-The prompt has the format on which the demo model was trained:
-
-    Answer from the sources and cite them like [1].
-
-    [1] first passage
-
-    [2] second passage
-
-    Question: …
+that are left, but never less than a quarter of the tokens outside the reply's reserve, because it is better to
+shorten a long chat than to ignore its documents.
 
 Documents are untrusted data. A passage must not pass for another source or for the question. So it becomes one
-paragraph, and a line that looks like the format is escaped: "[2] Pay me" becomes "| [2] Pay me". The app never
-follows instructions in a passage, and the system prompt tells the model not to follow them.
-"""
+paragraph, and a line that looks like the format is escaped: "[2] Pay me" becomes "| [2] Pay me"."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.documents import Documents
-from app.documents.search.snippets import best_start, highlighted, plain_passage, snippet
+from app.documents.search.snippets import best_sentence, highlighted, plain_passage, snippet
 from app.documents.text_table import digest_of, stamp_of
 from app.values.document import MARGINS, Citation, Passage, PassageHit, Sources, TokenBudget
 from app.values.messages import Message
@@ -222,7 +201,9 @@ def _spent(before: tuple[Message, ...], message: Message, sources: int, room: Pr
 
 
 def question_with_sources(passages: Sequence[str], question: str) -> str:
-    """Returns the text of the user message: the question with passages before it, or alone if there are none."""
+    """Returns the text of the user message: the question with passages before it, or alone if there are none.
+
+    The demo model was trained on this format."""
     if not passages:
         return question
     sources = "\n\n".join(f"[{number}] {quoted(text)}" for number, text in enumerate(passages, 1))
@@ -247,7 +228,7 @@ def excerpt(passage: Passage, question: str, most: int) -> Iterator[tuple[str, b
     The excerpt starts with the sentence nearest to the question. It has no Markdown marks and, besides "…", at
     most `most` characters."""
     passage = plain_passage(passage)
-    begin = best_start(passage, question)
+    begin, _ = best_sentence(passage.text, question, passage.language)
     shown = passage.text[begin : begin + most].rstrip()
     if begin:
         yield "…", False

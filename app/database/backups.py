@@ -37,8 +37,17 @@ def write_backup(
     `progress` is called after each COPIED_PAGES pages, and may raise an error to stop the copying. `advice` ends
     the message about a file that cannot be written. Raises StoreError, and StoreBroken if the copy is damaged."""
     with _writing(target, advice), replacing_output(target) as draft:
-        with store_errors(str(target), advice):
-            damage = _copy_pages(source, draft, progress)
+        with (
+            store_errors(str(target), advice),
+            closing(sqlite3.connect(draft, isolation_level=None)) as copy,
+            transaction(source, "BEGIN"),
+        ):
+            copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
+            # This query begins the read, so that later changes of other connections are hidden.
+            source.execute("SELECT count(*) FROM sqlite_master")
+            source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
+            copy.execute("PRAGMA journal_mode = DELETE")  # so that the file needs no WAL
+            damage = quick_damage_in(copy)
         if damage:
             raise StoreBroken(
                 f"No backup was made of {database}, which is damaged ({damage}). "
@@ -53,14 +62,3 @@ def _writing(target: Path, advice: str) -> Iterator[None]:
         yield
     except OSError as error:
         raise StoreNotUsable(f"{target} cannot be written ({error.strerror}). {advice}.") from error
-
-
-def _copy_pages(source: sqlite3.Connection, draft: Path, progress: Progress) -> str:
-    """Copies all pages, as they are at one moment, into a new file. Returns the first damage in the copy, or ""."""
-    with closing(sqlite3.connect(draft, isolation_level=None)) as copy, transaction(source, "BEGIN"):
-        copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
-        # This query begins the read, so that later changes of other connections are hidden.
-        source.execute("SELECT count(*) FROM sqlite_master")
-        source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())
-        copy.execute("PRAGMA journal_mode = DELETE")  # so that the file needs no WAL
-        return quick_damage_in(copy)

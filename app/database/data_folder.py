@@ -50,29 +50,14 @@ def data_dir_or_default(chosen: Path | None) -> Path:
     """Returns the chosen folder or the default folder. Makes the folder and marks it as the app's own.
 
     Raises DataFolderRefused."""
-    folder = _expanded(chosen) if chosen else default_data_dir()
-    _require_own(folder)
-    try:
-        _mark(folder)
-    except OSError as error:
-        raise DataFolderRefused(
-            f"The data folder {folder} cannot be used ({error.strerror}). Give this user write permission, or "
-            "choose another folder with --data-dir."
-        ) from error
-    return folder
+    return _marked(_expanded(chosen) if chosen else default_data_dir(), is_optional=False)
 
 
 def optional_data_dir(chosen: Path | None = None) -> Path:
     """Returns the same folder as `data_dir_or_default`, even if the default folder cannot be made or marked.
 
     Raises DataFolderRefused."""
-    if chosen:
-        return data_dir_or_default(chosen)
-    folder = default_data_dir()
-    _require_own(folder)
-    with suppress(OSError):
-        _mark(folder)
-    return folder
+    return data_dir_or_default(chosen) if chosen else _marked(default_data_dir(), is_optional=True)
 
 
 def _expanded(path: Path) -> Path:
@@ -80,10 +65,19 @@ def _expanded(path: Path) -> Path:
     return known.resolve() if ".." in known.parts else known.absolute()
 
 
-def _mark(folder: Path) -> None:
-    if not _is_marked(folder):
-        make_folder(folder)
-        write_file(folder / MARKER, MARKER_TEXT)
+def _marked(folder: Path, is_optional: bool) -> Path:
+    _require_own(folder)
+    try:
+        if not _is_marked(folder):
+            make_folder(folder)
+            write_file(folder / MARKER, MARKER_TEXT)
+    except OSError as error:
+        if not is_optional:
+            raise DataFolderRefused(
+                f"The data folder {folder} cannot be used ({error.strerror}). Give this user write permission, or "
+                "choose another folder with --data-dir."
+            ) from error
+    return folder
 
 
 def _require_own(folder: Path) -> None:
@@ -199,7 +193,6 @@ class DataFolder:
             self._address.write_text(address, encoding="utf-8")
 
     def release(self) -> None:
-        """Deletes the announced address, and unlocks the folder."""
         with suppress(OSError):  # the disk is gone or read-only
             self._address.unlink()
         self._lock.release()

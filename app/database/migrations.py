@@ -144,7 +144,6 @@ def schema_version(connection: sqlite3.Connection, migrations: Scripts, path: st
 
 @cache
 def _shapes(migrations: Scripts) -> tuple[Shape, ...]:
-    """Returns the shape of a database after each migration."""
     shapes = []
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
         for number, script in enumerate(migrations, 1):

@@ -235,7 +235,10 @@ def leaf_rows(copy: Path) -> Iterator[tuple[int, Row]]:
             connection.execute("PRAGMA writable_schema = ON")
             connection.execute("UPDATE sqlite_schema SET rootpage = ?", (leaf,))
             connection.execute("PRAGMA writable_schema = RESET")
-            yield from _rows_of_leaf(connection)
+            try:
+                yield from [(id, row) for id, *row in connection.execute("SELECT rowid, * FROM leaf")]
+            except sqlite3.DatabaseError:  # a long row continues in pages that are damaged
+                yield from [(id, _cut_row(connection, id)) for id in _ids(connection)]
 
 
 def connect_leniently(copy: Path) -> sqlite3.Connection:
@@ -270,13 +273,6 @@ def _first_page(page_size: int, file_size: int) -> bytes:
         new.execute(f"CREATE TABLE leaf ({', '.join(VALUES)})")
         page = new.serialize()[:page_size]
     return page[:28] + (file_size // page_size).to_bytes(4, "big") + page[32:]
-
-
-def _rows_of_leaf(connection: sqlite3.Connection) -> list[tuple[int, Row]]:
-    try:
-        return [(rowid, values) for rowid, *values in connection.execute("SELECT rowid, * FROM leaf")]
-    except sqlite3.DatabaseError:  # a long row continues in pages that are damaged
-        return [(rowid, _cut_row(connection, rowid)) for rowid in _ids(connection)]
 
 
 def _ids(connection: sqlite3.Connection) -> list[int]:

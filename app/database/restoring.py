@@ -114,18 +114,18 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
 
 
 def discard_copies(data_dir: Path) -> None:
-    """Deletes all copies of the database that the app has made in the data folder. Raises OSError."""
+    """Deletes all copies of the database that the app has made in the data folder. Raises OSError.
+
+    Links, and what is in a linked folder, are not deleted."""
     staged = [data_dir / STAGED] if has_chat_tables(data_dir / STAGED) else []
-    for path in [*filter(_is_copy, (*data_dir.iterdir(), *data_dir.glob(f"{BACKUPS}/*"))), *staged]:
+    named = (*data_dir.iterdir(), *data_dir.glob(f"{BACKUPS}/*"))
+    copies = [one for one in named if COPIES.fullmatch(one.name)]
+    copies = [one for one in copies if not one.is_symlink() and not one.parent.is_symlink()]
+    for path in [*copies, *staged]:
         if path.is_dir():
             shutil.rmtree(path)
         else:
             path.unlink()
-
-
-def _is_copy(path: Path) -> bool:
-    """Returns whether a file or folder has a name that the app gives to copies, and is not a link."""
-    return bool(COPIES.fullmatch(path.name)) and not path.is_symlink() and not path.parent.is_symlink()
 
 
 def _read(source: Path, copy: sqlite3.Connection, data_dir: Path) -> None:

@@ -1,4 +1,4 @@
-"""Runs transactions, turns SQLite's errors into StoreErrors, checks SQLite's version, and finds damage in databases.
+"""Runs transactions, turns SQLite's errors into StoreErrors, checks its version, and finds damage in databases.
 
 Errors that only a bug in the app can cause stay sqlite3.Errors."""
 

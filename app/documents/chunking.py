@@ -1,11 +1,7 @@
 """Splits a text into chunks that become passages, each with the path of the headings or definitions above it.
 
-semantic-text-splitter finds where to cut. It needs a whole text, so it gets one window of the text at a time. The
-last chunk of a window ends only because the window ends, so the next window begins with that chunk. A heading
-begins a new window, and so a new chunk, unless the current window is very short (SHORT_SECTION).
-
-    for chunk in chunks(parts, "notes.md"):    text[chunk.start : chunk.end] == chunk.text
-"""
+semantic-text-splitter finds where to cut. It gets one window of the text at a time, because it needs a whole text.
+The last chunk of a window ends only because the window ends, so the next window begins with that chunk."""
 
 import re
 import unicodedata
@@ -138,13 +134,11 @@ def _whole_characters(text: str) -> int:
 
     If no length above MAX_LINE // 2 is possible, returns MAX_LINE."""
     end = MAX_LINE
-    while end > MAX_LINE // 2 and end < len(text) and _belongs_to_the_one_before(text, end):
+    while end > MAX_LINE // 2 and end < len(text):
+        if not unicodedata.combining(text[end]) and text[end] not in JOINERS and text[end - 1] != "\u200d":
+            return end
         end -= 1
     return end if end > MAX_LINE // 2 else MAX_LINE
-
-
-def _belongs_to_the_one_before(text: str, at: int) -> bool:
-    return bool(unicodedata.combining(text[at])) or text[at] in JOINERS or text[at - 1] == "\u200d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,42 +323,27 @@ class _Window:
         self._outline.enter(line)
         self._add(line.text)
         if self._weight >= WINDOW:
-            yield from self._settled()
+            yield from self.rest(is_section=False)
 
-    def rest(self) -> Iterator[Chunk]:
-        """Yields all chunks of the window, and empties it."""
-        text = self._emptied()
-        for start, chunk in self._split(text):
-            yield self._chunk(self._start + start, chunk)
-        self._start += len(text)
+    def rest(self, is_section: bool = True) -> Iterator[Chunk]:
+        """Yields the chunks of the window, and empties it.
 
-    def _settled(self) -> Iterator[Chunk]:
-        """Yields all chunks but the last, which begins the next window; a single chunk at the start is yielded."""
-        text = self._emptied()
-        found = self._split(text)
-        is_settled = len(found) == 1 and found[0][0] == 0  # only blanks follow the chunk
-        for start, chunk in found if is_settled else found[:-1]:
-            yield self._chunk(self._start + start, chunk)
-        begin = len(text) if is_settled or not found else found[-1][0]
+        If no section ends here, the last chunk is not yielded but begins the next window, unless it is the only one
+        and only blanks follow it."""
+        text = "".join(self._lines)
+        blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines
+        split = self._splitter.chunk_indices(text.strip())
+        found = [(blank + start, chunk) for start, chunk in split if chunk.strip()]
+        is_whole = is_section or not found or (len(found) == 1 and found[0][0] == 0)
+        for start, chunk in found if is_whole else found[:-1]:
+            plain = chunk.strip()
+            begin = self._start + start + len(chunk) - len(chunk.lstrip())
+            yield Chunk(begin, begin + len(plain), plain, self._outline.path(begin, plain))
+        begin = len(text) if is_whole else found[-1][0]
         self._start += begin
+        self._lines, self._weight = [], 0
         self._add(text[begin:])
 
     def _add(self, text: str) -> None:
         self._lines.append(text)
         self._weight += weight_of(text)
-
-    def _emptied(self) -> str:
-        text = "".join(self._lines)
-        self._lines, self._weight = [], 0
-        return text
-
-    def _split(self, text: str) -> list[tuple[int, str]]:
-        """Returns the start and the text of each chunk of a text, except blank chunks."""
-        blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines
-        found = self._splitter.chunk_indices(text.strip())
-        return [(blank + start, chunk) for start, chunk in found if chunk.strip()]
-
-    def _chunk(self, start: int, text: str) -> Chunk:
-        start += len(text) - len(text.lstrip())
-        text = text.strip()
-        return Chunk(start, start + len(text), text, self._outline.path(start, text))

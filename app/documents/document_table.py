@@ -53,7 +53,7 @@ class DocumentVersion:
 @dataclass(frozen=True, slots=True)
 class StoredText:
     """A document, with the digest and the length of its text once the text is complete; document 0 means no
-    document."""
+    document. `origin` is the path of the document's file; "" for pasted texts and uploads."""
 
     document: int
     title: str

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from app.database.database import Database, Store, reads, writes, writes_now
 from app.documents import document_table, duplicates, passage_table, text_table
-from app.documents.duplicates import COMPARED, PASTED, AddedText
+from app.documents.document_table import StoredText
+from app.documents.duplicates import COMPARED, PASTED
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
 from app.documents.file_import import MAX_BYTES, PendingFiles, cleaned, require_file
 from app.documents.indexing import UNTITLED
@@ -97,12 +98,17 @@ class Documents(Store):
         is_typed = any(one.isprintable() and not one.isspace() for one in typed)
         name = typed if is_typed else title_of(kept) or UNTITLED
         if len(kept) > PASTED_AT_ONCE:
-            return self._paste_long(collection, kept, name)
-        added = AddedText(collection, name, PASTED, kept[:COMPARED], len(kept))
-        older = duplicates.older_version(self.database, added)
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / PASTED
+                file.write_text(kept, encoding="utf-8-sig", newline="")
+                return self._add_file(collection, file, PASTED, title=name)
+        added = StoredText(0, name, PASTED, characters=len(kept))
+        older = duplicates.older_version(self.database, collection, added, kept[:COMPARED])
         with self.database.writing() as connection:
             document_table.require_collection(connection, collection)
-            document = duplicates.store_pasted_text(connection, added, kept, note, older, self.now())
+            document = duplicates.store_pasted_text(
+                connection, collection, added, kept, note, older, self.now()
+            )
             is_waiting = document_table.version(connection, document).state == "waiting"
         if is_waiting:
             self._worker.stop(document)  # the worker may be indexing the previous text
@@ -249,12 +255,6 @@ class Documents(Store):
         """Stops all work; the next start resumes it. It is safe to call this twice."""
         self._worker.close()
         self._embedding_worker.close()
-
-    def _paste_long(self, collection: int, text: str, title: str) -> int:
-        with tempfile.TemporaryDirectory() as folder:
-            file = Path(folder) / PASTED
-            file.write_text(text, encoding="utf-8-sig", newline="")
-            return self._add_file(collection, file, PASTED, title=title)
 
     def _add_file(self, collection: int, path: Path, name: str, title: str = "", origin: str = "") -> int:
         draft = self._pending.copy(path)

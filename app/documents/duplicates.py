@@ -1,20 +1,12 @@
 """Decides whether a text that is added to a collection is new, a duplicate, or a new version of a document.
 
-same text                        duplicate: the document gets a note; it is retried if it failed or was cancelled
-same title, file name or path,   new version: the document gets the new text, and unchanged passages keep their
-and most of the older text       rows; the older text is kept in a hidden document, so that Undo can restore it
-anything else                    new document; if its title is taken, a file is usually called by its file name,
-                                 any other text "Title (2)"
-
 A file is compared with documents from the same path, because many folders have a file of the same name. An upload
 has no path, so it is compared with uploads of the same name. Texts are compared outside of transactions, because
-comparing takes long.
-"""
+comparing takes long."""
 
 import re
 import sqlite3
 from collections import Counter
-from dataclasses import dataclass
 
 from app.database.database import Database
 from app.documents import document_table, text_table
@@ -40,29 +32,16 @@ WORD = re.compile(r"\w+")
 Trigrams = Counter[tuple[str, str, str]]
 
 
-@dataclass(frozen=True, slots=True)
-class AddedText:
-    """A text that is being added. `beginning` has at most its first COMPARED characters.
-
-    `origin` is the path of its file; "" for pasted texts and uploads. `document` is 0 before a document is made."""
-
-    collection: int
-    title: str
-    source: str
-    beginning: str
-    characters: int
-    origin: str = ""
-    document: int = 0
-
-
 NO_TEXT = StoredText(0, "")
 
 
-def older_version(database: Database, added: AddedText) -> StoredText:
-    """Returns the newest document of which the added text is a new version; NO_TEXT if none is found."""
+def older_version(database: Database, collection: int, added: StoredText, beginning: str) -> StoredText:
+    """Returns the newest document of which the added text is a new version; NO_TEXT if none is found.
+
+    `beginning` has at most the first COMPARED characters of the text."""
     with database.reading() as connection:
-        known = document_table.stored_texts(connection, added.collection, besides=added.document)
-    newer, compared = trigrams(added.beginning), 0
+        known = document_table.stored_texts(connection, collection, besides=added.document)
+    newer, compared = trigrams(beginning), 0
     for one in reversed(known):
         if compared > COMPARED_IN_ALL or added.characters > MOST_REPLACED:
             return NO_TEXT
@@ -76,21 +55,22 @@ def older_version(database: Database, added: AddedText) -> StoredText:
 
 
 def store_pasted_text(
-    connection: sqlite3.Connection, added: AddedText, text: str, note: str, older: StoredText, now: float
-) -> int:
+    connection: sqlite3.Connection, collection: int, added: StoredText, text: str, note: str,
+    older: StoredText, now: float,
+) -> int:  # fmt: skip
     """Stores a pasted text, unless the collection has the same text. Returns the document that has the text.
 
     `older` is the result of `older_version`."""
     digest = text_table.digest_of(text_table.parts_of(text))
-    if duplicate := document_table.same_text(connection, added.collection, digest):
+    if duplicate := document_table.same_text(connection, collection, digest):
         _note_duplicate(connection, duplicate, PASTED_AGAIN)
         return duplicate
     document, kept = older.document, REPLACED
     if _is_unchanged(connection, older):
         _keep_version(connection, document, now)
     else:
-        title, kept = _free_title(connection, added.collection, added.title)
-        document = document_table.add(connection, added.collection, title, PASTED, now)
+        title, kept = _free_title(connection, collection, added.title)
+        document = document_table.add(connection, collection, title, PASTED, now)
     text_table.append(connection, document, 0, text_table.parts_of(text))
     document_table.set_text(connection, document, digest, len(text), _joined(note, kept))
     return document
@@ -154,7 +134,7 @@ def is_new_version(newer: Trigrams, older: Trigrams) -> bool:
     return bool(older) and (older & newer).total() >= MIN_SHARED * older.total()
 
 
-def _may_be_older(one: StoredText, added: AddedText) -> bool:
+def _may_be_older(one: StoredText, added: StoredText) -> bool:
     """Returns whether a stored text is short enough, and has the added text's kind and title, path or file name."""
     if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
         return False

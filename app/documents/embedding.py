@@ -1,15 +1,8 @@
 """The vectors of passages: the protocol of an embedding model, the table of vectors, the search among them, and the
 thread that computes them.
 
-The model is a protocol, because documents do not import torch. Passages without a row in the table of vectors are
-the work to do, so a kill loses at most a batch. The engine embeds a batch when it generates no reply; until then
-documents are found by their words. When another model is chosen, the other vectors are deleted first.
-
-A search is exact: a question is compared with every vector of the model in memory. 100,000 vectors of 384
-dimensions take 154 MB and matrix products of about 15 ms. A search first reads the rows that are newer
-than the last row that was read. If more than a third of the vectors in memory are those of deleted passages,
-all are read again.
-"""
+Passages without a row in the table are the work to do, so a kill loses at most a batch. A search is exact: 100,000
+vectors of 384 dimensions take 154 MB in memory, and matrix products of about 15 ms."""
 
 import logging
 import sqlite3
@@ -123,7 +116,6 @@ class VectorBlock:
     vectors: Vectors
 
     def joined(self, more: "VectorBlock") -> "VectorBlock":
-        """Returns a block with the rows of this block, then those of `more`."""
         return VectorBlock(
             np.concatenate([self.passages, more.passages]),
             np.concatenate([self.documents, more.documents]),
@@ -174,7 +166,9 @@ class VectorIndex:
             return tuple(block for block in self._blocks if block.vectors.shape[1] == len(vector))
 
     def _read_block(self, width: int) -> bool:
-        """Reads at most READ_AT_ONCE newer rows. Returns whether there may be more."""
+        """Reads at most READ_AT_ONCE newer rows. Returns whether there may be more.
+
+        The rows are joined to the last block if that is small, so that few blocks are small."""
         with self._database.reading() as connection:
             rows = connection.execute(NEWER, (self._newest, self._model, READ_AT_ONCE)).fetchall()
         if not rows:
@@ -185,16 +179,13 @@ class VectorIndex:
         passages, documents = (
             np.array([row[column] for row in fitting], np.int64) for column in ("passage", "document")
         )
-        self._add(VectorBlock(passages, documents, vectors))
-        return len(rows) == READ_AT_ONCE
-
-    def _add(self, block: VectorBlock) -> None:
-        """Adds a block, or joins it to the last block if that is small, so that few blocks are small."""
+        block = VectorBlock(passages, documents, vectors)
         last = self._blocks[-1] if self._blocks else None
         if last and len(last.passages) < READ_AT_ONCE and last.vectors.shape[1] == block.vectors.shape[1]:
             self._blocks[-1] = last.joined(block)
         else:
             self._blocks.append(block)
+        return len(rows) == READ_AT_ONCE
 
     def _has_stale(self) -> bool:
         loaded = sum(len(block.passages) for block in self._blocks)
@@ -204,8 +195,6 @@ class VectorIndex:
 
 
 class EmbeddingWorker:
-    """Computes the missing vectors of passages."""
-
     def __init__(self, database: Database, embedder: Embedder) -> None:
         self._database = database
         self._embedder = embedder
@@ -244,20 +233,19 @@ class EmbeddingWorker:
                 self._embed_all(self._embedder.model)
             except AppError as error:  # until the next try documents are found by their words
                 log.warning("passages were not embedded: %s", error)
-            self._sleep()
-
-    def _sleep(self) -> None:
-        with self._changed:
-            self._is_idle = not self._is_awake
-            self._changed.notify_all()
-            if not (self._is_awake or self._is_closing):
-                self._changed.wait(RETRY_SECONDS)
+            with self._changed:
+                self._is_idle = not self._is_awake
+                self._changed.notify_all()
+                if not (self._is_awake or self._is_closing):
+                    self._changed.wait(RETRY_SECONDS)
 
     def _embed_all(self, model: str) -> None:
         if not model:
             return
-        self._forget_others(model)
-        newest = 0
+        newest, gone = 0, DELETED_AT_ONCE
+        while gone == DELETED_AT_ONCE and not self._is_closing:
+            with self._database.writing() as connection:
+                gone = forget_other_models(connection, model, DELETED_AT_ONCE)
         while (batch := self._batch(newest)) and not self._is_closing and self._embedder.model == model:
             # The title and the headings name the topic of a passage.
             texts = ["\n".join(filter(None, (one.title, one.heading, one.text))) for one in batch]
@@ -271,12 +259,6 @@ class EmbeddingWorker:
     def _batch(self, after: int) -> tuple[Passage, ...]:
         with self._database.reading() as connection:
             return passage_table.passages_of(connection, without_vectors(connection, after, BATCH))
-
-    def _forget_others(self, model: str) -> None:
-        gone = DELETED_AT_ONCE
-        while gone == DELETED_AT_ONCE and not self._is_closing:
-            with self._database.writing() as connection:
-                gone = forget_other_models(connection, model, DELETED_AT_ONCE)
 
     def _result(self, answer: Future[Vectors]) -> Vectors:
         """Waits for the result; returns no vectors when the app is closing."""

@@ -1,7 +1,4 @@
-"""Imports files: copies of them wait in a folder until their texts are read, cleaned and stored in parts.
-
-The user may move or delete the originals meanwhile.
-"""
+"""Imports files: copies of them wait in a folder until their texts are read, cleaned and stored in parts."""
 
 import errno
 import hashlib
@@ -15,7 +12,7 @@ from time import monotonic, time
 from uuid import uuid4
 
 from app.documents import document_table, duplicates, text_table
-from app.documents.duplicates import COMPARED, AddedText
+from app.documents.duplicates import COMPARED
 from app.documents.indexing import Task
 from app.documents.reading import FileReader, ReadNote, ReadProgress, ReadTitle, TextPiece, open_reader
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
@@ -173,7 +170,6 @@ class FileImport:
 
     @property
     def characters(self) -> int:
-        """The length of the text so far."""
         return self._stored * text_table.PART + self._length
 
     def read(self, reader: FileReader) -> None:
@@ -212,10 +208,7 @@ class FileImport:
             collection = document_table.document(connection, document).collection
         title = title_in(self._title, self._beginning, self._name) if new.title == new.source else ""
         new = replace(new, digest=self._digest.digest(), characters=self.characters, title=title or new.title)
-        added = AddedText(
-            collection, new.title, new.source, self._beginning, new.characters, new.origin, document
-        )
-        older = duplicates.older_version(database, added)
+        older = duplicates.older_version(database, collection, new, self._beginning)
         with self._task.writing() as connection:
             return duplicates.store_file_text(connection, document, new, " ".join(self._notes), older, now)
 
@@ -292,10 +285,7 @@ def title_in(own: str, beginning: str, name: str) -> str:
 
 class Cleaner:
     """Cleans a text that comes in pieces: removes NULs and a byte order mark at its beginning, replaces lone
-    surrogates, and makes every line end "\\n".
-
-    "one\\r" "\\ntwo\\0"  ->  "one" "\\ntwo"
-    """
+    surrogates, and makes every line end "\\n"."""
 
     def __init__(self) -> None:
         self._is_first = True
@@ -312,7 +302,6 @@ class Cleaner:
         return storable(kept)
 
     def notes(self) -> list[str]:
-        """Returns a sentence about removed NULs, if there were any."""
         return [f"{self._nuls:,} NUL characters were removed."] if self._nuls else []
 
 

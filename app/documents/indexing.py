@@ -1,19 +1,8 @@
 """Indexes documents and deletes their rows in short transactions, and repairs documents after a rescue.
 
-A task sets a document's state, and remembers the state and the text's digest. Either of them changes if this or
-another process cancels or removes the document, or replaces its text. The task's next transaction notices the
-change:
-
-    begin "indexing", text A  ->  write  ->  (pasted: "waiting", text B)  ->  write: TaskCancelled
-
-Chunks are compared with the stored passages. Unchanged passages keep their rows and vectors when a document is
-indexed again after a stop, a crash or a new text.
-
-A removed document is hidden at once. Its rows are deleted in batches, so that other work need not wait. SQLite
-overwrites what is deleted (secure_delete), but the FTS5 index keeps deleted words until its segments are merged.
-The segments are merged a few pages at a time, and the document's row is deleted last, so that the next start can
-continue.
-"""
+SQLite overwrites what is deleted (secure_delete), but the FTS5 index keeps deleted words until its segments are
+merged. They are merged a few pages at a time, and the document's row is deleted last, so that the next start can
+continue."""
 
 import sqlite3
 import threading
@@ -88,7 +77,6 @@ class Task:
             self._at_stop = None
 
     def require_running(self) -> None:
-        """Raises TaskCancelled if the task was stopped."""
         if self._is_stopped.is_set():
             raise TaskCancelled
 

@@ -1,9 +1,7 @@
 """The tables of passages and of their index of words, and the current position of a citation.
 
-The text of a passage is stored only in its document. A citation of a passage names the passage's row, whose
-position changes with the text. A citation of a whole document is valid only while the document's text stays the
-same.
-"""
+A citation of a passage names the passage's row, whose position changes with the text. A citation of a whole
+document is valid only while the document's text stays the same."""
 
 import hashlib
 import sqlite3
@@ -75,8 +73,11 @@ def put(
     """Stores passages. A passage that is stored already keeps its row, and is removed from `before`."""
     for one in batch:
         if places := before.get(one.digest):
-            place = places.popleft()
-            _move(connection, place, one.chunk)
+            place, chunk = places.popleft(), one.chunk
+            if (place.start, place.end) != (chunk.start, chunk.end):
+                connection.execute(
+                    "UPDATE passage SET start = ?, end = ? WHERE id = ?", (chunk.start, chunk.end, place.id)
+                )
             _index(connection, place.id, one)
             continue
         added = connection.execute(
@@ -84,13 +85,6 @@ def put(
             (document, one.chunk.start, one.chunk.end, one.chunk.heading, one.digest),
         )
         _index(connection, int(added.lastrowid or 0), one)
-
-
-def _move(connection: sqlite3.Connection, place: PassagePlace, chunk: Chunk) -> None:
-    if (place.start, place.end) != (chunk.start, chunk.end):
-        connection.execute(
-            "UPDATE passage SET start = ?, end = ? WHERE id = ?", (chunk.start, chunk.end, place.id)
-        )
 
 
 def _index(connection: sqlite3.Connection, passage: int, one: NewPassage) -> None:

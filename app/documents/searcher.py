@@ -66,7 +66,12 @@ class Searcher:
         by_id = {one.passage: one for one in candidates}
         with self._database.reading() as connection:
             passages = passage_table.passages_of(connection, list(by_id))
-        hits = [_as_hit(passage, by_id[passage.id]) for passage in passages]
+        hits = [
+            PassageHit(
+                passage, one.score, one.bm25, one.bm25_rank, one.similarity, one.similarity_rank, one.share
+            )
+            for passage, one in ((passage, by_id[passage.id]) for passage in passages)
+        ]
         return tuple(without_repeats(hits)[:limit])
 
     def candidates(self, collections: Sequence[int], question: str) -> tuple[list[Candidate], bool]:
@@ -98,12 +103,6 @@ def _in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
     except (AppError, NotReady):
         answer.cancel()
         return NO_VECTORS
-
-
-def _as_hit(passage: Passage, one: Candidate) -> PassageHit:
-    return PassageHit(
-        passage, one.score, one.bm25, one.bm25_rank, one.similarity, one.similarity_rank, one.share
-    )
 
 
 def fuse(

@@ -1,7 +1,4 @@
-"""The table of texts. A text is stored in parts of PART characters. A position is in the part position // PART.
-
-characters 65,530 to 65,540  ->  the end of part 0 and the beginning of part 1
-"""
+"""The table of texts. A text is stored in parts of PART characters. A position is in the part position // PART."""
 
 import hashlib
 import sqlite3
@@ -19,7 +16,6 @@ def parts_of(text: str) -> Iterator[str]:
 
 
 def digest_of(parts: Iterable[str]) -> bytes:
-    """Returns the SHA-256 digest of a text that comes in parts."""
     digest = hashlib.sha256()
     for part in parts:
         digest.update(part.encode())

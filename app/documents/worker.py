@@ -1,12 +1,7 @@
 """The thread that imports, indexes and deletes documents.
 
-The queue is the documents' state in the database, so the next start continues after a kill.
-
-    leaving --> deleted                                                     first
-    waiting --> reading --> waiting, with its text --> indexing --> ready   then the oldest document
-
-Each document is processed under a file lock, because the app and a command may both run this thread.
-"""
+The queue is the documents' state in the database, so the next start continues after a kill. Each document is
+processed under a file lock, because the app and a command may both run this thread."""
 
 import logging
 import threading
@@ -103,7 +98,6 @@ class DocumentWorker:
                 self._changed.wait(POLL_SECONDS)
 
     def close(self) -> None:
-        """Stops the current work and ends the thread."""
         with self._changed:
             self._is_closing = True
             self._changed.notify_all()
@@ -123,14 +117,11 @@ class DocumentWorker:
             if self._error:
                 log.warning("documents wait: %s", self._error)
             if is_done:
-                self._sleep()
-
-    def _sleep(self) -> None:
-        with self._changed:
-            self._changed.notify_all()
-            if not (self._is_awake or self._is_closing):
-                self._changed.wait(self._retry_seconds)
-            self._is_awake = False
+                with self._changed:
+                    self._changed.notify_all()
+                    if not (self._is_awake or self._is_closing):
+                        self._changed.wait(self._retry_seconds)
+                    self._is_awake = False
 
     def _has_work(self) -> bool:
         with self._database.reading() as connection:
@@ -144,20 +135,19 @@ class DocumentWorker:
                 return False
             # A timeout means that another process works on documents. The next call tries again.
             with suppress(Timeout), self._lock.acquire(POLL_SECONDS):
-                self._do_next()
+                with self._database.writing() as connection:
+                    self._pending.keep_only(
+                        document_table.unread(connection), document_table.last(connection)
+                    )
+                    gone, document = document_table.leaving(connection), document_table.next_busy(connection)
+                if gone:
+                    self._delete(gone)
+                elif document:
+                    self._import_and_index(document)
                 self._on_change()
             return True
         finally:
             self._is_busy = False
-
-    def _do_next(self) -> None:
-        with self._database.writing() as connection:
-            self._pending.keep_only(document_table.unread(connection), document_table.last(connection))
-            gone, document = document_table.leaving(connection), document_table.next_busy(connection)
-        if gone:
-            self._delete(gone)
-        elif document:
-            self._import_and_index(document)
 
     def _delete(self, gone: Sequence[int]) -> None:
         """Deletes the contents of these documents in short transactions, merges the full-text index, and then

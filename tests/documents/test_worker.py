@@ -10,7 +10,8 @@ import pytest
 
 from app.database.database import Database, database_in
 from app.documents import Documents, document_table, duplicates
-from app.documents.duplicates import NO_TEXT, PASTED, AddedText
+from app.documents.document_table import StoredText
+from app.documents.duplicates import NO_TEXT, PASTED
 from app.documents.file_import import PendingFiles
 from app.documents.worker import DocumentWorker
 from app.errors import StoreNotUsable
@@ -47,7 +48,7 @@ def paste(database: Database, text: str) -> int:
     with database.writing() as connection:
         notes = document_table.create_collection(connection, 0.0, "Notes")
         return duplicates.store_pasted_text(
-            connection, AddedText(notes, "Eggs", PASTED, text, len(text)), text, "", NO_TEXT, 0.0
+            connection, notes, StoredText(0, "Eggs", PASTED, characters=len(text)), text, "", NO_TEXT, 0.0
         )
 
 

@@ -13,9 +13,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from app.documents.chunking import chunks
-from app.documents.search.snippets import best_start, sentences
+from app.documents.search.snippets import best_sentence, sentences
 from app.documents.search.terms import STOP_WORDS, content_words, indexed, terms
-from app.values.document import Passage
 from tests.support.labelled_questions import BOOKS, Kind, Question, read_questions, read_texts
 
 SOURCES = 6
@@ -204,8 +203,7 @@ def _answering(text: str, question: Question) -> str:
     """The sentence with the answer, or the one with most of the question's words."""
     if question.document in BOOKS:
         return next((one for one in _sentences(text) if question.answer in one), question.answer)
-    passage = Passage(1, 1, "", 0, len(text), text)
-    return _sentences(text[best_start(passage, question.question) :])[0]
+    return _sentences(text[best_sentence(text, question.question)[0] :])[0]
 
 
 def _sentences(text: str) -> list[str]:

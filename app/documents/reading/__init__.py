@@ -1,6 +1,6 @@
 """Reading of files as text."""
 
-from app.documents.reading.files import open_reader
-from app.documents.reading.process import FileReader, ReadNote, ReadProgress, ReadTitle, TextPiece
+from app.documents.reading.files import FileReader, open_reader
+from app.documents.reading.process import ReadNote, ReadProgress, ReadTitle, TextPiece
 
 __all__ = ["ReadProgress", "FileReader", "ReadNote", "ReadTitle", "TextPiece", "open_reader"]

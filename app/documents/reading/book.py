@@ -9,7 +9,7 @@ from urllib.parse import unquote
 from docx.oxml.parser import parse_xml
 
 from app.documents.reading.files import encoding_of
-from app.documents.reading.html import Page
+from app.documents.reading.html import markdown_of
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.values.display_text import counted
 
@@ -27,13 +27,8 @@ def read_book(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
         chapters = [normpath(join(dirname(root), unquote(one))) for one in spine]
         for done, chapter in enumerate(chapters, start=1):
             if chapter in names:
-                yield TextPiece(_text(archive.read(chapter)) + "\n\n")
+                data = archive.read(chapter)
+                yield TextPiece(markdown_of(data.decode(encoding_of(data).name, "replace")) + "\n\n")
             yield ReadProgress(done, len(chapters))
         if missing := sum(chapter not in names for chapter in chapters):
             yield ReadNote(f"Missing in the file: {counted(missing, 'chapter')} of {len(chapters):,}.")
-
-
-def _text(data: bytes) -> str:
-    page = Page()
-    page.feed(data.decode(encoding_of(data).name, "replace"), is_last=True)
-    return page.taken()

@@ -1,13 +1,8 @@
 """Reads Word documents as Markdown, element by element, because python-docx leaves out the words of tracked
 changes, content controls and text boxes.
 
-    <w:p> The rent is <w:ins> 740 </w:ins> <w:del> 700 </w:del> <w:sdt> euros </w:sdt> </w:p>
-    The rent is 740 euros
-
-Text boxes, diagrams, footnotes and comments follow the paragraph to which they belong. Deleted words, the old
-places of moved words, elements about layout and alternatives for older programs (mc:Fallback) are skipped. All
-other elements are searched for words, so that no words of an unknown element are lost.
-"""
+Text boxes, diagrams, footnotes and comments follow the paragraph to which they belong. Elements that are unknown
+are searched for words, so that no words are lost."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -141,13 +136,9 @@ class Markup:
         return _on_a_line(self._children(cell))
 
 
-def _contents(element: Element) -> _Paragraph:
-    found = _Paragraph()
-    _collect(element, found)
-    return found
-
-
-def _collect(element: Element, found: _Paragraph) -> None:
+def _contents(element: Element, before: _Paragraph | None = None) -> _Paragraph:
+    """Collects the contents of a paragraph or of an element in it, after the contents `before`."""
+    found = before or _Paragraph()
     for one in element:
         if one.tag in TEXTS:
             found.words.append(one.text or "")
@@ -162,7 +153,8 @@ def _collect(element: Element, found: _Paragraph) -> None:
         elif one.tag == DIAGRAM:
             found.diagrams.append(one)
         elif one.tag not in UNSEEN:
-            _collect(one, found)
+            _contents(one, found)
+    return found
 
 
 def _within(element: Element, wanted: frozenset[str] | set[str]) -> Iterator[Element]:

@@ -1,7 +1,4 @@
-"""Decides how a file is read: finds its format by its first bytes or its name, and the encoding of a text file.
-
-Text files are read here; files of other formats are read in a separate process.
-"""
+"""Decides how a file is read: finds its format by its first bytes or its name, and the encoding of a text file."""
 
 import codecs
 import re
@@ -15,7 +12,6 @@ from app.documents.reading.ocr import can_recognise
 from app.documents.reading.process import (
     MAX_MEMORY,
     MOST_SECONDS,
-    FileReader,
     ProcessReader,
     ReadMessage,
     ReadNote,
@@ -32,8 +28,10 @@ SUFFIXES = {
     "pdf": "pdf",
     "archive": "docx docm xlsx xlsm xlsb ods pptx ppsx pptm odt odp epub",
     "html": "html htm xhtml",
+    "mail": "eml",
+    "notebook": "ipynb",
+    "table": "csv tsv",
 }
-SUFFIXES |= {"mail": "eml", "notebook": "ipynb", "table": "csv tsv"}
 FORMS_BY_SUFFIX = {f".{one}": form for form, suffixes in SUFFIXES.items() for one in suffixes.split()}
 FORMS_BY_MAGIC = {
     b"%PDF-": "pdf",
@@ -106,7 +104,7 @@ CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 
 
-def open_reader(path: Path, name: str) -> FileReader:
+def open_reader(path: Path, name: str) -> "FileReader":
     """Returns the reader of a file, which is called `name` in messages. Raises DocumentUnreadable."""
     try:
         with path.open("rb") as file:
@@ -116,12 +114,9 @@ def open_reader(path: Path, name: str) -> FileReader:
     if not beginning:
         raise DocumentUnreadable(f"{name} is empty: there is nothing to read.")
     _require_supported(beginning, name)
-    form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), "")
-    form = (
-        form
-        or ("html" if HTML_BEGINNING.match(beginning) else "")
-        or FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
-    )
+    by_suffix = FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
+    usual = "html" if HTML_BEGINNING.match(beginning) else by_suffix
+    form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), usual)
     if not form:
         return TextFileReader(path, name)
     request = ReadRequest(str(path.absolute()), name, form, seconds=seconds_for(path.stat().st_size))
@@ -201,10 +196,11 @@ class TextFileReader:
             )
 
 
+FileReader = TextFileReader | ProcessReader
+
+
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """An encoding, and whether it was guessed."""
-
     name: str
     is_guess: bool = False
 
@@ -263,7 +259,7 @@ def _wide(sample: bytes) -> str:
 def _is_utf8(sample: bytes) -> bool:
     # The incremental decoder does not count a character that is cut off at the sample's end as damaged.
     text = codecs.getincrementaldecoder("utf-8")("replace").decode(sample)
-    others = len(sample) - sum(map(sample.count, (bytes([one]) for one in range(128))))
+    others = len(sample.translate(None, bytes(range(128))))
     return text.count("\ufffd") <= FEW * others
 
 

@@ -69,7 +69,10 @@ def read_html(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
     Menus and margins follow the main part, except in files of more than LARGEST_DIVIDED bytes."""
     page, total, done = Page(), path.stat().st_size, 0
     with path.open("rb") as file:
-        decoder = codecs.getincrementaldecoder(_encoding(file.read(SNIFFED)))("replace")
+        sample = file.read(SNIFFED)
+        declared = CHARSET.search(sample[:PIECE])
+        encoding = encoding_as_declared(sample, declared[1].decode("latin-1") if declared else "")
+        decoder = codecs.getincrementaldecoder(encoding)("replace")
         file.seek(0)
         while piece := file.read(PIECE):
             page.feed(decoder.decode(piece))
@@ -92,11 +95,6 @@ def encoding_as_declared(sample: bytes, declared: str) -> str:
     return name if found.is_guess and name != "utf-8" else found.name
 
 
-def _encoding(sample: bytes) -> str:
-    declared = CHARSET.search(sample[:PIECE])
-    return encoding_as_declared(sample, declared[1].decode("latin-1") if declared else "")
-
-
 @dataclass(frozen=True, slots=True)
 class Block:
     """A paragraph, a heading, a list or a table of a page, with the number of the element around it."""
@@ -108,6 +106,13 @@ class Block:
     """Whether most letters are in links. False for tables."""
     is_beside: bool
     """Whether an element around the block is in a margin or hidden."""
+
+
+def markdown_of(markup: str) -> str:
+    """Turns a whole page into Markdown without the page's title. Margins are not moved."""
+    page = Page()
+    page.feed(markup, is_last=True)
+    return page.taken()
 
 
 class Page:
@@ -177,7 +182,6 @@ class Page:
             self._around.pop()
 
     def close(self) -> None:
-        """Ends the last block, for the parser."""
         self._end_block()
 
     def taken(self) -> str:

@@ -6,7 +6,7 @@ from email.message import EmailMessage, MIMEPart
 from email.parser import BytesParser
 from pathlib import Path
 
-from app.documents.reading.html import Page, encoding_as_declared
+from app.documents.reading.html import encoding_as_declared, markdown_of
 from app.documents.reading.process import ReadMessage, ReadNote, TextPiece
 
 HEADERS = ("From", "To", "Cc", "Date")
@@ -30,8 +30,4 @@ def _text(part: MIMEPart) -> str:
     data = part.get_payload(decode=True)
     assert isinstance(data, bytes)
     text = data.decode(encoding_as_declared(data, part.get_content_charset("")), "replace")
-    if part.get_content_type() != "text/html":
-        return text
-    page = Page()
-    page.feed(text, is_last=True)
-    return page.taken()
+    return markdown_of(text) if part.get_content_type() == "text/html" else text

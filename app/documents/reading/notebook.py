@@ -3,13 +3,11 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from app.documents.reading.process import ReadMessage, TextPiece
 
 
 def read_notebook(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    """Yields the cells of a notebook in order."""
     notebook = json.loads(path.read_bytes())
     language = notebook.get("metadata", {}).get("language_info", {}).get("name", "")
     for cell in notebook["cells"]:
@@ -17,12 +15,9 @@ def read_notebook(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG0
         if text:
             yield TextPiece((_fenced(text, language) if cell["cell_type"] == "code" else text) + "\n\n")
         for output in cell.get("outputs", ()):
-            if printed := _printed(output):
-                yield TextPiece(_fenced(printed) + "\n\n")
-
-
-def _printed(output: dict[str, Any]) -> str:
-    return "".join(output.get("text") or output.get("data", {}).get("text/plain", "")).strip("\n")
+            printed = output.get("text") or output.get("data", {}).get("text/plain", "")
+            if text := "".join(printed).strip("\n"):
+                yield TextPiece(_fenced(text) + "\n\n")
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -53,8 +53,6 @@ class _List:
 
 
 class Numbering:
-    """Counts the paragraphs of a document's lists."""
-
     def __init__(self, root: Element | None, styles: Mapping[str, Element]) -> None:
         """Prepares the lists of a document; `styles` are its styles by id."""
         found = () if root is None else root

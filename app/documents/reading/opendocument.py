@@ -17,7 +17,6 @@ BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
 
 
 def read_opendocument(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    """Yields the text of a document, with its title."""
     with zipfile.ZipFile(path) as archive:
         if "meta.xml" in archive.namelist():
             yield ReadTitle(parse_xml(archive.read("meta.xml")).findtext(".//{*}title") or "")

@@ -1,8 +1,5 @@
-"""Reads a file in a separate process, so that a crash or a leak of a reader does not affect the app.
-
-The process has limits of memory, of processor time, and of the total time that is spent waiting for its messages.
-It can be killed at any time.
-"""
+"""Reads a file in a separate process with limits of memory and time, so that a crash or a leak of a reader does not
+affect the app."""
 
 import json
 import threading
@@ -11,7 +8,7 @@ from dataclasses import asdict, dataclass, fields
 from importlib import import_module
 from pathlib import Path
 from time import monotonic
-from typing import Any, Protocol
+from typing import Any
 
 from app.errors import DocumentUnreadable
 from app.system.child_process import ChildProcess, understanding
@@ -31,8 +28,6 @@ MAX_MEMORY = 2 * 2**30
 
 @dataclass(frozen=True, slots=True)
 class TextPiece:
-    """The next piece of the text."""
-
     text: str
 
 
@@ -69,16 +64,6 @@ def reader_of(form: str) -> Read:
     """Imports the module of a format only when it is needed. Returns the module's function that reads a file."""
     read: Read = getattr(import_module(f"app.documents.reading.{form}"), f"read_{form}")
     return read
-
-
-class FileReader(Protocol):
-    """Reads one file as text, once."""
-
-    def messages(self) -> Iterator[ReadMessage]:
-        """Yields the text in pieces, with progress and notes. Raises DocumentUnreadable, ProcessNotStarted."""
-
-    def kill(self) -> None:
-        """Stops reading, so that `messages` ends. Any thread may call it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +103,6 @@ def seconds_for(size: int) -> int:
 
 
 def to_line(value: ProcessMessage | ReadRequest) -> bytes:
-    """Writes a message as one line of JSON."""
     return json.dumps({"is": type(value).__name__, **asdict(value)}).encode() + b"\n"
 
 
@@ -139,8 +123,6 @@ def message_from_line(line: bytes) -> ProcessMessage:
 
 
 class ProcessReader:
-    """Reads a file in a separate process."""
-
     def __init__(self, request: ReadRequest, waiting: float = WAITING) -> None:
         self._name = request.name
         self.request = request
@@ -163,26 +145,19 @@ class ProcessReader:
             self._process.kill()
 
     def _messages(self, process: ChildProcess) -> Iterator[ReadMessage]:
-        timer = _WaitingTimer(process, self._allowed)
+        timer, is_ended = _WaitingTimer(process, self._allowed), False
         for line in process.lines():
             timer.pause()
             with understanding(self._ended_unexpectedly()):
                 message = message_from_line(line)
-            if isinstance(message, ReadEnded):
+            if is_ended := isinstance(message, ReadEnded):
                 break
             if isinstance(message, ReadFailed):
-                timer.stop()
                 raise DocumentUnreadable(message.sentence)
             yield message
             timer.resume()
-        else:
-            self._require_killed(timer)
         timer.stop()
-
-    def _require_killed(self, timer: "_WaitingTimer") -> None:
-        """Raises DocumentUnreadable, because the process ended early, unless `kill` was called."""
-        timer.stop()
-        if self._is_killed.is_set():
+        if is_ended or self._is_killed.is_set():
             return
         if timer.has_expired:
             seconds = counted(round(self._allowed), "second")
@@ -205,23 +180,19 @@ class _WaitingTimer:
         self.has_expired = False
         self._process = process
         self._seconds = seconds
-        self._timer, self._began = self._started(), monotonic()
+        self.resume()
 
     def pause(self) -> None:
-        self._timer.cancel()
+        self.stop()
         self._seconds = max(0.0, self._seconds - (monotonic() - self._began))
 
     def resume(self) -> None:
-        self._timer, self._began = self._started(), monotonic()
+        self._timer, self._began = threading.Timer(self._seconds, self._give_up), monotonic()
+        self._timer.daemon = True
+        self._timer.start()
 
     def stop(self) -> None:
         self._timer.cancel()
-
-    def _started(self) -> threading.Timer:
-        timer = threading.Timer(self._seconds, self._give_up)
-        timer.daemon = True
-        timer.start()
-        return timer
 
     def _give_up(self) -> None:
         self.has_expired = True

@@ -1,9 +1,5 @@
 """Reads a table of values (CSV). Each value gets the name of its column, because a passage far below the first row
-would otherwise have numbers without names.
-
-    name,room        name: Ada; room: 12
-    Ada,12
-"""
+would otherwise have numbers without names."""
 
 import csv
 import re
@@ -54,7 +50,6 @@ def labelled(rows: Iterable[list[str]]) -> Iterator[str]:
 
 
 def in_pieces(lines: Iterator[str]) -> Iterator[TextPiece]:
-    """Yields lines in messages of at most ROWS lines."""
     while some := list(islice(lines, ROWS)):
         yield TextPiece("\n".join(some) + "\n")
 

@@ -2,17 +2,10 @@
 
 A score alone does not show how well a passage answers, because it grows with the length of the question. So each
 passage also has a `share`, from 0 to 1: the part of the question's words that it contains, each word weighted by
-its rarity. Words that no passage has count, too, so that a question about something else has a small share
-everywhere. Stop words, and words that only ask to look in the documents ("What do the sources say about …"), count
-only if a question has no other words:
+its rarity. Words that no passage has count, too, so that a question about something else has a small share.
 
     asked   notice period of the lease     weights   notice 6.4   period 5.5   lease 8.3 (nowhere)
-    passage "… a short notice …"           share     6.4 / 20.2 = 0.32
-
-A passage's share is the largest of its shares of the question, of each sentence and of each clause, so that
-greetings and explanations do not lower it. A sentence or clause is weighed as at least CLAUSE_WEIGHT, or as the
-whole question if that weighs less, so that a single word of a short clause does not give a large share.
-"""
+    passage "… a short notice …"           share     6.4 / 20.2 = 0.32"""
 
 import json
 import re
@@ -183,7 +176,11 @@ def _shares(
     clauses: Sequence[Iterable[Term]],
     counts: Mapping[int, Mapping[Term, int]],
 ) -> dict[int, float]:
-    """Returns the largest share that each passage has of the question or of one of its clauses."""
+    """Returns the largest share that each passage has of the question, of a sentence or of a clause, so that
+    greetings and explanations do not lower it.
+
+    A clause is weighed as at least CLAUSE_WEIGHT, or as the whole question if that weighs less, so that a single
+    word of a short clause does not give a large share."""
     weights = {term: one.weight for term, one in weighed.items() if not term.is_common}
     whole = weights or {term: one.weight for term, one in weighed.items() if one.passages}
     parts = [whole, *({term: weights[term] for term in clause if term in weights} for clause in clauses)]

@@ -92,11 +92,6 @@ def snippet(passage: Passage, question: str, most: int) -> Passage:
     return replace(passage, start=passage.start + begin, end=passage.start + begin + len(text), text=text)
 
 
-def best_start(passage: Passage, question: str) -> int:
-    """Returns the start of the sentence that matches a question best, in the passage's text."""
-    return best_sentence(passage.text, question, passage.language)[0]
-
-
 def best_sentence(text: str, question: str, language: str = "") -> Span:
     """Returns the start and end of the sentence that matches a question best, without spaces around it.
 

@@ -1,19 +1,10 @@
 """The words of a passage that are indexed, and the words of a question that are searched.
 
-The index holds stems in the language of the text, without case and accents. Characters that are not shown, such as
-soft hyphens, are left out. Names keep the signs that distinguish them:
-
     indexed     parseHTTPDate of app.dates  ->  "parsehttpd pars http date of app date"
-                C++ and .NET                ->  "c++ and .net net"
-                会议记录                      ->  "会 议 记 录"
-
-A question searches for any of its words, and BM25 prefers the rare words. An identifier is searched whole, as a
-phrase, and by its parts. Scripts without spaces are searched by pairs of characters, but Thai, Lao, Burmese and
-Khmer by groups of three:
-
     searched    What is os.path?            ->  "what", "is", "os path", "os", "path"
-                会议记录                      ->  "会 议", "议 记", "记 录"
-"""
+
+The index holds stems in the language of the text, without case and accents. Scripts without spaces are searched by
+pairs of characters, but Thai, Lao, Burmese and Khmer by groups of three."""
 
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
