@@ -6,10 +6,12 @@ of JSON, by default server-sent events. If a reply fails, the last frame is its 
 
 import asyncio
 import json
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from time import time
 from typing import Any
 
 from fastapi import Response
@@ -66,6 +68,13 @@ class Choice:
         return sum(mark.end <= end for mark in self.reply.count.marks) if end else 0
 
 
+def answer_head(prefix: str, kind: str, model: str) -> Json:
+    """Return the fields with which completions and chat completions begin, with a new id."""
+    return {
+        "id": f"{prefix}-{secrets.token_hex(12)}", "object": kind, "created": int(time()), "model": model,
+    }  # fmt: skip
+
+
 class Plan(ABC):
     """The engine requests, one for each choice, and the format of the answer. A plan is used once."""
 
@@ -84,7 +93,6 @@ class Plan(ABC):
         self.headers = HEADERS | ({NOT_ENFORCED: ", ".join(left_out)} if left_out else {})
 
     def begin(self, index: int) -> Iterable[Json]:
-        """Return the events that come before a choice's text."""
         del index
         return ()
 
@@ -97,7 +105,6 @@ class Plan(ABC):
         """Return the events that come after a choice's text."""
 
     def last(self, choices: Sequence[Choice]) -> Iterable[Json]:
-        """Return the events that come after all choices."""
         del choices
         return ()
 

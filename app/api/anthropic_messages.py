@@ -1,7 +1,4 @@
-"""Anthropic's POST /v1/messages: chats with tools and thoughts, whole or as events.
-
-message_start  content_block_start  content_block_delta …  content_block_stop  message_delta  message_stop
-"""
+"""Anthropic's POST /v1/messages: chats with tools and thoughts, whole or as events."""
 
 import asyncio
 import secrets
@@ -169,7 +166,6 @@ async def count_tokens(services: Services, asked: MessagesRequest) -> Json:
 
 
 def _chat(asked: MessagesRequest) -> ChatRequest:
-    """Translate the request into a ChatRequest. Raises ApiError."""
     system = text_of(asked.system, "system")
     messages = [ChatMessage(role="system", content=system)] if system else []
     for place, turn in enumerate(asked.messages):

@@ -6,7 +6,6 @@ import os
 import secrets
 import stat
 from contextlib import suppress
-from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
 
@@ -16,16 +15,6 @@ from app.system.files import write_file
 PREFIX = "sk-foresight-"
 FILE = "api-key"
 LONGEST = 4096
-
-
-@dataclass(frozen=True, slots=True)
-class FixedKey:
-    """A key that was given at the start."""
-
-    key: str
-
-    def read(self) -> str:
-        return self.key
 
 
 def checked_key(given: str, source: str) -> str:
@@ -94,10 +83,14 @@ class KeyFile:
         )
 
 
-ApiKey = FixedKey | KeyFile | None
-"""The key that clients must send; None lets every program on this machine use the API."""
+ApiKey = str | KeyFile | None
+"""The key that clients must send, given at the start or read from its file. None lets every program on this machine
+use the API."""
 
 
 def accepts(key: ApiKey, given: str) -> bool:
     """Return whether a client's key is right, or none is needed. Raises SettingsNotSaved as `KeyFile.read` does."""
-    return key is None or compare_digest(given.encode(errors="replace"), key.read().encode())
+    if key is None:
+        return True
+    wanted = key if isinstance(key, str) else key.read()
+    return compare_digest(given.encode(errors="replace"), wanted.encode())

@@ -89,6 +89,5 @@ class RunningApi(ServerThread):
         return f"http://{host}:{self.port}/v1"
 
     def wait(self) -> None:
-        """Wait until the server has ended."""
         while self.is_alive:
             sleep(0.5)

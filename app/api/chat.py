@@ -1,18 +1,12 @@
-"""POST /v1/chat/completions.
+"""POST /v1/chat/completions."""
 
-The chunks of a stream are, in this order: for each choice the role, reasoning, content and tool calls, and the
-finish reason; then the usage, without choices and only if the client asks for it; then [DONE].
-"""
-
-import secrets
 from collections.abc import Iterator, Sequence
-from time import time
 from typing import Any
 
 from fastapi import APIRouter, Response
 from starlette.requests import Request as HttpRequest
 
-from app.api.answers import STREAMED, Choice, Json, Logprobs
+from app.api.answers import STREAMED, Choice, Json, Logprobs, answer_head
 from app.api.chat_plan import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError
 from app.api.request_fields import JsonRoute, refuse
@@ -26,7 +20,8 @@ class ChatCompletionPlan(ChatPlan):
     def __init__(self, asked: ChatRequest, model: ServedModel, chat_format: ChatFormat) -> None:
         super().__init__(asked, model, chat_format)
         self._has_logprobs, self._has_usage = bool(asked.logprobs), asked.has_usage_chunk
-        self._id, self._created = f"chatcmpl-{secrets.token_hex(12)}", int(time())
+        head = answer_head("chatcmpl", "chat.completion.chunk", model.id)
+        self._head = {**head, "system_fingerprint": "foresight"}
 
     def begin(self, index: int) -> Iterator[Json]:
         yield self._chunk(index, {"role": "assistant", "content": ""})
@@ -39,20 +34,16 @@ class ChatCompletionPlan(ChatPlan):
 
     def last(self, choices: Sequence[Choice]) -> Iterator[Json]:
         if self._has_usage:
-            yield {**self._head("chat.completion.chunk"), "choices": [], **self.numbers(choices)}
+            yield {**self._head, "choices": [], **self.numbers(choices)}
 
     def whole(self, choices: Sequence[Choice]) -> Json:
         found = [self._choice(choice) for choice in choices]
-        return {**self._head("chat.completion"), "choices": found, **self.numbers(choices)}
-
-    def _head(self, kind: str) -> Json:
-        head = {"id": self._id, "object": kind, "created": self._created, "model": self.model}
-        return {**head, "system_fingerprint": "foresight"}
+        return {**self._head, "object": "chat.completion", "choices": found, **self.numbers(choices)}
 
     def _chunk(self, index: int, delta: Json, reason: str | None = None, logprobs: Any = None) -> Json:
         choice = {"index": index, "delta": delta, "logprobs": logprobs, "finish_reason": reason}
         usage = {"usage": None} if self._has_usage else {}
-        return {**self._head("chat.completion.chunk"), "choices": [choice], **usage}
+        return {**self._head, "choices": [choice], **usage}
 
     def _choice(self, choice: Choice) -> Json:
         text, calls = choice.parsed.text, choice.parsed.calls

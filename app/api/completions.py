@@ -1,17 +1,15 @@
 """POST /v1/completions: continues the client's texts without a chat template."""
 
 import asyncio
-import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import accumulate
-from time import time
 from typing import Annotated
 
 from fastapi import APIRouter, Response
 from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
-from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan
+from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan, answer_head
 from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Texts, each_text, engine_requests, refuse
 from app.api.services import ServedModel, Services
 from app.api.tool_fields import ResponseFormat, form_grammar
@@ -49,12 +47,7 @@ class CompletionPlan(Plan):
             )
         super().__init__(requests, tools)
         self._offset = 0  # the next token's position in its choice's text
-        self._head = {
-            "id": f"cmpl-{secrets.token_hex(12)}",
-            "object": "text_completion",
-            "created": int(time()),
-            "model": model.id,
-        }
+        self._head = answer_head("cmpl", "text_completion", model.id)
 
     def begin(self, _index: int) -> Iterable[Json]:
         self._offset, self._is_begun = 0, False

@@ -33,10 +33,10 @@ router = APIRouter(route_class=JsonRoute)
 async def embed(services: Services, asked: EmbeddingsRequest) -> dict[str, Any]:
     """Embed the given texts as unit vectors."""
     vectors, name, tokens = await embedded(services, asked)
-    data = [
-        {"object": "embedding", "index": place, "embedding": _encoded(row, asked.encoding_format)}
-        for place, row in enumerate(vectors)
-    ]
+    rows: Sequence[Any] = vectors.astype("<f4").tolist()
+    if asked.encoding_format == "base64":
+        rows = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
+    data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
     used = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": name, "usage": used}
 
@@ -71,8 +71,3 @@ def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:
                 code=CONTEXT_EXCEEDED,
             )  # fmt: skip
     return inputs
-
-
-def _encoded(vector: np.ndarray, form: str | None) -> Any:
-    floats = vector.astype("<f4")
-    return base64.b64encode(floats.tobytes()).decode() if form == "base64" else floats.tolist()

@@ -1,8 +1,4 @@
-"""Errors in the format of their route: OpenAI's, Anthropic's or Ollama's.
-
-OpenAI's clients retry after 408, 409, 429 and 5xx, unless the header in NO_RETRY forbids it. Error responses have
-this header, because the same request would probably fail again.
-"""
+"""Errors in the format of their route: OpenAI's, Anthropic's or Ollama's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -17,6 +13,7 @@ from starlette.exceptions import HTTPException
 from app.errors import AppError, BadOption, PromptTooLong
 
 NO_RETRY = {"x-should-retry": "false"}
+"""The header of all errors. Without it OpenAI's clients would retry after 408, 409, 429 and 5xx, and fail again."""
 LONGEST, LONGEST_PARAM = 1_000, 200
 """Maximum number of characters of an error's sentence, and of a parameter's path such as messages[0].content."""
 CONTEXT_EXCEEDED = "context_length_exceeded"

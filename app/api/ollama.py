@@ -173,7 +173,6 @@ async def show(services: Services, asked: OllamaRequest) -> Json:
 
 
 def _chat(asked: OllamaRequest, messages: Sequence[ChatMessage]) -> ChatRequest:
-    """Translate a request into that of a chat. Raises ApiError."""
     options = asked.options or {}
     fields = {name: options[theirs] for theirs, name in OPTIONS.items() if theirs in options}
     if asked.format:

@@ -121,8 +121,6 @@ Stops = Annotated[
 
 
 class Body(BaseModel):
-    """The base of every request's body."""
-
     model_config = ConfigDict(extra="ignore", allow_inf_nan=False)
     form: ClassVar[str] = "response_format"
     """Name of the field that gives the format of the answer."""

@@ -1,10 +1,4 @@
-"""POST /v1/responses, without state: text and function calls, whole or as events.
-
-response.created  response.in_progress
-response.output_item.added  response.content_part.added  response.output_text.delta …
-response.output_text.done  response.content_part.done  response.output_item.done
-response.completed | response.incomplete | response.failed
-"""
+"""POST /v1/responses, without state: text and function calls, whole or as events."""
 
 import asyncio
 import secrets
@@ -196,7 +190,6 @@ async def respond(services: Services, asked: ResponseRequest, http: HttpRequest)
 
 
 def _chat(asked: ResponseRequest) -> ChatRequest:
-    """Translate the request into that of a chat. Raises ApiError."""
     refuse(asked.prompt, "prompt", "it keeps no prompts; send instructions and input")
     fields = dict(asked) | {
         "messages": _messages(asked),
@@ -208,7 +201,6 @@ def _chat(asked: ResponseRequest) -> ChatRequest:
 
 
 def _messages(asked: ResponseRequest) -> list[ChatMessage]:
-    """Turn the input items into messages of a chat. Raises ApiError."""
     given = [{"role": "user", "content": asked.input}] if isinstance(asked.input, str) else asked.input
     found = [ChatMessage(role="system", content=asked.instructions)] if asked.instructions else []
     for place, item in enumerate(given):
@@ -254,7 +246,6 @@ def _echoed(asked: ResponseRequest, model: str) -> Json:
 
 
 def _usage(choice: Choice) -> Json:
-    """Return the token usage under the names of the responses API."""
     numbers = usage([choice])
     details = numbers["completion_tokens_details"]
     del details["audio_tokens"]

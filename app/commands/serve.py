@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from app.api.api_key import ApiKey, FixedKey, KeyFile, checked_key, is_readable_by_others, read_key
+from app.api.api_key import ApiKey, KeyFile, checked_key, is_readable_by_others, read_key
 from app.commands import options as given
 from app.commands.console import errors_as_sentences, print_text
 from app.commands.reply_output import wait_for_load
@@ -140,15 +140,15 @@ def chosen_key(
             )
         return None
     if option is not None:
-        return FixedKey(checked_key(option, "--api-key"))
+        return checked_key(option, "--api-key")
     if variable is not None:
-        return FixedKey(checked_key(variable, KEY_VARIABLE))
+        return checked_key(variable, KEY_VARIABLE)
     if file is None:
         return KeyFile(folder)
     key = read_key(file)
     if is_readable_by_others(file):
         print_text(f"Other users of this machine can read the key in {file}: chmod 600 it.", err=True)
-    return FixedKey(key)
+    return key
 
 
 def _stay(running: "RunningApi", key: ApiKey, asked_port: int, engine: Engine, loaded: Future[bool]) -> None:

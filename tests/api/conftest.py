@@ -6,7 +6,6 @@ from pathlib import Path
 import openai
 import pytest
 
-from app.api.api_key import FixedKey
 from app.api.application import RunningApi, build_api
 from app.api.services import ApiServices, ServedModel
 from app.engine import Engine
@@ -40,7 +39,7 @@ def embedder() -> ModelFolder | None:
 
 @pytest.fixture(scope="session")
 def server(engine: Engine, embedder: ModelFolder | None) -> Iterator[RunningApi]:
-    running = RunningApi(build_api(services_of(engine, embedder), FixedKey(KEY)), listen(0))
+    running = RunningApi(build_api(services_of(engine, embedder), KEY), listen(0))
     yield running
     running.close()
 

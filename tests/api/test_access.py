@@ -10,7 +10,7 @@ from starlette.responses import PlainTextResponse
 from starlette.types import Message, Receive, Scope, Send
 
 from app.api.access import AccessCheck, own_names
-from app.api.api_key import FixedKey, KeyFile, accepts
+from app.api.api_key import KeyFile, accepts
 from app.api.application import RunningApi
 from app.errors import SettingsNotSaved
 from tests.api.conftest import KEY
@@ -72,7 +72,7 @@ async def asked(**headers: str) -> httpx.Response:
     async def here(scope: Scope, receive: Receive, send: Send) -> None:
         await PlainTextResponse("here")(scope, receive, send)
 
-    check = AccessCheck(here, FixedKey(KEY), origins=lambda: (ORIGIN,))
+    check = AccessCheck(here, KEY, origins=lambda: (ORIGIN,))
     method = "OPTIONS" if "access_control_request_method" in headers else "GET"
     names = {name.replace("_", "-"): value for name, value in headers.items()}
     async with httpx.AsyncClient(
@@ -145,5 +145,5 @@ def test_a_folder_that_cannot_be_written_is_told(tmp_path: Path) -> None:
 
 
 def test_a_given_key_and_none() -> None:
-    assert accepts(FixedKey("a"), "a") and not accepts(FixedKey("a"), "b")
+    assert accepts("a", "a") and not accepts("a", "b")
     assert accepts(None, "")

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from app.api.api_key import FixedKey
 from app.api.application import RunningApi, build_api
 from app.engine import Engine
 from app.values.messages import ModelFolder
@@ -105,7 +104,7 @@ def test_langchains_own_tests_pass(server: RunningApi, tmp_path: Path) -> None:
 def brief_server(engine: Engine, embedder: ModelFolder | None) -> Iterator[RunningApi]:
     """One whose answers end in seconds, however much is asked for."""
     model = replace(DEMO, choice=replace(DEMO.choice, context=SHORT_CONTEXT))
-    running = RunningApi(build_api(services_of(engine, embedder, model), FixedKey(KEY)), listen(0))
+    running = RunningApi(build_api(services_of(engine, embedder, model), KEY), listen(0))
     yield running
     running.close()
 

@@ -8,7 +8,6 @@ import httpx
 import pytest
 from pydantic import ValidationError
 
-from app.api.api_key import FixedKey
 from app.api.application import RunningApi, build_api
 from app.api.chat_plan import ChatRequest
 from app.api.errors import ApiError
@@ -92,7 +91,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     engine = Engine(Places({"thinks": folder.path}))
     served = ServedModel("thinks", ModelChoice("thinks", dtype="float32", device="cpu"))
-    running = RunningApi(build_api(services_of(engine, model=served), FixedKey(KEY)), listen(0))
+    running = RunningApi(build_api(services_of(engine, model=served), KEY), listen(0))
     yield running.url
     running.close()
     engine.close()
