@@ -8,6 +8,7 @@ import ast
 import json
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -83,7 +84,6 @@ class CallPatterns:
 
 @lru_cache(64)
 def call_patterns(form: CallFormat) -> CallPatterns:
-    """Compile the patterns of a call format."""
     is_object = form.kind == "object"
     before = form.before_name.partition("{")[0] if is_object and "{" not in form.begin else form.before_name
     start = form.begin.partition("{")[0] + ("" if "{" in form.begin else before)
@@ -177,16 +177,10 @@ def typed(text: str, schema: Any) -> Any:
     try:
         value = parse_json(text)
     except ValueError:
-        return text if "string" in kinds else _literal(text)
-    return text if "string" in kinds and not _types_of(value) & kinds else value
-
-
-def _literal(text: str) -> Any:
-    """Parse a value in Python's notation, or return the text if that fails."""
-    try:
-        return parse_json(loose_json(text, ""))
-    except ValueError:
+        with suppress(ValueError):
+            return text if "string" in kinds else parse_json(loose_json(text, ""))
         return text
+    return text if "string" in kinds and not _types_of(value) & kinds else value
 
 
 def _types_of(value: Any) -> set[str]:

@@ -4,14 +4,8 @@
     "The rent is 740 euros [2]."  unsupported: no word of it is in source 2
     "The rent is 750 euros [1]."  unsupported: 750 is not in source 1
 
-A number may be in digits or in words, with any leading zeros and separators. A time may be in 12 or 24 hours, and a
-month a name or a number. A name is a capitalised word that does not begin the sentence. Names in German texts are
-not compared, because each German noun has a capital.
-
-A word counts less the more sources contain it, because the sources of one question share its subject. The words of
-a very short claim ("Yes [1].") are not judged. docs/notes/2026-11-retrieval.md has the thresholds and how well
-they separate right citations from wrong ones.
-"""
+Names in German texts are not compared, because each German noun has a capital. docs/notes/2026-11-retrieval.md has
+the thresholds, and how well they separate right citations from wrong ones."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -171,12 +171,8 @@ class Conversations:
         store = self.stores.of(chat)
         asked = options, model, store.settings(chat).json_answers.grammar
         contents = (store.message(version).content for version in store.message(message).versions)
-        return any(
-            each.state == "done"
-            and each.provenance
-            and (each.provenance.options, each.provenance.model, each.provenance.grammar) == asked
-            for each in contents
-        )
+        made = (each.provenance for each in contents if each.state == "done" and each.provenance)
+        return any((each.options, each.model, each.grammar) == asked for each in made)
 
     def thread(self, chat: int, newest: int) -> Thread:
         """Returns a chat as it is stored, with its `newest` latest messages."""
@@ -237,7 +233,6 @@ class Conversations:
         self, chat: int, message: int, prepared: PreparedReply, context: TurnContext, retrieved: RetrievedContext,
         reply: Reply,
     ) -> None:  # fmt: skip
-        """Summarises the oldest messages and stores the summary, then submits the reply."""
         count, settings, problem = prepared.summarised, replace(prepared.settings, overflow="ask"), BUG
         try:
             oldest = context.history[:count]
@@ -285,18 +280,15 @@ class Conversations:
                 self._unsaved[chat] = reply
             self._recorders.pop(chat, None)
         started = self._started.get(chat)
-        if started and started.settings.titles_chats and self._is_first(chat, reply.message):
-            self._titles.begin(chat, started.settings)
+        if started and started.settings.titles_chats:
+            with suppress(AppError):  # the chat may have been deleted in the meantime
+                store = self.stores.of(chat)
+                is_first = len(store.path_ids(chat, reply.message)) == 2
+                if is_first and store.message(reply.message).content.state == "done":
+                    self._titles.begin(chat, started.settings)
         if reply.problem or reply.content.state != "done":
             self.queue.hold(chat, "The reply was not finished.")
         self.queue.send_next(chat)
-
-    def _is_first(self, chat: int, message: int) -> bool:
-        """Returns whether this message is the chat's first answer, and complete."""
-        with suppress(AppError):  # the chat may have been deleted in the meantime
-            store = self.stores.of(chat)
-            return len(store.path_ids(chat, message)) == 2 and store.message(message).content.state == "done"
-        return False
 
     def _require_ready(self, chat: int) -> None:
         """Raises StillWriting while a reply is written. Stores the last reply if it could not be stored before;

@@ -49,7 +49,6 @@ class Drafts:
             self._is_closed = True
 
     def clear(self) -> None:
-        """Forgets all drafts that are not saved yet."""
         with self._lock:
             self._unsaved.clear()
 

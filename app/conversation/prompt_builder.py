@@ -1,13 +1,6 @@
 """Builds the prompt of a reply (system prompt, history, passages, question) and checks, before anything is sent,
-that it fits into the model's context.
-
-No message is left out silently. An example: five messages, a context of 100 tokens, 25 of them kept for the reply:
-
-    tokens           40   10   30   10   20  = 110     too long: 110 + 25 > 100
-    oldest left out   .    .   30   10   20  =  60     fits: 60 + 25 <= 100
-
-Whole turns are left out, so that the model never reads an answer without its question.
-"""
+that it fits into the model's context. Messages are left out only if the user agrees, and in whole turns, so that
+the model never reads an answer without its question."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -72,17 +65,14 @@ class ContextFit:
 
     @property
     def fits_without_oldest(self) -> bool:
-        """Whether the prompt fits without its oldest turns."""
         return self.left_out > 0 and self.kept_tokens + self.reserve <= self.context
 
     @property
     def room(self) -> int:
-        """Tokens left for a reply to the whole prompt."""
         return max(0, self.context - self.tokens)
 
     @property
     def can_be_shorter(self) -> bool:
-        """Whether the whole prompt fits with a shorter reply."""
         return self.room >= LEAST_REPLY
 
 
@@ -117,8 +107,6 @@ class PreparedReply:
 
 
 class PromptBuilder:
-    """Builds prompts for the loaded model."""
-
     def __init__(self, reader: Callable[[], CachedTokenReader], documents: Documents) -> None:
         self._reader = reader
         self._documents = documents
@@ -128,16 +116,13 @@ class PromptBuilder:
         question's embedding.
 
         A continuation and a comparison get the earlier passages again. Raises DocumentNotFound, BadOption."""
+        alone = RetrievedContext(context.question)
         if earlier_reply := context.written or context.compared:
             sources = earlier_reply.sources
-            return (
-                reload(self._documents, sources, context.question)
-                if sources
-                else RetrievedContext(context.question)
-            )
+            return reload(self._documents, sources, context.question) if sources else alone
         room = self._room(options, context.tools)
         if room.has_none_for(context.question) or not (collections := self._searched(context)):
-            return RetrievedContext(context.question)
+            return alone
         earlier = [message.content for message in context.history if message.role == "user"]
         query = self_contained(context.question, earlier)
         before = guarded(with_system(context.chat_settings, context.history))

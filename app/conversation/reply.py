@@ -1,18 +1,7 @@
 """A reply as an append-only log of events, which any number of readers follow from any point.
 
-The worker appends; the page, a second tab, the recorder and a page that is opened later read the same log:
-
-    log:      Prefilling(9, 9)  Piece("Hel")  Piece("lo")  Finished
-    reader A:      0 ------------- 1 ------------ 2 ----------- 3      (from the start)
-    reader B:                                     2 ----------- 3      (late, with start=2)
-
-Stopping sets a flag that the decoder checks before each step. A reader that leaves does not stop the reply.
-
-The log keeps all events. Only the newest TRACED_STEPS steps keep their traces, because a trace is much larger than
-a step's text. So the page's view of single steps (the X-ray) shows no earlier steps.
-
-A reader may collect the events in a ReplySoFar of its own, which has the text, the tokens and the statistics.
-"""
+The worker appends; the page, a second tab and the recorder read. A reader that leaves does not stop the reply. The
+log keeps all events, but only the newest TRACED_STEPS steps keep their traces, which are much larger than texts."""
 
 import threading
 from collections import Counter, deque
@@ -56,7 +45,13 @@ class Reply:
             if self._has_ended():
                 raise RuntimeError(f"the reply has ended before this {type(event).__name__}")
             self._events.append(event)
-            self._drop_old_trace(event)
+            if isinstance(event, Piece) and event.trace != NO_TRACE:
+                self._traced.append(len(self._events) - 1)
+            if len(self._traced) > TRACED_STEPS:
+                oldest = self._traced.popleft()
+                piece = self._events[oldest]
+                if isinstance(piece, Piece):
+                    self._events[oldest] = replace(piece, trace=NO_TRACE)
             self._changed.notify_all()
 
     def stop(self) -> None:
@@ -93,24 +88,12 @@ class Reply:
                     break
             return self._events[start:]
 
-    def _drop_old_trace(self, event: Event) -> None:
-        if not isinstance(event, Piece) or event.trace == NO_TRACE:
-            return
-        self._traced.append(len(self._events) - 1)
-        if len(self._traced) > TRACED_STEPS:
-            oldest = self._traced.popleft()
-            piece = self._events[oldest]
-            if isinstance(piece, Piece):
-                self._events[oldest] = replace(piece, trace=NO_TRACE)
-
     def _has_ended(self) -> bool:
         return bool(self._events) and isinstance(self._events[-1], Finished | Failed)
 
 
 @dataclass(frozen=True, slots=True)
 class ReplyState:
-    """A snapshot of a reply for a page."""
-
     phase: Phase = "waiting"
     text: str = ""
     statistics: Statistics = field(default_factory=Statistics)
@@ -152,7 +135,6 @@ class ReplySoFar:
         self._clock = ThoughtClock(before)
 
     def take(self, events: Iterable[Event]) -> None:
-        """Adds the next events of the log."""
         for event in events:
             match event:
                 case Loading(what, done, total):

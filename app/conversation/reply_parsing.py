@@ -1,12 +1,6 @@
-"""Finds tool calls in a reply while it is written, in the model's own format. An example in the Hermes format:
+"""Finds tool calls in a reply while it is written, in the model's own format, as deltas of thought, text and calls.
 
-    Let me look.<tool_call>
-    {"name": "weather", "arguments": {"city": "Rome"}}
-    </tool_call>
-
-This reply gives a delta with the text, a delta with the call's id and name, and then deltas with the arguments as
-they are written. Text that only looks like a call stays text. The thought before an answer gives deltas of its own.
-"""
+Text that only looks like a call stays text."""
 
 import secrets
 from collections.abc import Mapping

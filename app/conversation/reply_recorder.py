@@ -1,13 +1,10 @@
 """Saves a reply to the database at most twice a second while it is written, and once more when it ends.
 
-The recorder reads the reply's event log as a page does, so decoding does not wait for disk writes. An app that is
-killed usually loses at most the last second of a reply. A failed write is repeated half a second later; the last
-write is not repeated, and its failure is reported to the user.
-"""
+The recorder reads the reply's event log as a page does, so decoding does not wait for disk writes."""
 
 import logging
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import takewhile
 from time import monotonic
@@ -18,7 +15,7 @@ from app.errors import AppError
 from app.values.chat import MessageContent, Provenance, WritingState
 from app.values.display_text import counted, seconds_in_words
 from app.values.logits import Grammar
-from app.values.messages import Event, Options
+from app.values.messages import Options
 
 log = logging.getLogger(__name__)
 
@@ -41,7 +38,6 @@ class ReplyRecorder:
         self._thread.start()
 
     def join(self, timeout: float) -> None:
-        """Waits until the reply is stored, at most `timeout` seconds."""
         self._thread.join(timeout)
 
     def _record(self) -> None:
@@ -71,7 +67,7 @@ class ReplyRecorder:
         return ""
 
 
-class ReplyDraft:
+class ReplyDraft(ReplySoFar):
     """A reply as it is stored. A continued reply starts with the text written before.
 
     If `compared` is another reply, the note of the complete reply compares both."""
@@ -83,22 +79,15 @@ class ReplyDraft:
         grammar: Grammar | None = None,
         compared: MessageContent | None = None,
     ) -> None:
+        super().__init__(before)
         self._options = options
         self._compared = compared
         self._grammar = grammar
         self._before = before or MessageContent()
-        self._reply = ReplySoFar(self._before)
-
-    @property
-    def is_done(self) -> bool:
-        return self._reply.is_done
-
-    def take(self, events: Iterable[Event]) -> None:
-        self._reply.take(events)
 
     def content(self) -> MessageContent:
         """Returns the reply so far, with its state and, once it has finished, its own provenance."""
-        reply, finished, has_failed = self._reply, self._reply.finished, self._reply.phase == "failed"
+        finished, has_failed = self.finished, self.phase == "failed"
         state: WritingState = "writing"
         provenance = self._before.provenance  # kept unless the new reply finishes
         if has_failed:
@@ -110,15 +99,15 @@ class ReplyDraft:
                 __version__, self._grammar,
             )  # fmt: skip
         content = MessageContent(
-            reply.text,
+            self.text,
             state,
-            reply.note if has_failed else "",
-            tuple(reply.marks),
+            self.note if has_failed else "",
+            tuple(self.marks),
             provenance,
-            reply.thought,
+            self.thought,
             self._before.sources,
             # A call that is still being written counts as text. It is read again when the reply is continued.
-            calls=tuple(call for call in reply.calls if call.state != "writing"),
+            calls=tuple(call for call in self.calls if call.state != "writing"),
         )
         if self._compared and state == "done":
             return replace(content, note=comparison_in_words(self._compared, content))

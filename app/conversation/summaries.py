@@ -1,12 +1,7 @@
 """Summaries that the model writes of a chat's oldest messages, when the chat is too long.
 
 The model is asked for the summary in the chat itself, and later prompts have this exchange in place of the
-messages:
-
-    question 1, answer 1, question 2, answer 2, question 3      too long
-    question 1, answer 1, question 2, answer 2, request         the model writes a summary, stored with answer 2
-    request, summary, question 3                                what the model reads from now on
-"""
+messages."""
 
 from bisect import bisect_left
 from dataclasses import replace
@@ -31,8 +26,6 @@ STOPPED = "Stopped before the old messages were summarised. Regenerate the reply
 
 
 class SummaryWriter:
-    """Has the model summarise messages, and waits for the summary."""
-
     def __init__(self, engine: ReplyEngine, prompts: PromptBuilder) -> None:
         self._engine = engine
         self._prompts = prompts

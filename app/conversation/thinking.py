@@ -2,11 +2,7 @@
 
 The engine writes the thoughts of all models between these tags. Older versions stored a reply without the opening
 tag if the prompt had ended with it; in such a reply, an end tag alone on its line ends the thought. A tag that a
-reply merely mentions does not count.
-
-    "<think>\\nhm\\n</think>\\n\\nYes."  ->  thought "hm", answer "Yes."
-    "`</think>` ends a thought."         ->  answer alone
-"""
+reply merely mentions does not count."""
 
 import re
 from dataclasses import dataclass, field, replace
@@ -103,7 +99,6 @@ class ThoughtFold:
 
 
 def split_thought(text: str) -> SplitReply:
-    """Splits a reply into its thought and its answer."""
     fold = ThoughtFold()
     thought, answer = fold.push(text)
     # `in` is quicker than the pattern, and most replies, which are split again as they grow, have no end tag.

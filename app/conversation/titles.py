@@ -1,9 +1,7 @@
 """Titles that the model writes once a chat's first answer is complete and the model is idle.
 
 The request continues the chat, so the chat's tokens are usually in the KV cache, and stay there for the next
-question. If a reply is requested meanwhile, writing the title stops. An unusable title, such as an empty or a long
-title, is dropped, and the chat keeps the title made from its question.
-"""
+question. An unusable title is dropped, and the chat keeps the title made from its question."""
 
 import logging
 import threading
@@ -65,9 +63,8 @@ class ChatTitles:
         store, reply = self._stores.of(chat), Reply()
         options = replace(settings.options, sampling=Sampling(), thinking=Thinking("off"))
         options = replace(options, max_new_tokens=MOST_TOKENS, stop=("\n\n",))
-        self._engine.submit(
-            Request(settings.model, with_rounds((*store.path_texts(chat), ASK), HERMES), options), reply
-        )
+        prompt = with_rounds((*store.path_texts(chat), ASK), HERMES)
+        self._engine.submit(Request(settings.model, prompt, options), reply)
         while not reply.is_done:
             if self._is_busy():
                 reply.stop()

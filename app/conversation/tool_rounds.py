@@ -118,8 +118,6 @@ class _RoundLog:
 
 @dataclass(slots=True)
 class _Writing:
-    """The state of a reply that is written in rounds."""
-
     chat: int
     context: TurnContext
     prepared: PreparedReply
@@ -132,12 +130,10 @@ class _Writing:
 
     @property
     def asked(self) -> tuple[Message, ...]:
-        """The prompt without the reply that is to be continued."""
         prompt = self.prepared.prompt
         return prompt[:-1] if prompt[-1].role == "assistant" else prompt
 
     def change(self, call: CalledTool) -> None:
-        """Replace a call by its newer state, and report it."""
         calls = tuple(call if one.id == call.id else one for one in self.content.calls)
         self.content = replace(self.content, calls=calls)
         self.reply.append(Called(calls))
@@ -191,7 +187,9 @@ class ToolRounds:
         if not self._answered(writing):
             return writing.reply.append(Failed("Stopped."))
         for number in range(MOST_ROUNDS + 1):
-            use = replace(writing.context.tools, offered=()) if number == MOST_ROUNDS else self._use(writing)
+            use = writing.context.tools
+            forced = tuple(one for one in use.offered if one.name == writing.forced)
+            use = replace(use, offered=()) if number == MOST_ROUNDS else replace(use, forced=forced)
             log = _RoundLog(writing.reply, use, writing.content, writing.statistics)
             self._engine.submit(self._request(writing, use), log)
             end = log.ends.get()
@@ -206,10 +204,6 @@ class ToolRounds:
             if not self._answered(writing):
                 return writing.reply.append(replace(end, reason="stopped"))
         return None
-
-    def _use(self, writing: _Writing) -> ToolUse:
-        use = writing.context.tools
-        return replace(use, forced=tuple(one for one in use.offered if one.name == writing.forced))
 
     def _request(self, writing: _Writing, use: ToolUse) -> Request:
         prepared, content = writing.prepared, writing.content

@@ -112,7 +112,6 @@ class ToolUse:
 
     @property
     def _shown(self) -> list[dict[str, Any]]:
-        """The tools as chat templates expect them."""
         shown = [one.model_dump(exclude_none=True, exclude={"strict"}) for one in self.offered]
         return [
             {"type": "function", "function": {"description": "", "parameters": NOTHING, **one}}

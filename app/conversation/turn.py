@@ -1,10 +1,4 @@
-"""The kinds of turns of a chat. A turn is a user's request for a reply.
-
-NewChat        the first question of a new chat
-NewQuestion    a question below the shown messages, or below another message when an older question is edited
-Regeneration   another answer to the same question
-Continuation   an answer that ended early is continued
-"""
+"""The kinds of turns of a chat. A turn is a user's request for a reply."""
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace

@@ -169,7 +169,10 @@ async def _receive(process: Any, received: Any, name: str) -> None:
                 f"{name} sent a message of more than {LONGEST_MESSAGE // 2**20} MB, so it was ended."
             ) from error
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, OSError) as error:
-            raise ToolFailed(await _ended(process, name)) from error
+            with anyio.move_on_after(SECONDS_TO_END):
+                await process.wait()
+            code = "" if process.returncode is None else f" (exit code {process.returncode})"
+            raise ToolFailed(f"{name} ended unexpectedly{code}. Look at its log, then restart it.") from error
         try:
             message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
         except ValueError as error:
@@ -180,13 +183,6 @@ async def _receive(process: Any, received: Any, name: str) -> None:
                 _log(f"Not a message: {line[:LONGEST_WORDS].decode(errors='replace')}")
         else:
             await received.send(SessionMessage(message))
-
-
-async def _ended(process: Any, name: str) -> str:
-    with anyio.move_on_after(SECONDS_TO_END):
-        await process.wait()
-    code = "" if process.returncode is None else f" (exit code {process.returncode})"
-    return f"{name} ended unexpectedly{code}. Look at its log, then restart it."
 
 
 async def _send(process: Any, sent: Any) -> None:
@@ -331,7 +327,6 @@ def _cut(text: str, most: int = LONGEST_RESULT) -> str:
 
 
 def _sentence(error: BaseException, server: Job) -> str:
-    """Return why a request failed, or why the session is over."""
     name, reason = server["name"], _reason(error)
     match error:
         case AppError():

@@ -1,9 +1,5 @@
 """Starts, asks and ends tool servers. Each server has a child process (`mcp_main.py`), which starts at its first
-use.
-
-The child process is the protocol's client, and starts the server's program. If a request takes too long or is
-stopped, the child process and the program are killed.
-"""
+use, is the protocol's client, and starts the server's program."""
 
 import json
 import os
@@ -86,7 +82,6 @@ class ToolServers:
         return connection.status if connection else ServerStatus()
 
     def log(self, name: str) -> tuple[str, ...]:
-        """Return the newest lines of a server's log."""
         with self._lock:
             connection = self._connections.get(name)
         return connection.log if connection else ()
@@ -151,7 +146,6 @@ class _Connection:
 
     @property
     def log(self) -> tuple[str, ...]:
-        """The newest lines of the server's log."""
         lines = (plain_words(line, LONGEST_LINE) for line in self._log.decode(errors="replace").splitlines())
         return tuple(filter(None, lines))[-LOG_LINES:]
 
@@ -226,7 +220,8 @@ class _Connection:
             if is_stopping():
                 raise self._failed("The call was stopped.", "off")
 
-        answer = json.loads(awaited(lambda: child.ask(_line(job), seconds), beat) or "{}")
+        line = json.dumps(job).encode() + b"\n"
+        answer = json.loads(awaited(lambda: child.ask(line, seconds), beat) or "{}")
         if "result" in answer:
             return answer["result"]
         if "problem" in answer:  # only this request failed; the server still runs
@@ -252,10 +247,6 @@ class _Connection:
             while piece := os.read(log.fileno(), LOG_BYTES):
                 self._log = (self._log + piece)[-LOG_BYTES:]
                 sleep(LOG_SECONDS)
-
-
-def _line(message: Answer) -> bytes:
-    return json.dumps(message).encode() + b"\n"
 
 
 def arguments_object(arguments: str) -> Answer:

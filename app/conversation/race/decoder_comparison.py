@@ -85,7 +85,6 @@ class LaneReader:
 
 
 def read_lane(decoding: Decoding, reply: Reply) -> LaneRun:
-    """Return a lane's run up to the newest event of its reply."""
     return LaneReader(decoding, reply).read()
 
 

@@ -1,23 +1,9 @@
 """Runs races, in which several decoders write replies to the same prompt, in turn and in rounds.
 
-    warm-up of references and lanes -> (references -> lanes) * rounds -> margins at differences -> the history
-
-A race has a thread of its own, and each run is a reply of its own. `state` is an immutable snapshot; readers follow
-the replies' logs themselves.
-
 In half precision with same text on, the steps of all decoders are padded to row counts that give bitwise identical
 results. Padding makes plain decoding slower, so it also runs without padding, and speeds are compared with the
 faster of both. But without padding the numbers may be rounded differently, so texts are compared with padded plain
-decoding. A race of `auto` and `lookahead 5/4/5` therefore has four runs in each round:
-
-    plain, same text off    reference   usually the fastest plain decoding; speeds are compared with it
-    plain, same text on     reference   texts are compared with it
-    auto                    lane
-    lookahead 5/4/5         lane
-
-In float32, or with same text off, both references are the same decoding. A reference that is also a lane runs only
-once in each round.
-"""
+decoding. Such references run in each round beside the lanes, unless they are lanes themselves."""
 
 import json
 import logging
@@ -238,7 +224,6 @@ def _runs(plan: RacePlan, model: ModelInfo) -> Iterator[LaneReply]:
 
 
 def lanes_of(plan: RacePlan) -> tuple[Decoding, ...]:
-    """Returns the plan's lanes, each with the plan's `same_text`."""
     return tuple(replace(lane, same_text=plan.same_text) for lane in plan.lanes)
 
 

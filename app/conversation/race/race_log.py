@@ -34,18 +34,10 @@ class RaceLog:
                 row,
             ).lastrowid
             for number, lane in enumerate(result.lanes):
-                run, per_step = lane.run, lane.run.statistics.tokens_per_step
+                speeds = lane.speed_up.median, lane.speed.median, lane.run.statistics.tokens_per_step
                 connection.execute(
                     f"INSERT INTO race_lanes (race, lane, {LANE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?)",
-                    (
-                        race,
-                        number,
-                        run.name,
-                        lane.speed_up.median,
-                        lane.speed.median,
-                        per_step,
-                        lane.is_identical,
-                    ),
+                    (race, number, lane.run.name, *speeds, lane.is_identical),
                 )
 
     def last(self, model: ModelInfo, limit: int) -> list[RaceSummary]:
