@@ -1,10 +1,7 @@
 """Runs sentence-embedding models, which give texts with similar meanings vectors of similar directions.
 
-A model is a folder in the format of sentence-transformers: an encoder, the pooling of its rows into one vector
-(`1_Pooling/config.json`), and the longest input in tokens. Longer texts are read in several windows, whose vectors
-are averaged with their numbers of tokens as weights, so that the end of a long passage counts as much as its
-beginning. Vectors have length one, so the product of two vectors is their cosine.
-"""
+A model is a folder in the format of sentence-transformers. Longer texts are read in several windows, whose vectors
+are averaged with their numbers of tokens as weights."""
 
 import json
 import logging

@@ -1,7 +1,4 @@
-"""An embedding job. Its texts are embedded in small pieces, so that the worker can do more urgent jobs in between.
-
-The texts of a piece have similar lengths, because they are padded to the longest text.
-"""
+"""An embedding job. Its texts are embedded in small pieces, so that more urgent jobs can run in between."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future

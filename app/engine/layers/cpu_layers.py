@@ -1,8 +1,6 @@
 """Runs layers on the CPU with kernels in C: one call for each part, for a whole layer, or for all decoder layers.
 
-Calls for whole layers need integer weights. The call for a layer with experts computes all but its MLP, so
-a model with experts has no call for all layers. Results are bitwise identical to those of separate calls.
-"""
+Calls for whole layers need integer weights. Results are bitwise identical to those of separate calls."""
 
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL, Structure, c_float, c_int32, c_int64, c_void_p

@@ -1,9 +1,6 @@
 """Decides whether a model's layers can use our kernels on this machine, and makes the model that uses them.
 
-Our kernels are for NVIDIA GPUs from Ampere on, and for CPUs in float32 if there is a C compiler. Most of a layer's
-small kernels take longer to start than to run, so one kernel for several operations is faster. The given model
-keeps transformers' modules and shares its weights with the model that uses our kernels.
-"""
+Most of a layer's small kernels take longer to start than to run, so one kernel for several operations is faster."""
 
 import logging
 from collections.abc import Callable, Iterable, Mapping

@@ -1,7 +1,4 @@
-"""Modules that replace a model's own modules and use the same weights, and the interface of their kernels.
-
-`replacements.py` decides by trials which modules are replaced.
-"""
+"""Modules that replace a model's own modules and use the same weights, and the interface of their kernels."""
 
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol

@@ -1,10 +1,7 @@
 """Tests whether a model can decode draft trees, only chains, or only token by token.
 
-First the config must show every layer's kind and the windows of sliding layers. Then a small tree is run with our
-attention and cache, and each of its paths by transformers' own code; a recurrent model also continues after an
-accepted path. Trees are used only if the logits agree. So models with a positional bias, chunked layers, their own
-attention code or an unknown recurrence are refused. Refused models are tried again with transformers' attention and
-cache. Fed row by row, in chunks, and as a chain after wrong guesses, a text must give the logits of one pass.
+The logits must be those of transformers' own code. So models with a positional bias, chunked layers, their own
+attention code or an unknown recurrence are refused for trees; refused models are tried again without our attention.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -2,10 +2,9 @@
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 
-A group of neighbours in a row shares a scale, and in some formats an offset. In other formats several groups share
-both, and each group or half of a group has factors, which are small integers. In some formats a number is the
-index of a value in a table, which replaces (number - zero). `packed_weight_triton.py` packs weights for a GPU.
-"""
+A group of neighbours in a row shares a scale and perhaps an offset. If several groups share both, each group or
+half a group has factors, which are small integers. A number may be the index of a value in a table, which then
+replaces (number - zero)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import Structure, byref, c_int32, c_int64, c_void_p

@@ -1,16 +1,10 @@
 """A packed weight on a GPU, and our own kernels that multiply by it. Needs triton.
 
-Two numbers of up to 4 bits share a byte; larger numbers have a byte each. The weight is stored in tiles, in the
-order in which they are read. Up to FEW_ROWS rows are multiplied by our kernels; for more rows the weight is
-dequantised tile by tile, and torch multiplies.
-
 A program of our kernels computes WIDTH columns of the product from some groups of the weight: it converts the
 numbers in registers to the type of the states, in which they are exact; multiplies 16 numbers at a time on the
 matrix unit; and scales each sum in float32. So no weight is rounded, and the order in which a row's sum is added
 does not depend on the other rows. Several programs share the groups of a tile, so that the whole GPU reads even a
-small weight. With up to FEWEST_ROWS rows in half precision, the last program to finish adds up the programs' sums;
-otherwise a second kernel does.
-"""
+small weight."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace

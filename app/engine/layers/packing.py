@@ -1,15 +1,7 @@
-"""Packs weights into the order in which the CPU's matrix kernels read them.
+"""Packs weights into the order in which the CPU's matrix kernels read them, once instead of in each step.
 
-A Linear keeps its weight row by row, as in the file. oneDNN's kernels need small blocks, so in each step torch
-copies every Linear's weight into blocks before it multiplies, and for one row the copy takes nearly as long as the
-product. Here the copy is made once, at load, and replaces the weight:
-
-    Linear(576 -> 3072), bfloat16, one row     428 us, reading 3.5 MB at  8 GB/s
-    the same, packed                           240 us, reading 3.5 MB at 15 GB/s
-
-In bfloat16 the product stays bitwise identical. In float32 the product is rounded differently, because torch
-multiplies dense weights with another library; with packed weights the rounding depends less on the number of rows.
-"""
+With one row, copying a Linear's weight into blocks takes oneDNN nearly as long as the product. In bfloat16 the
+product stays bitwise identical; in float32 torch multiplies dense weights with another library."""
 
 import platform
 from typing import Any

@@ -1,11 +1,7 @@
 """Multiplies the same rows by several weights, one after the other or as one product with joined weights.
 
-    q_proj [4096, 4096]                       joined [6144, 4096]      one product a step instead of three
-    k_proj [1024, 4096]   are views of its    rows    0 to 4095
-    v_proj [1024, 4096]                       rows 4096 to 5119 and 5120 to 6143
-
-The old weights become views, so no weight is in memory twice, and transformers' own modules read the same memory.
-"""
+The old weights become views of the joined weight, so no weight is in memory twice, and transformers' modules still
+work."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

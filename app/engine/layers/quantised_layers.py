@@ -2,21 +2,8 @@
 
     weight = (number - zero) * scale        scale and zero are shared by a group of neighbours in a row
 
-torch has kernels that read such weights directly, each for one device and type. Without such a kernel, the weight
-is dequantised in tiles that stay in the processor's cache, so that only the integers are read from memory.
-All kernels compute the same product of the same values, up to rounding.
-
-On a CPU in bfloat16, Linear(2048 -> 5632), one thread:
-
-    rows                                      1      4      8     16     64
-    packed bfloat16 (packing.py)            0.7    0.8    1.3    2.0    6.9 ms
-    torch's int8 kernel, row after row      0.6    1.3    2.3    4.7   18.6 ms
-    dequantised tiles                       3.1    3.3    3.6    4.6   10.1 ms
-
-So torch's kernel is used for few rows, and tiles for many. On an H200, a step of 8 rows takes 1.7 times as
-long as a step of one row with torch's int4 kernel, but only 1.07 times as long with ours. So on a GPU with
-Triton the weights are packed (`packed_layers.py`). On a GPU without a kernel, quantisation is refused.
-"""
+Without a kernel that reads such weights, the weight is dequantised in tiles that stay in the processor's cache, so
+that only the integers are read from memory. On a GPU with Triton the weights are packed (`packed_layers.py`)."""
 
 from dataclasses import dataclass
 from typing import Any

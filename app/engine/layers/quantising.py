@@ -1,14 +1,7 @@
 """Quantises a model's weights before it is moved to its device: each Linear's weight becomes integers.
 
-Layers are quantised one after the other: each slice of a weight is moved to the device and quantised there, and
-the dense weight is freed before the next layer. So a GPU never has more than a slice of these dense weights, and
-main memory never has two copies of more than a layer:
-
-    14B, bfloat16, int4      main memory 28 GB, device 10 GB (the quantised weights) and a slice
-
-The embedding gets 8 bits, and a head that is tied to it multiplies by the same integers. Norms, and experts that
-are stacked in one tensor, are not quantised. The layers take and return activations of the model's type.
-"""
+Each slice of a weight is moved to the device and quantised there, and the dense weight is freed before the next
+layer. So a GPU never has more than a slice of these dense weights. Norms and stacked experts are not quantised."""
 
 import logging
 from collections import Counter

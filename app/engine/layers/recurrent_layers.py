@@ -7,15 +7,9 @@ the new state S_i and the result y_i are sums. S is the state before the block, 
     S_i = exp(G_i) S + sum over j of exp(G_i - G_j) k_j u_j^T             j: row i and its ancestors in the block
     y_i = exp(G_i) q_i S + sum over j of exp(G_i - G_j) (q_i . k_j) u_j
 
-So a block is computed by matrix products [T, T] with the mask "is an ancestor" instead of "comes before". No
-row needs a state of its own. In a state space u_i is the row's input times its step. In a delta net u_i is
-the row's value less the value that the state predicts, times a rate: u_i = b_i (v_i - k_i exp(g_i) S_parent).
-The u of all rows solve a triangular system, because parents come before their children. Some delta nets have a
-decay for each channel of S: g and G are then vectors, and the product of q_i and k_j includes exp(G_i - G_j).
-Only the accepted path is added to the state, when it is committed.
-
-transformers' layers call functions for the convolution and for the recurrence. `RecurrentMixer` runs a layer's
-own forward with these functions replaced by those of this module; everything else is computed by the layer.
+So matrix products [T, T] with the mask "is an ancestor" compute a block. In a state space u_i is the row's input
+times its step. In a delta net u_i = b_i (v_i - k_i exp(g_i) S_parent), so the u of all rows solve a triangular
+system, because parents come before their children. In some delta nets g is a vector, with a decay for each channel.
 """
 
 from collections.abc import Callable

@@ -9,7 +9,7 @@ A module is a candidate if it has parts with certain names. Then it and its repl
     whole layer  its input in a real pass        bitwise identical to the replaced layer
     decoder      its input in a real pass        bitwise identical to the decoder with whole layers
 
-A module whose replacement does not agree is kept, so a model of an unknown architecture becomes slower, not wrong.
+A module whose replacement does not agree is kept, so an unknown architecture becomes slower, not wrong.
 """
 
 import logging

@@ -1,18 +1,8 @@
-"""The kernels of fused layers on GPUs, and their launches. The kernels read memory once and round as transformers
-does.
+"""The kernels of fused layers on GPUs, and their launches. Needs triton.
 
-Between two matrix products torch launches a kernel for each operation, and each kernel writes its result to
-memory in the model's type, or in float32. Here one program does all operations for a row, or for a part of it, in
-float32, and rounds wherever torch would have written a result in the model's type:
-
-    RMSNorm of Llama            to float32 . square . mean . + eps . rsqrt . times . round . times weight . round
-    torch                       8 kernels
-    here                        1 program per row
-
-Products and sums are rounded one by one (no multiply-add is fused), so all values are bitwise identical to
-torch's, except GELU, sums over a row, and the values that are computed from them. The order in which the squares of
-a row are added depends only on the row's size, because one program has the whole row, and rows that begin at an
-unaligned address are copied first. Needs triton, so this module is imported only when it is used.
+One program does all operations for a row, or for a part of it, in float32, and rounds wherever torch would have
+written a result in the model's type. Products and sums are rounded one by one (no multiply-add is fused), so all
+values are bitwise identical to torch's, except GELU, sums over a row, and the values that are computed from them.
 """
 
 from dataclasses import dataclass

@@ -1,13 +1,5 @@
 """Loads a source of drafts for a model: a small model with the same tokenizer, an EAGLE-3 head, or an assistant of
-Gemma 4.
-
-A model or head that cannot draft is refused with a sentence that says why. A small model and its target read
-the same text after loading. The gain begins as the share of tokens that both predict, less the share that
-n-grams usually guess (USUAL). Replies then refine it.
-
-The files of a head are not trusted: sizes in config.json are compared with the weight files before tensors are
-read, and only safetensors reads tensors.
-"""
+Gemma 4. The files of a head are not trusted."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack

@@ -1,8 +1,6 @@
 """Reads the blocks of a GGUF file's quantised tensors as integers and scales, without loss.
 
-Each row of a tensor consists of blocks. Each reader takes blocks [n, bytes] and returns the numbers of each block
-in the order of the row, with the block's scale, offset and factors.
-"""
+Each reader takes blocks [n, bytes] and returns the numbers of each block in the order of the row."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace

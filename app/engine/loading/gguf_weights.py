@@ -2,10 +2,9 @@
 
     model.layers.0.self_attn.q_proj.weight    the model's name
     blk.0.attn_q.weight                       the file's name, found in gguf-py's table
-    Tensor                                    its values, with the converter's change undone
+    Tensor                                    its values, with the converter's change undone (`gguf_changes.py`)
 
-llama.cpp's converter changes some tensors (`gguf_changes.py`). transformers asks for the tensors one by one, so no
-second copy of the model is in memory.
+So no second copy of the model is in memory.
 """
 
 import re

@@ -1,9 +1,4 @@
-"""Loads the heads for multi-token prediction that a checkpoint contains, and tries and times the first of them.
-
-A head, also an EAGLE-3 head or an assistant, is tried before it drafts: its logits must agree with those of one
-plain pass without our attention. If a model's own head fails, the model is used without the head, and a note
-explains why.
-"""
+"""Loads the heads for multi-token prediction in a checkpoint, and tries and times draft heads of all kinds."""
 
 import logging
 import re

@@ -1,8 +1,7 @@
 """Layers whose weights stay packed as in their files.
 
 While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards the model's
-Linears, embedding and experts are replaced by layers with the file's own numbers and scales.
-"""
+Linears, embedding and experts are replaced by layers with the file's own numbers and scales."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping

@@ -1,10 +1,4 @@
-"""Chooses the kernels that run a model: fast attention, layers and steps that pass a trial, or torch's.
-
-First, a trial with torch's attention finds out whether the model can decode blocks at all (`model_trial.py`). Then
-another attention and fused layers are tried together: blocks of few and of many rows must give close logits with
-and without them. If this trial fails, the model runs with torch's kernels, and notes explain why; another attention
-that the user has chosen is refused. CUDA graphs have a trial of their own (`graph_trial.py`).
-"""
+"""Chooses the kernels that run a model: fast attention, layers and steps that pass a trial, or torch's."""
 
 import logging
 from collections.abc import Callable

@@ -1,10 +1,7 @@
 """Measures a model when it is loaded: the times of its steps, and the likeliest successors of each single token.
 
-Both are cached for this model on this machine. Steps are usually timed once. Each load measures successors for
-about 1.5 seconds, until those of all tokens are known; SmolLM2's vocabulary of 49,152 tokens takes one to four
-minutes on a CPU. While the model is idle, further successors are measured block by block, for about a minute in
-all after each load. A new request waits for one block at most.
-"""
+Both are cached for this model on this machine. Each load measures successors for about 1.5 seconds. Others are
+measured while the model is idle, block by block, so that a new request waits for one block at most."""
 
 import logging
 from base64 import b64decode, b64encode

@@ -1,11 +1,7 @@
 """Keeps part of a model in main memory if the GPU has no room for it, by transformers' device_map="auto".
 
-main memory   layers 20-39, head --copied for each step, one weight after the other--+
-GPU           embedding, layers 0-19 ------------------------------- layers 20-39, head --> logits --> decoder
-
 Copying takes far longer than computing, and as long for 64 rows as for one. So lookahead with N tokens per step is
-nearly N times as fast as plain decoding.
-"""
+nearly N times as fast as plain decoding."""
 
 from collections.abc import Sequence
 from dataclasses import replace

@@ -5,8 +5,7 @@
 
     weight = (number - zero) * scale        a group of neighbours in a row shares scale and zero
 
-transformers gets lazy weights, as for a GGUF file. Matrices that can stay packed are kept so if the device has
-kernels for them (`kept_layers.py`). Other quantised weights are dequantised when transformers asks for them.
+transformers gets lazy weights, as for a GGUF file.
 """
 
 import json

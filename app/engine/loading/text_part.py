@@ -1,14 +1,7 @@
 """Loads the text part of a model that also reads pictures or sound, without the modules for these.
 
-transformers makes the whole model on torch's meta device, where a model takes no memory. Then all modules except
-the decoder and the LM head are dropped, and only then weights are read. The whole model is made because
-transformers' tables of weight names, by which it finds the weights in a checkpoint, are those of whole models:
-
-    Mistral3ForConditionalGeneration               MistralForCausalLM
-      vision_tower, projector      dropped
-      language_model: MistralModel ------------->    model
-      lm_head                      ------------->    lm_head
-"""
+The whole model is made on torch's meta device, because transformers' tables of weight names are those of whole
+models. Then all modules except the decoder and the LM head are dropped, and only then weights are read."""
 
 from collections.abc import Collection
 from pathlib import Path

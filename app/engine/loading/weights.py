@@ -1,8 +1,6 @@
 """Reads a model's weights from its folder or GGUF file, and explains errors in sentences.
 
-Before any memory is taken, config.json is compared with the size of the weights: transformers builds the described
-model on torch's meta device, without memory, and its modules are counted while they are made.
-"""
+Before any memory is taken, config.json is compared with the size of the weights."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

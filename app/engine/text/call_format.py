@@ -5,8 +5,7 @@
     <tool_call>NAME\\n<arg_key>KEY</arg_key>\\n<arg_value>VALUE</arg_value>…          a tag for each argument
     <|tool_call>call:NAME{KEY:<|"|>VALUE<|"|>}<tool_call|>                          pairs of a key and a value
 
-One call and two calls are rendered. Text that precedes both names, or follows the arguments of both calls,
-belongs to each call. Other text before the first name and after the last arguments belongs to all calls.
+One call and two calls are rendered, because what both have in common belongs to each call.
 """
 
 import json

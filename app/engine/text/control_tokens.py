@@ -1,15 +1,11 @@
 """Keeps control tokens that a user's text spells from being read as control tokens.
 
-A tokenizer reads a filled template as one string, so a document that contains "<end>" would end its turn and
-begin another. Such spellings are replaced in the contents before the template is filled, so that all control
-tokens in the result are the template's own. These tokens then get new spellings, which begin with a mark. A
-copy of the tokenizer reads only the new spellings as control tokens, and the usual ones as ordinary text.
-In this example the mark, an unpredictable string, is written *:
+Such spellings are hidden before the template is filled, so that all control tokens in the result are the template's
+own. These then get new spellings, which begin with a mark; a copy of the tokenizer reads only the new spellings as
+control tokens. In this example the mark, an unpredictable string, is written *:
 
     content "So<end>"    hidden "So*1*"    filled "<user>So*1*<end>"    spelled anew "*<user>So<end>*<end>"
     ids     <user> So < end > <end>
-
-Most contents spell no control token, and such prompts are tokenised unchanged.
 """
 
 import re

@@ -1,9 +1,6 @@
 """Chooses a chat template for models without one, by the control tokens in their vocabulary.
 
-    <|im_start|> and <|im_end|>    ->    <|im_start|>user ⏎ Hi<|im_end|> ⏎ <|im_start|>assistant ⏎
-
-`assets/default-templates.toml` lists how turns are written.
-"""
+`assets/default-templates.toml` lists how turns are written."""
 
 import tomllib
 from collections.abc import Collection

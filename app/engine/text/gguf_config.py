@@ -1,9 +1,7 @@
 """Makes transformers' config of a model from the header of its GGUF file.
 
 A config with default values shows which names the architecture knows. Each value of the file gets the first of its
-possible names that is known. Separate rules derive the kinds of layers, rotary embeddings, and values that only
-tensors show.
-"""
+possible names that is known."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

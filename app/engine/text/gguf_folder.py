@@ -1,10 +1,6 @@
 """Makes a folder for a GGUF file, with the other files of a model: its config, tokenizer and chat template.
 
-    model.gguf --child process--> config.json, tokenizer.json, chat_template.jinja, …     once for each file
-    model.gguf ---------------------------------> weights, packed or dequantised     at each load
-
-The folder is small and is cached. The GGUF file is not moved, copied or changed.
-"""
+The folder is small and is cached. The GGUF file is not moved, copied or changed."""
 
 import json
 import re

@@ -1,13 +1,7 @@
 """Builds a tokenizer from the vocabulary of a GGUF file, and writes it into a model's folder.
 
-Run as a program, it is a child process that also writes the config. The file is not trusted, so the process limits
-its own memory, and the app limits its time.
-
-    model, pre, tokens, scores, types, merges    ->    tokenizer.json, tokenizer_config.json, chat_template.jinja
-
-Ids are those of the model's own tokenizer. Values that the file lacks are looked up by the name of the
-pre-tokenizer (`gguf_words.py`), or are those that llama.cpp assumes.
-"""
+Run as a program, it is a child process that also writes the config. Values that the file lacks are looked up by the
+name of the pre-tokenizer (`gguf_words.py`), or are those that llama.cpp assumes."""
 
 import json
 from collections.abc import Iterator, Mapping

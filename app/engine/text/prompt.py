@@ -1,18 +1,11 @@
 """Turns requests into token ids: the prompt, the beginning of a reply to continue, and the texts to draft from.
 
-A chat that ends with an assistant's message without calls asks to continue this message. The template asks
-for a reply, as it did when the message was begun. Then the begun reply follows, tokenised by itself.
+A chat that ends with an assistant's message without calls asks to continue this message:
 
     user: Hi, assistant: He    ->    [<user>Hi<end> <assistant>] [He]
 
-The template never gets the begun reply, because many templates would remove thoughts from it, or the space
-at its end. The model would then continue another text, as with transformers' `continue_final_message`. So a
-reply usually continues as if it had never stopped. If it was stopped within a token, the written piece of
-that token is tokenised anew.
-
-Control tokens that messages spell are read as ordinary text (`control_tokens.py`); in a raw prompt they are
-control tokens, because the user writes all of it.
-"""
+The template never gets the begun reply, because many templates would remove thoughts from it, or the space at its
+end. The begun reply is tokenised by itself, so the model usually continues as if it had never stopped."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence

@@ -1,12 +1,7 @@
 """Finds what a chat template accepts and what can be switched in it, by rendering probe messages.
 
-A probe's texts are words that no template contains. A template that omits one of these words, or raises an
-exception, does not accept the probe's messages. A template knows a variable if the variable's values change the
-prompt. The value that changes nothing is the template's default:
-
-    {"enable_thinking": true}     ...<assistant>                        the default, level "on"
-    {"enable_thinking": false}    ...<assistant><think></think>         level "off"
-"""
+A template that omits a probe's word, or raises an exception, does not accept the message. It knows a variable if
+the variable's values change the prompt; the value that changes nothing is the default."""
 
 import json
 import re

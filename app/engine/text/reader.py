@@ -1,15 +1,7 @@
 """Counts the tokens of a chat and decodes single tokens, on any thread, while the worker decodes.
 
-A fast tokenizer must not be used while another thread changes its settings, so readers use a copy of the model's
-tokenizer. A reader belongs to the model that was loaded when the reader was made. Without a model it returns 0 and
-"".
-
-The counts of a chat's parts are cached. A very long text is not tokenised, because its length bounds its count from
-below: no token has more bytes, or more letters and digits, than the vocabulary's maximum. SmolLM2's tokens have at
-most 81 bytes (a line end and 80 spaces) and 25 letters:
-
-    1,200,000 bytes, of them 1,000,000 letters    ->    at least 40,000 tokens
-"""
+A very long text is not tokenised, because its length bounds its count from below: no token has more bytes, or more
+letters and digits, than the vocabulary's maximum."""
 
 import json
 import re

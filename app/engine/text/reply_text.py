@@ -1,13 +1,7 @@
 """Turns a reply's token ids into text while they arrive, and decides where the reply ends.
 
-A token is not always a piece of text by itself: a character of several bytes can be spread over several tokens,
-and some tokenizers decode a token differently after another token. So the detokenizer decodes a short run of
-tokens with and without the new token, and returns the difference unless it ends in an incomplete character:
-
-    push(226) -> ""    push(130) -> ""    push(172) -> "€"
-
-The end is decided once per step, before the KV cache, the n-gram pool, the stream and the history get its tokens.
-"""
+Some tokenizers decode a token differently after another token. So a short run of tokens is decoded with and without
+the new token, and the difference is the new text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -1,10 +1,7 @@
 """Runs untrusted tokenizers, chat templates and grammars in separate processes.
 
-Tokenizers and grammars are tried there before the app reads them itself, because a parser in C or Rust that
-overflows its stack ends its process. An untrusted chat template is a program, and runs only there. Each job has
-limits of time and memory. A job that exceeds them is refused with a reason; if its process has ended, the next job
-gets a new process. Grammars have a process of their own, so that other jobs do not wait for a slow grammar.
-"""
+They are tried there before the app reads them itself, because a parser in C or Rust that overflows its stack ends
+its process. Grammars have a process of their own, so that other jobs do not wait for a slow grammar."""
 
 import json
 import re

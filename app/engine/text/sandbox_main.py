@@ -1,8 +1,6 @@
 """The sandbox's process: reads one job per line from standard input and writes its result to standard output.
 
-The process does not import torch. Tokenizers are read by the tokenizers library, in Rust. Chat templates are
-compiled almost as transformers does, and grammars by llguidance as in the engine.
-"""
+The process does not import torch."""
 
 import json
 import re

@@ -1,11 +1,6 @@
 """Finds how a model marks its thoughts: a template that shows an earlier thought shows the markers around it.
 
-    <|im_start|>assistant\\n<think>\\nTHOUGHT\\n</think>\\n\\nANSWER<|im_end|>   ->   "<think>", "</think>"
-
-Some templates show no earlier thought, but name the markers to the model, write them where a reply begins, or
-remove thoughts between them from earlier answers. For such templates, the markers in FORMS are tried. If none of
-them is found, the model's control tokens may be the markers.
-"""
+For other templates, the markers in FORMS are tried, then the model's control tokens."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence

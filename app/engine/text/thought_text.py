@@ -3,8 +3,7 @@
     <|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes.
     <think>Hm.</think>Yes.
 
-So pages, stored chats and clients read one format. Markers around an answer are left out. Thoughts that a model
-writes between <think> tags stay as they are.
+So pages, stored chats and clients read one format.
 """
 
 import re
