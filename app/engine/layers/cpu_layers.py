@@ -16,11 +16,9 @@ from app.engine.attention import BlockView
 from app.engine.attention.native import MAX_ROWS, NativeAttention
 from app.engine.block.block import CacheSlots
 from app.engine.cpu_kernels import packed_kernels
-from app.engine.layers.fused_modules import Activation, FusedLayer, FusedNorm, HeadNorms, NormShape
-from app.engine.layers.int8_linear_cpu import NativeInt8Linear
+from app.engine.layers.fused_modules import Activation, FusedLayer, HeadNorms, NormShape
 from app.engine.layers.packed_layers import PackedExperts, PackedLinear
-from app.engine.layers.packed_weight import CPacked, CpuPackedWeight
-from app.engine.layers.products import SeparateProducts
+from app.engine.layers.packed_weight import CPacked
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 
@@ -205,7 +203,7 @@ class NativeLayer(nn.Module):
     Steps that the call does not support are computed part by part."""
 
     def __init__(self, layer: FusedLayer, library: CDLL, workspace: Workspace) -> None:
-        """Describe the layer for the call. Raises TypeError or ValueError for unsupported parts."""
+        """Describe the layer for the call. Raises AttributeError, TypeError or ValueError for unsupported parts."""
         super().__init__()
         self.layer = layer
         self.is_mixture = any(isinstance(part, PackedExperts) for part in layer.mlp.children())
@@ -265,7 +263,7 @@ def _suits(rows: int, named: Mapping[str, Any]) -> bool:
 
 def _described(layer: Any, is_mixture: bool) -> _Int8Layer | _PackedLayer:
     attention, mlp = layer.self_attn, layer.mlp
-    query, keys, values = _parts(attention.products)
+    query, keys, values = attention.products.parts
     size, scoring = attention.head_dim, attention.scoring
     shared = keys.out_features // size
     value_size = values.out_features // shared
@@ -277,7 +275,7 @@ def _described(layer: Any, is_mixture: bool) -> _Int8Layer | _PackedLayer:
     if is_mixture:
         linears += [type(linears[0])()] * 3
     else:
-        linears += map(of_linear, (*_parts(mlp.products), mlp.down_proj))
+        linears += map(of_linear, (*mlp.products.parts, mlp.down_proj))
     return kind(
         *linears, _norm(layer.input_layernorm), _norm(layer.post_attention_layernorm), *_head_norms(attention),
         query.out_features // size, shared, size, value_size, scoring.scale,
@@ -285,31 +283,20 @@ def _described(layer: Any, is_mixture: bool) -> _Int8Layer | _PackedLayer:
     )  # fmt: skip
 
 
-def _parts(products: nn.Module) -> Sequence[Any]:
-    if not isinstance(products, SeparateProducts):
-        raise TypeError(f"projections must be separate linear layers, not {type(products).__name__}")
-    return tuple(products.parts)
-
-
-def _int8(linear: nn.Module) -> _Int8:
-    if not isinstance(linear, NativeInt8Linear):
-        raise TypeError(f"a linear layer must have weights of 8 bits, not be {type(linear).__name__}")
+def _int8(linear: Any) -> _Int8:
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
     return _Int8(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
 
 
-def _packed(linear: nn.Module) -> CPacked:
-    if not (isinstance(linear, PackedLinear) and isinstance(linear.packed, CpuPackedWeight)):
-        raise TypeError(f"a linear layer must have packed weights; it is a {type(linear).__name__}")
+def _packed(linear: Any) -> CPacked:
     if linear.bias is not None:
         _floats(linear.bias)
-    return linear.packed.described(linear.bias)
+    described: CPacked = linear.packed.described(linear.bias)
+    return described
 
 
-def _norm(norm: nn.Module) -> _Norm:
-    if not isinstance(norm, FusedNorm):
-        raise TypeError(f"a norm must be fused, not {type(norm).__name__}")
+def _norm(norm: Any) -> _Norm:
     return _Norm(_floats(norm.weight), norm.shape.eps, norm.shape.adds_one)
 
 

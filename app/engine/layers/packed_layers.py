@@ -155,7 +155,10 @@ class PackedExperts(nn.Module):
             return gated_experts(stacks, count, states, chosen, shares, is_gelu)
         experts, order = chosen.flatten().long().sort(stable=True)
         rows = order // chosen.shape[1]
-        active = self._activate(self._multiply(self._up, states, experts, rows))
+        activate = self.activation._apply_gate if self.activation.has_gate else self.activation.act_fn
+        product = self._multiply(self._up, states, experts, rows)
+        # Row by row, because torch's rounding of a value depends on the number of values.
+        active = torch.cat([activate(row) for row in torch.split(product, 1)])
         result = self._multiply(self._down, active, experts, torch.arange(len(rows)))
         if self.activation.has_post_expert_norm:
             result = self.activation.post_expert_norm(result)
@@ -167,11 +170,6 @@ class PackedExperts(nn.Module):
         product: Tensor = packed.products(states, self.activation.num_experts, experts, rows)
         bias = getattr(self, f"{name}_bias")
         return product if bias is None else product + bias[experts]
-
-    def _activate(self, states: Tensor) -> Tensor:
-        activate = self.activation._apply_gate if self.activation.has_gate else self.activation.act_fn
-        # Row by row, because torch's rounding of a value depends on the number of values.
-        return torch.cat([activate(row) for row in torch.split(states, 1)])
 
 
 def _gate_of(experts: Any) -> Activation | None:
@@ -244,19 +242,17 @@ def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
 
 
 def _wrong_products(device: torch.device, dtype: torch.dtype) -> str:
-    kinds = [*((bits, ()) for bits in PLANES), (4, tuple(range(-120, 121, 16)))]
-    wrong = [bits for bits, table in kinds if not _is_right(bits, table, device, dtype)]
-    return f"products with {wrong[0]} bits are wrong" if wrong else ""
-
-
-def _is_right(bits: int, table: tuple[int, ...], device: torch.device, dtype: torch.dtype) -> bool:
     source = torch.Generator().manual_seed(0)
     states = torch.randn((sum(ROWS), TRIED), generator=source).to(device, dtype)
-    values = torch.randint(0, 2**bits, (40, TRIED), generator=source, dtype=torch.uint8)
-    zero = 0 if bits == 8 or table else 2 ** (bits - 1)
-    weight = packer(device)((40, TRIED), [Numbers(bits, values, torch.ones((40, 1)), zero, table=table)])
-    found = torch.cat([weight.product(part) for part in torch.split(states, list(ROWS))])
-    return is_close(found, states.float() @ dense(weight).t(), ALLOWED)
+    for bits, table in (*((bits, ()) for bits in PLANES), (4, tuple(range(-120, 121, 16)))):
+        values = torch.randint(0, 2**bits, (40, TRIED), generator=source, dtype=torch.uint8)
+        zero = 0 if bits == 8 or table else 2 ** (bits - 1)
+        numbers = Numbers(bits, values, torch.ones((40, 1)), zero, table=table)
+        weight = packer(device)((40, TRIED), [numbers])
+        found = torch.cat([weight.product(part) for part in torch.split(states, list(ROWS))])
+        if not is_close(found, states.float() @ dense(weight).t(), ALLOWED):
+            return f"products with {bits} bits are wrong"
+    return ""
 
 
 def packed_weights(model: nn.Module) -> list[PackedWeight]:

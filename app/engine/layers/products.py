@@ -46,8 +46,9 @@ class JoinedProduct(nn.Module):
 def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
     """Join the products of modules if results stay the same up to rounding; return how many modules were changed.
 
-    Stops when memory runs out."""
-    shared = _shared_parameters(model)
+    Stops when memory runs out. Parameters of several modules are not joined, because they would be stored twice."""
+    owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
+    shared = {found for found, times in Counter(map(id, owned)).items() if times > 1}
     count = 0
     for module in fused:
         products = getattr(module, "products", None)
@@ -63,12 +64,6 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
             module.products = joined
             count += 1
     return count
-
-
-def _shared_parameters(model: nn.Module) -> set[int]:
-    """Return the ids of parameters that several modules have. Joining would store such parameters twice."""
-    owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
-    return {found for found, count in Counter(map(id, owned)).items() if count > 1}
 
 
 def _can_join(products: SeparateProducts, shared: set[int]) -> bool:

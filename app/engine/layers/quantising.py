@@ -84,18 +84,13 @@ def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -
     may_be_fast = choice.dtype == "auto" and device.type == "cpu"
     kernels = compiled_kernels() if may_be_fast else Compiled(None)
     is_fast = kernels.library is not None and multiplies_int8_fast()
-    parameters = model.num_parameters()
-    share = _quantisable(model) / max(parameters, 1)
-    quantisation, reason = automatic(parameters, share, is_fast, ram().free)
-    return quantisation, reason or kernels.note
-
-
-def _quantisable(model: PreTrainedModel) -> int:
-    """Count the weights that would be quantised, including the embedding's."""
     linears: Any = [parent.get_submodule(name) for parent, name, _, _ in _linears(model, "int8")]
     weights = [one.weight for one in linears]
     weights += [model.get_input_embeddings().weight] if weights else []
-    return sum(one.numel() for one in {id(one): one for one in weights}.values())
+    count = sum(one.numel() for one in {id(one): one for one in weights}.values())
+    parameters = model.num_parameters()
+    quantisation, reason = automatic(parameters, count / max(parameters, 1), is_fast, ram().free)
+    return quantisation, reason or kernels.note
 
 
 def suiting_dtype(choice: ModelChoice, device: torch.device) -> torch.dtype:
@@ -206,29 +201,22 @@ def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> Quantis
 
 def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeight:
     """Quantise a weight [out, in] on the device: to 8 bits with zero 0, or to 4 bits between a group's extremes."""
-    size = weight.shape[1]
+    size, low, high = weight.shape[1], -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     rows, groups = max(1, SLICE // size), size // group_of(bits, size)
     values = torch.empty(weight.shape, dtype=torch.int8, device=device)
     scale, zero = torch.empty((2, len(weight), groups), device=device)
     for start in range(0, len(weight), rows):
         part = slice(start, start + rows)
         dense = weight.detach()[part].to(device).float().reshape(-1, groups, size // groups)
-        numbers, scale[part], zero[part] = _rounded(dense, bits)
-        values[part] = numbers.flatten(1)
+        least, most = dense.amin(-1).clamp(max=0), dense.amax(-1).clamp(min=0)
+        if bits == 8:
+            most = torch.maximum(-least, most)
+            least = -most
+        step = ((most - least) / (high - low)).clamp(min=torch.finfo(torch.float32).smallest_normal)
+        middle = torch.zeros_like(step) if bits == 8 else (low - (least / step).round()).clamp(low, high)
+        numbers = ((dense * (1 / step)[..., None]).round() + middle[..., None]).clamp(low, high)
+        values[part], scale[part], zero[part] = numbers.flatten(1), step, middle
     return QuantisedWeight(values, scale, zero)
-
-
-def _rounded(dense: Tensor, bits: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Round groups of values [..., n] to integers; return the integers, and the groups' scales and zeros [...]."""
-    low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
-    least, most = dense.amin(-1).clamp(max=0), dense.amax(-1).clamp(min=0)
-    if bits == 8:
-        most = torch.maximum(-least, most)
-        least = -most
-    scale = ((most - least) / (high - low)).clamp(min=torch.finfo(torch.float32).smallest_normal)
-    zero = torch.zeros_like(scale) if bits == 8 else (low - (least / scale).round()).clamp(low, high)
-    numbers = ((dense * (1 / scale)[..., None]).round() + zero[..., None]).clamp(low, high)
-    return numbers, scale, zero
 
 
 class _TriedKernels:

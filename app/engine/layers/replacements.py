@@ -56,9 +56,7 @@ LARGEST_ROW = 32_768
 """Maximum number of values of a row whose norm one program computes in registers."""
 
 _SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
-"""The scales of a norm's trial rows; at the smallest, eps dominates the divisor."""
-
-
+"""The scales of a norm's trial rows; at the smallest, eps dominates the divisor. A row of zeros follows them."""
 ROUNDINGS = {4: 16, 2: 2}
 """Bytes of a value -> its allowed error in units in the last place. More is allowed in float32, because only there
 the rounding errors of a row's sum are visible."""
@@ -238,7 +236,10 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
         return None
     if weight.element_size() not in ROUNDINGS:
         return None
-    rows = _norm_rows(weight)
+    rows = torch.randn((len(_SCALES), len(weight)), generator=torch.Generator().manual_seed(0))
+    rows *= torch.tensor(_SCALES)[:, None]
+    rows[-2] += 2
+    rows = torch.cat((rows, torch.zeros(1, len(weight)))).to(weight)
     expected = module(rows)
     best, share = None, 1.0
     for kind in NORM_KINDS:
@@ -253,7 +254,14 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
 
 def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn.Module | None:
     theirs, answer = probe_attention(module, call)
-    if theirs.scoring.sinks is not None or not _has_rotary_tables(call, theirs.states[0]):
+    tables, query = call.named.get("position_embeddings"), theirs.states[0]
+    # One table of cos and one of sin, in the type of the queries.
+    if theirs.scoring.sinks is not None or not isinstance(tables, tuple) or len(tables) != 2:
+        return None
+    if any(
+        table.dtype != query.dtype or table.shape[:2] != (1, query.shape[2]) or table.shape[2] % 2
+        for table in tables
+    ):
         return None
     products: nn.Module
     if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
@@ -267,61 +275,37 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
     return fused if is_same else None
 
 
-def _norm_rows(weight: Tensor) -> Tensor:
-    """Make rows [n, size] of all scales, one of them with a mean far from zero, and a row of zeros."""
-    rows = torch.randn((len(_SCALES), len(weight)), generator=torch.Generator().manual_seed(0))
-    rows *= torch.tensor(_SCALES)[:, None]
-    rows[-2] += 2
-    return torch.cat((rows, torch.zeros(1, len(weight)))).to(weight)
-
-
 def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | None:
-    products = _gate_and_up(module)
-    activations: tuple[Activation, ...] = ("silu", "gelu_tanh")
-    if products is None:
-        return None
-    for activation in activations:
-        fused = FusedGatedMLP(module, products, activation, kernels)
-        if _multiply_alike(fused, module, like):
-            return fused
-    return None
-
-
-def _gate_and_up(module: Any) -> nn.Module | None:
-    """Return a module for the products of a gated MLP; None for other modules."""
     names = ("down_proj", "gate_up_proj", "gate_proj", "up_proj")
     down, joined, gate, up = (getattr(module, name, None) for name in names)
+    products: nn.Module
     if isinstance(down, nn.Module) and isinstance(joined, nn.Module):
-        return JoinedProduct(joined, [module.down_proj.in_features] * 2)
-    if all(isinstance(part, nn.Module) for part in (down, gate, up)):
-        return SeparateProducts(module.gate_proj, module.up_proj)
-    return None
-
-
-def _multiply_alike(fused: Any, mlp: Any, like: Tensor) -> bool:
-    made = torch.randn((1, len(TEXT), mlp.down_proj.out_features), generator=torch.Generator().manual_seed(0))
+        products = JoinedProduct(joined, [module.down_proj.in_features] * 2)
+    elif all(isinstance(part, nn.Module) for part in (down, gate, up)):
+        products = SeparateProducts(module.gate_proj, module.up_proj)
+    else:
+        return None
+    made = torch.randn(
+        (1, len(TEXT), module.down_proj.out_features), generator=torch.Generator().manual_seed(0)
+    )
     rows = (3 * made).to(like)
     inputs: list[Tensor] = []
-    with mlp.down_proj.register_forward_pre_hook(lambda _module, args: inputs.append(args[0])):
-        answer = mlp(rows)
-        fused(rows)
-    is_last = torch.equal(mlp.down_proj(inputs[0]), answer)  # the MLP returns its last product unchanged
-    return is_last and mismatch_share(inputs[-1], inputs[0]) <= 1
+    activations: tuple[Activation, ...] = ("silu", "gelu_tanh")
+    with module.down_proj.register_forward_pre_hook(lambda _module, args: inputs.append(args[0])):
+        answer = module(rows)
+        for activation in activations:
+            fused = FusedGatedMLP(module, products, activation, kernels)
+            fused(rows)
+            if mismatch_share(inputs[-1], inputs[0]) <= 1:
+                break
+        else:
+            return None
+    is_last = torch.equal(module.down_proj(inputs[0]), answer)  # the MLP returns its last product unchanged
+    return fused if is_last else None
 
 
 def _having(calls: Calls, *parts: str) -> list[nn.Module]:
     return [module for module in calls if all(hasattr(module, part) for part in parts)]
-
-
-def _has_rotary_tables(call: ModuleCall, query: Tensor) -> bool:
-    """Return whether positions are given as one table of cos and one table of sin, in the type of the queries."""
-    tables = call.named.get("position_embeddings")
-    if not isinstance(tables, tuple) or len(tables) != 2:
-        return False
-    return all(
-        table.dtype == query.dtype and table.shape[:2] == (1, query.shape[2]) and table.shape[2] % 2 == 0
-        for table in tables
-    )
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:

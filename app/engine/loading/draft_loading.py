@@ -164,17 +164,6 @@ def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
         )
     if target.info.offloaded:
         raise _Misfit("part of the model is in main memory")
-    _check_fit(draft, runner)
-    read = _read_assistant if is_assistant(draft.path) else _read_eagle
-    try:
-        return source_of(*read(draft, runner))
-    except (_Misfit, AppError):
-        raise
-    except Exception as error:  # files, torch and drivers raise errors of their own types
-        raise _Misfit(f"its trial failed ({refused_because(error)})") from error
-
-
-def _check_fit(draft: ModelFolder, runner: BlockRunner) -> None:
     reads, vocabulary = head_sizes(draft.path, draft.name)
     width = runner.model.config.get_text_config(decoder=True).hidden_size
     if reads != width:
@@ -183,6 +172,13 @@ def _check_fit(draft: ModelFolder, runner: BlockRunner) -> None:
         raise _Misfit(
             f"it was made for a vocabulary of {vocabulary:,} tokens, and the model's has {runner.vocabulary:,}"
         )
+    read = _read_assistant if is_assistant(draft.path) else _read_eagle
+    try:
+        return source_of(*read(draft, runner))
+    except (_Misfit, AppError):
+        raise
+    except Exception as error:  # files, torch and drivers raise errors of their own types
+        raise _Misfit(f"its trial failed ({refused_because(error)})") from error
 
 
 def _read_assistant(
@@ -226,25 +222,21 @@ def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str
     if rotary_of(layer_config(config), runner.context).kind != "fixed":
         raise _Misfit("its rotary table depends on the length of the text")
     states = config.states_of(number_of_layers(model))
+    head = EagleHead(config, len(states))
+    wanted = {name: weight for name, weight in head.named_parameters() if name != EMBEDDING}
     with ExitStack() as stack:
-        head = _read_head(config, len(states), TensorFiles(draft.path, stack), model)
+        files = TensorFiles(draft.path, stack)
+        for name, weight in wanted.items():
+            _check_stored(files, name, weight.shape, NUMBERS)
+        targets = _targets(config, files)
+        found = {name: files.read(name).to(model.device, model.dtype) for name in wanted}
+        head.load_state_dict(found, strict=False, assign=True)
+        head.tie(_embedding(config, files, model), targets)
+    head.requires_grad_(False).train(False)
     try:
         return head, draft.name, runner, write_layer_states(model, states)
     except ValueError as error:
         raise _Misfit(str(error)) from error
-
-
-def _read_head(config: EagleConfig, states: int, files: TensorFiles, model: PreTrainedModel) -> EagleHead:
-    """Read a head with its weights, onto the model's device and in the model's precision."""
-    head = EagleHead(config, states)
-    wanted = {name: weight for name, weight in head.named_parameters() if name != EMBEDDING}
-    for name, weight in wanted.items():
-        _check_stored(files, name, weight.shape, NUMBERS)
-    targets = _targets(config, files)
-    found = {name: files.read(name).to(model.device, model.dtype) for name in wanted}
-    head.load_state_dict(found, strict=False, assign=True)
-    head.tie(_embedding(config, files, model), targets)
-    return head.requires_grad_(False).train(False)
 
 
 def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:

@@ -4,11 +4,12 @@ Each reader takes blocks [n, bytes] and returns the numbers of each block in the
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch import Tensor
 
-from app.engine.layers.packed_weight import Numbers
+from app.engine.layers.packed_weight import NONE, Numbers
 from app.values.gguf_header import BLOCKS
 
 IQ4_TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
@@ -41,23 +42,15 @@ def _bits(packed: Tensor) -> Tensor:
     return _fields(packed, 1, 1)
 
 
-def _q4_0(blocks: Tensor) -> Numbers:
-    return Numbers(4, _fields(blocks[:, 2:], 4, 16), _half(blocks[:, :2]), zero=8)
-
-
-def _q4_1(blocks: Tensor) -> Numbers:
-    offset = _half(blocks[:, 2:4])
-    return Numbers(4, _fields(blocks[:, 4:], 4, 16), _half(blocks[:, :2]), offset=offset)
-
-
-def _q5_0(blocks: Tensor) -> Numbers:
-    values = _fields(blocks[:, 6:], 4, 16) | _bits(blocks[:, 2:6]) << 4
-    return Numbers(5, values, _half(blocks[:, :2]), zero=16)
-
-
-def _q5_1(blocks: Tensor) -> Numbers:
-    values = _fields(blocks[:, 8:], 4, 16) | _bits(blocks[:, 4:8]) << 4
-    return Numbers(5, values, _half(blocks[:, :2]), offset=_half(blocks[:, 2:4]))
+def _plain(
+    blocks: Tensor, bits: int = 4, zero: int = 0, has_offset: bool = False, table: tuple[int, ...] = ()
+) -> Numbers:
+    """Read a scale, perhaps an offset, the highest bits of numbers of 5 bits, and the numbers' lower four bits."""
+    offset = _half(blocks[:, 2:4]) if has_offset else NONE
+    values = _fields(blocks[:, -16:], 4, 16)
+    if bits == 5:
+        values |= _bits(blocks[:, -20:-16]) << 4
+    return Numbers(bits, values, _half(blocks[:, :2]), zero, offset=offset, table=table)
 
 
 def _q8_0(blocks: Tensor) -> Numbers:
@@ -79,18 +72,12 @@ def _q3_k(blocks: Tensor) -> Numbers:
     return Numbers(3, values, _half(scale), zero=4, factors=factors.view(torch.int8) - 32)
 
 
-def _q4_k(blocks: Tensor) -> Numbers:
-    scale, offset, factors, values = torch.split(blocks, [2, 2, 12, 128], 1)
-    return _with_factors(4, _fields(values, 4, 32), scale, offset, factors)
-
-
-def _q5_k(blocks: Tensor) -> Numbers:
-    scale, offset, factors, high, low = torch.split(blocks, [2, 2, 12, 32, 128], 1)
-    return _with_factors(5, _fields(low, 4, 32) | _fields(high, 1, 32) << 4, scale, offset, factors)
-
-
-def _with_factors(bits: int, values: Tensor, scale: Tensor, offset: Tensor, packed: Tensor) -> Numbers:
-    """Unpack eight factors of scales and eight factors of offsets, of 6 bits each, from 12 bytes."""
+def _with_offset_factors(blocks: Tensor, bits: int) -> Numbers:
+    """Read blocks that pack eight factors of scales and eight factors of offsets, of 6 bits each, in 12 bytes."""
+    scale, offset, packed, high, low = torch.split(blocks, [2, 2, 12, 32 * (bits - 4), 128], 1)
+    values = _fields(low, 4, 32)
+    if bits == 5:
+        values |= _fields(high, 1, 32) << 4
     first, second, rest = torch.split(packed, 4, 1)
     factors = torch.cat((first & 63, rest & 15 | first >> 2 & 48), 1)
     offset_factors = torch.cat((second & 63, rest >> 4 | second >> 2 & 48), 1)
@@ -103,10 +90,6 @@ def _q6_k(blocks: Tensor) -> Numbers:
     low, high, factors, scale = torch.split(blocks, [128, 64, 16, 2], 1)
     values = _fields(low, 4, 64) | _fields(high, 2, 32) << 4
     return Numbers(6, values, _half(scale), zero=32, factors=factors)
-
-
-def _iq4_nl(blocks: Tensor) -> Numbers:
-    return Numbers(4, _fields(blocks[:, 2:], 4, 16), _half(blocks[:, :2]), table=IQ4_TABLE)
 
 
 def _iq4_xs(blocks: Tensor) -> Numbers:
@@ -145,9 +128,11 @@ def _tq1_0(blocks: Tensor) -> Numbers:
 
 
 READERS: Mapping[str, Read] = {
-    "Q4_0": _q4_0, "Q4_1": _q4_1, "Q5_0": _q5_0, "Q5_1": _q5_1, "Q8_0": _q8_0, "Q2_K": _q2_k, "Q3_K": _q3_k,
-    "Q4_K": _q4_k, "Q5_K": _q5_k, "Q6_K": _q6_k, "IQ4_NL": _iq4_nl, "IQ4_XS": _iq4_xs, "MXFP4": _mxfp4,
-    "TQ1_0": _tq1_0, "TQ2_0": _tq2_0,
+    "Q4_0": partial(_plain, zero=8), "Q4_1": partial(_plain, has_offset=True),
+    "Q5_0": partial(_plain, bits=5, zero=16), "Q5_1": partial(_plain, bits=5, has_offset=True), "Q8_0": _q8_0,
+    "Q2_K": _q2_k, "Q3_K": _q3_k, "Q4_K": partial(_with_offset_factors, bits=4),
+    "Q5_K": partial(_with_offset_factors, bits=5), "Q6_K": _q6_k, "IQ4_NL": partial(_plain, table=IQ4_TABLE),
+    "IQ4_XS": _iq4_xs, "MXFP4": _mxfp4, "TQ1_0": _tq1_0, "TQ2_0": _tq2_0,
 }  # fmt: skip
 """The readers by the types of blocks that can stay packed."""
 

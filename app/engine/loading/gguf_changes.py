@@ -17,18 +17,6 @@ def pairs(weight: Tensor, config: PreTrainedConfig) -> Tensor:
     return weight.reshape(-1, size // 2, 2, *weight.shape[1:]).transpose(1, 2).reshape(weight.shape)
 
 
-def minus_one(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
-    return weight - 1.0
-
-
-def log(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
-    return torch.log(-weight)
-
-
-def transposed(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
-    return weight.transpose(-1, -2)
-
-
 def alternating(weight: Tensor, _config: PreTrainedConfig) -> Tensor:
     """Sort the rows so that gates and values alternate, and transpose the matrices of the experts."""
     turns = _in_turn(weight)
@@ -64,10 +52,6 @@ def tiled_values(weight: Tensor, config: PreTrainedConfig) -> Tensor:
     return torch.cat((first, heads.reshape(last.shape)))
 
 
-def tiled_columns(weight: Tensor, config: PreTrainedConfig) -> Tensor:
-    return tiled_values(weight.T, config).T
-
-
 def mixed(weight: Tensor, config: PreTrainedConfig) -> Tensor:
     """Sort the rows of linear attention into one block for each key head: queries, keys, values and gates."""
     keys = config.linear_num_key_heads
@@ -77,8 +61,11 @@ def mixed(weight: Tensor, config: PreTrainedConfig) -> Tensor:
 
 
 UNDO: Mapping[Change, Undo] = {
-    "pairs": pairs, "minus one": minus_one, "log": log, "transposed": transposed, "alternating": alternating,
-    "grouped": grouped, "tiled values": tiled_values, "tiled columns": tiled_columns, "mixed": mixed,
+    "pairs": pairs, "alternating": alternating, "grouped": grouped, "tiled values": tiled_values, "mixed": mixed,
+    "minus one": lambda weight, _: weight - 1.0,
+    "log": lambda weight, _: torch.log(-weight),
+    "transposed": lambda weight, _: weight.transpose(-1, -2),
+    "tiled columns": lambda weight, config: tiled_values(weight.T, config).T,
 }  # fmt: skip
 
 

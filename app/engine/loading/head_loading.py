@@ -2,8 +2,7 @@
 
 import logging
 import re
-from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import nn
 from transformers import PreTrainedModel
@@ -43,36 +42,29 @@ _FAILED = f"{_CONTAINS}, whose trial failed ({{}})."
 USED = f"Its own head for {NAME} drafts, too, if that is worth its time."
 
 
-@dataclass(frozen=True, slots=True)
-class CarriedHeads:
-    """The heads of a checkpoint, or a note that says why they are not read; neither if it has no heads."""
-
-    heads: MtpModel | None = None
-    note: str = ""
+CarriedHeads = tuple[MtpModel | None, str]
+"""The heads of a checkpoint, and a note that says why they are not read; (None, "") if it has no heads."""
 
 
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
     """Read the heads of a model that was just read from this folder, before its embeddings are quantised."""
     names = tensor_names(folder.path)
     if not any(map(_NAMES.search, names)):
-        return CarriedHeads()
+        return None, ""
     config = model.config.get_text_config(decoder=True)
-    if not hasattr(config, "num_mtp_layers") and _is_qwen_head(names):
+    is_qwens = any(map(_ONE_LAYER.match, names)) and not any(map(_FURTHER_LAYER.match, names))
+    if is_qwens and not hasattr(config, "num_mtp_layers"):
         # transformers reads this layout, but its configs of these models do not declare it.
         config.num_mtp_layers, config.mtp_layer_types = 1, ["full_attention"]
     if not 0 < (getattr(config, "num_mtp_layers", None) or 0) <= MOST_HEADS:
-        return CarriedHeads(note=_NOT_LOADED)
+        return None, _NOT_LOADED
     try:
         heads = read_heads(model)
     except Exception as error:  # a broken file, torch and a driver all raise errors of different types
-        return CarriedHeads(note=_failure(error))
+        return None, _failure(error)
     # Reset, so that the model's own embedding and head can be freed when they are quantised.
     heads.embed_tokens = heads.shared_head = nn.Identity()
-    return CarriedHeads(heads)
-
-
-def _is_qwen_head(names: Collection[str]) -> bool:
-    return any(map(_ONE_LAYER.match, names)) and not any(map(_FURTHER_LAYER.match, names))
+    return heads, ""
 
 
 def drafting_heads(
@@ -82,19 +74,18 @@ def drafting_heads(
 
     There is no source unless the head passes its trial."""
     sources: tuple[DraftModelSource, ...] = ()
-    note = carried.note
-    if carried.heads is not None and not (isinstance(runner, BlockRunner) and runner.has_fixed_rotary):
-        note = _NO_BLOCKS
-    elif carried.heads is not None:
-        assert isinstance(runner, BlockRunner)
+    heads, note = carried
+    if heads is not None and isinstance(runner, BlockRunner) and runner.has_fixed_rotary:
         try:
-            carried.heads.tie_with_main_model(model)
-            carried.heads.train(False).to(model.device)
-            carried.heads.set_attn_implementation(attention.NAME)
-            source = source_of(MtpHead(carried.heads), NAME, runner, write_last_states(runner.model))
+            heads.tie_with_main_model(model)
+            heads.train(False).to(model.device)
+            heads.set_attn_implementation(attention.NAME)
+            source = source_of(MtpHead(heads), NAME, runner, write_last_states(runner.model))
             sources, note = (source,), USED
         except Exception as error:  # the model, torch and a driver all raise errors of different types
             note = _failure(error)
+    elif heads is not None:
+        note = _NO_BLOCKS
     return replace(info, heads=bool(sources)).with_note("heads", note), sources
 
 

@@ -1,7 +1,7 @@
 """Chooses the kernels that run a model: fast attention, layers and steps that pass a trial, or torch's."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -37,7 +37,7 @@ from app.engine.runner.runner import BlockRunner, EagerSteps, compile_variants
 from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.sampling.sampling import kernel_fault
 from app.errors import AttentionUnavailable
-from app.values.messages import AttentionChoice, ModelChoice
+from app.values.messages import AttentionChoice, ModelChoice, NoteName
 
 log = logging.getLogger(__name__)
 
@@ -46,20 +46,18 @@ log = logging.getLogger(__name__)
 class KernelChoice:
     """A model's runner and the kernels that it uses.
 
-    `lookahead_note` explains why the model decodes plainly, `chains_note` why it accepts chains but no draft trees.
-    If either is set, `attention` is not used."""
+    Among the notes about the model, "lookahead" explains why it decodes plainly, and "chains" why it accepts chains
+    but no draft trees. With either, `attention` is not used, because transformers' own is."""
 
     runner: ModelRunner
     attention: Attention
-    lookahead_note: str = ""
-    chains_note: str = ""
+    notes: Mapping[NoteName, str]
     fused: bool = False
-    fused_note: str = ""
 
     @property
     def attends(self) -> bool:
-        """Whether `attention` is used. A model that decodes plainly or drafts chains uses transformers' own."""
-        return not (self.lookahead_note or self.chains_note)
+        """Whether `attention` is used."""
+        return self.notes.keys().isdisjoint(("lookahead", "chains"))
 
 
 def choose_kernels(model: PreTrainedModel, choice: ModelChoice, context: int) -> KernelChoice:
@@ -88,11 +86,11 @@ def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelCh
     check_sequential(runner, model)
     if runner.longest_chain > 1:
         return KernelChoice(
-            runner, SDPA, chains_note=f"{reason}, so lookahead drafts a chain of tokens, not a tree."
+            runner, SDPA, {"chains": f"{reason}, so lookahead drafts a chain of tokens, not a tree."}
         )
     if runner.chunk == 1:
         reason += " and loses them when it is fed several tokens at once"
-    return KernelChoice(runner, SDPA, lookahead_note=f"{reason}, so it decodes plainly, token by token.")
+    return KernelChoice(runner, SDPA, {"lookahead": f"{reason}, so it decodes plainly, token by token."})
 
 
 def run_in_blocks(
@@ -144,4 +142,4 @@ def _blocks(
     steps = make_steps(fused.model, attention, rotary, context)
     others = PrefixCache(share_of_free(fused.model.device))
     runner = BlockRunner(fused.model, context, rotary, attention, steps, others=others)
-    return KernelChoice(runner, attention, fused=fused.is_fused, fused_note=fused.note)
+    return KernelChoice(runner, attention, {"fused": fused.note}, fused.is_fused)

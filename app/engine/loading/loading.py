@@ -26,7 +26,7 @@ from app.engine.drafters.model_drafter import DraftModelSource
 from app.engine.layers.packed_layers import packed_bytes, packed_weights, packer, packing_fault
 from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled, suiting_dtype
 from app.engine.loading.device_trial import device_fault
-from app.engine.loading.head_loading import CarriedHeads, carried_heads, drafting_heads
+from app.engine.loading.head_loading import carried_heads, drafting_heads
 from app.engine.loading.kept_layers import packable
 from app.engine.loading.kernel_choice import KernelChoice, choose_kernels
 from app.engine.loading.parts import (
@@ -185,7 +185,7 @@ def load(
             model = read_weights(
                 whole, config, dtype, placed, described, packer(device) if keeps else None
             ).requires_grad_(False)
-        heads = carried_heads(model, whole) if reads_heads and not choice.draft_model else CarriedHeads()
+        heads = carried_heads(model, whole) if reads_heads and not choice.draft_model else (None, "")
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
         quantised = _move(model, quantisation, device, listen)
         template_note = _give_template(tokenizer)
@@ -319,10 +319,8 @@ def prepare(
         offloaded=offloaded_bytes(model),
         chat_format=chat_format,
         notes={
-            "lookahead": kernels.lookahead_note,
-            "chains": kernels.chains_note,
+            **kernels.notes,
             "attention": kernels.attention.note if kernels.attends else "",
-            "fused": kernels.fused_note,
             "compiler": compiler_note(choice, model),
         },
     )

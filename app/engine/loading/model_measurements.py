@@ -42,8 +42,6 @@ from app.values.messages import Progress
 
 log = logging.getLogger(__name__)
 
-NOTHING_COUNTED: dict[int, Counts] = {}
-NO_SHAPES: dict[Buckets, CurveShape] = {}
 NO_SUCCESSORS = no_successors(0)
 
 SECONDS = 60.0
@@ -90,8 +88,8 @@ def measured(
         loaded.info.parameters,
         first,
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
-        counts=cache.read("chances", learned, _to_counts, NOTHING_COUNTED),
-        shapes=cache.read("curves", learned, _to_shapes, NO_SHAPES),
+        counts=cache.read("chances", learned, _to_counts, {}),
+        shapes=cache.read("curves", learned, _to_shapes, {}),
         make_drafter=make_drafter,
     )
     return replace(loaded, profile=profile, cache_key=learned, info=info, statistics=statistics)
@@ -227,11 +225,17 @@ class IdleMeasurement:
         measured.
 
         An error is logged and ends the measurement. Saves successors after SECONDS_UNSAVED and at the end."""
-        if self.is_done:
+        runner, known = self._loaded.runner, self._loaded.statistics.first
+        if self.is_done or not isinstance(runner, BlockRunner):
             return 0.0
         began = self._clock()
         try:
-            self._ask()
+            start = first_token_of_texts(self._loaded.tokenizer, len(known))
+            self._loaded.statistics.learn_first(
+                measure_first_successors(
+                    runner.with_small_cache(), known, start, lambda *_: None, self._rows, seconds=0
+                )
+            )
         except Exception:
             log.warning("the measurement of first successors has ended", exc_info=True)
             self._left = 0.0
@@ -243,16 +247,6 @@ class IdleMeasurement:
             keep_first(self._loaded.statistics.first, self._cache, self._loaded.cache_key)
             self._unsaved = 0.0
         return took
-
-    def _ask(self) -> None:
-        loaded = self._loaded
-        assert isinstance(loaded.runner, BlockRunner)
-        runner, known = loaded.runner.with_small_cache(), loaded.statistics.first
-        start = first_token_of_texts(loaded.tokenizer, len(known))
-        more = measure_first_successors(
-            runner, known, start, lambda _done, _total: None, self._rows, seconds=0
-        )
-        loaded.statistics.learn_first(more)
 
 
 def _rows_of_a_block(loaded: LoadedModel) -> int:

@@ -120,4 +120,4 @@ def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> K
     steps = EagerSteps(model, attention, _OWN if model.device.type == "cuda" else "")
     rotary = rotary_of(model.config.get_text_config(decoder=True), context)
     runner = BlockRunner(model, context, rotary, attention, steps)
-    return KernelChoice(runner, attention, fused_note=f"Layers keep torch's kernels: {_OWN}.")
+    return KernelChoice(runner, attention, {"fused": f"Layers keep torch's kernels: {_OWN}."})

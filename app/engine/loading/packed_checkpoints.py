@@ -39,17 +39,6 @@ Read = Callable[[str], Tensor]
 
 
 @dataclass(frozen=True, slots=True)
-class StoredTensor:
-    """A tensor that is not quantised; it is read when it is indexed."""
-
-    name: str
-    read: Read
-
-    def __getitem__(self, _all: object) -> Tensor:
-        return self.read(self.name)
-
-
-@dataclass(frozen=True, slots=True)
 class QuantisedTensor:
     """A quantised weight [out, in], which is read when it is indexed or packed.
 
@@ -219,7 +208,11 @@ def checkpoint_weights(
         weight = f"{stem}.weight"
         if form.method == MXFP4 and name.endswith((STACKED_BLOCKS, STACKED_SCALES)):
             weight = name.removesuffix(STACKED_BLOCKS).removesuffix(STACKED_SCALES)
-            found[weight] = _kept_stack(StackedBlocks(weight, read, dtype), kept.get(weight))
+            found[weight] = stack = StackedBlocks(weight, read, dtype)
+            if weight in kept:
+                experts, outs, size = shape = kept[weight]
+                slices = partial(stack.slices, shape)
+                found[weight] = KeptWeight((experts, size, outs), (experts * outs, size), dtype, slices)
         elif leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
             quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
             found[weight] = quantised
@@ -227,18 +220,8 @@ def checkpoint_weights(
                 slices = partial(quantised.slices, (outs, size))
                 found[weight] = KeptWeight((outs, size), (outs, size), dtype, slices)
         elif leaf not in SIDES:
-            found[name] = StoredTensor(name, read)
+            found[name] = files[name].get_slice(name)
     return found
-
-
-def _kept_stack(stack: StackedBlocks, shape: tuple[int, ...] | None) -> KeptWeight | StackedBlocks:
-    """Return the stack as a KeptWeight with this shape [experts, out, in]; without a shape, the stack itself."""
-    if not shape:
-        return stack
-    experts, outs, size = shape
-    return KeptWeight(
-        (experts, size, outs), (experts * outs, size), stack.dtype, partial(stack.slices, shape)
-    )
 
 
 def _names(folder: Path) -> Iterator[tuple[str, Any]]:

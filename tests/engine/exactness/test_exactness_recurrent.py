@@ -128,7 +128,7 @@ def test_our_attention_and_fused_layers_write_the_same_text(architecture: Archit
     for attention in attentions:
         chosen = choose_kernels(architecture.make(), ModelChoice("zoo", attention=attention), LONG)
         assert chosen.attention.name == attention
-        assert chosen.fused == (attention == "native"), chosen.fused_note
+        assert chosen.fused == (attention == "native"), chosen.notes
         texts.append(write(chosen.runner, PROMPT, plain, limit=LIMIT).tokens)
         chosen.runner.forget()
         texts.append(write(chosen.runner, PROMPT, make_lookahead(Decoding(rows=24)), limit=LIMIT).tokens)

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from app.engine.loading.head_loading import CarriedHeads, drafting_heads, read_heads
+from app.engine.loading.head_loading import drafting_heads, read_heads
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
@@ -126,7 +126,7 @@ def test_a_model_that_takes_no_draft_trees_has_no_use_for_them(carrying: Path) -
     loaded = load(ModelFolder(carrying, "carrying"), CPU)
     assert isinstance(loaded.runner, BlockRunner)
     model = loaded.runner.model
-    runner, carried = SequentialRunner(model, 256), CarriedHeads(read_heads(model))
+    runner, carried = SequentialRunner(model, 256), (read_heads(model), "")
     info, sources = drafting_heads(carried, model, runner, loaded.info)
     assert (sources, info.note("heads")) == (
         (),
