@@ -72,7 +72,12 @@ class SentenceModel:
         order = sorted(range(len(ids)), key=lambda one: len(ids[one]))  # so that batches need little padding
         for start in range(0, len(order), AT_ONCE):
             batch = order[start : start + AT_ONCE]
-            rows[batch] = self._pooled([ids[one] for one in batch])
+            given = self.tokenizer.pad({"input_ids": [ids[one] for one in batch]}, return_tensors="pt")
+            given = given.to(self.model.device)
+            with torch.inference_mode():
+                states = self.model(**given).last_hidden_state
+            pooled = self.pool(states.float(), given["attention_mask"][:, :, None].to(torch.float32))
+            rows[batch] = normalize(pooled, dim=1).cpu()
         on_tokens(sum(map(len, ids)))
         whole = torch.zeros(len(texts), width).index_add_(0, owners, rows * sizes[:, None])
         return np.asarray(normalize(whole, dim=1).numpy(), np.float32)
@@ -96,13 +101,6 @@ class SentenceModel:
                 "The tokenizer and the weights of the embedding model do not fit each other "
                 f"(token {token:,} of {known:,}): choose another one."
             )
-
-    def _pooled(self, windows: list[list[int]]) -> Tensor:
-        batch = self.tokenizer.pad({"input_ids": windows}, return_tensors="pt").to(self.model.device)
-        with torch.inference_mode():
-            rows = self.model(**batch).last_hidden_state
-        pooled = self.pool(rows.float(), batch["attention_mask"][:, :, None].to(torch.float32))
-        return normalize(pooled, dim=1).cpu()
 
 
 class SentenceModels:
@@ -202,19 +200,11 @@ def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
     return read
 
 
-def _mean(rows: Tensor, counts: Tensor) -> Tensor:
-    return (rows * counts).sum(1) / counts.sum(1)
-
-
-def _first(rows: Tensor, _counts: Tensor) -> Tensor:
-    return rows[:, 0]
-
-
-def _largest(rows: Tensor, counts: Tensor) -> Tensor:
-    return rows.masked_fill(counts == 0, float("-inf")).amax(1)
-
-
-POOLS: dict[str, Pool] = {"mean": _mean, "cls": _first, "max": _largest}
+POOLS: dict[str, Pool] = {
+    "mean": lambda rows, mask: (rows * mask).sum(1) / mask.sum(1),
+    "cls": lambda rows, _mask: rows[:, 0],
+    "max": lambda rows, mask: rows.masked_fill(mask == 0, float("-inf")).amax(1),
+}
 FLAGS = {
     "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",

@@ -45,7 +45,6 @@ class EmbeddingJob:
 
     @property
     def is_done(self) -> bool:
-        """Whether every text has its vector."""
         return self._num_made == len(self._texts)
 
     def piece(self) -> list[EmbeddedText]:

@@ -29,27 +29,26 @@ class CpuKernels:
     library: CDLL
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        states = states.contiguous()
-        out = torch.empty_like(states)
-        self._norm(states, None, weight, shape, out, out)
-        return out
+        return self._norm(states, None, weight, shape)[1]
 
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        states, others = states.contiguous(), others.contiguous()
-        total, out = torch.empty_like(states), torch.empty_like(states)
-        self._norm(states, others.data_ptr(), weight, shape, total, out)
-        return total, out
+        return self._norm(states, others, weight, shape)
 
     def _norm(
-        self, states: Tensor, others: int | None, weight: Tensor, shape: NormShape, total: Tensor, out: Tensor
-    ) -> None:
+        self, states: Tensor, others: Tensor | None, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        """Return the sum, if there are `others`, and its norm."""
+        states, others = states.contiguous(), None if others is None else others.contiguous()
+        out = torch.empty_like(states)
+        total = out if others is None else torch.empty_like(states)
         size = _checked(states, weight, total, out).shape[-1]
         self.library.rms_norm(
-            states.data_ptr(), others, weight.data_ptr(), states.numel() // size, size, shape.eps,
-            shape.adds_one, total.data_ptr(), out.data_ptr(),
+            states.data_ptr(), None if others is None else others.data_ptr(), weight.data_ptr(),
+            states.numel() // size, size, shape.eps, shape.adds_one, total.data_ptr(), out.data_ptr(),
         )  # fmt: skip
+        return total, out
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
         size = gate.shape[-1]
@@ -257,7 +256,6 @@ class NativeDecoder(nn.Module):
 
 
 def _suits(rows: int, named: Mapping[str, Any]) -> bool:
-    """Return whether the call supports a step with these arguments."""
     return rows <= MAX_ROWS and isinstance(named["block"].attend, NativeAttention)
 
 

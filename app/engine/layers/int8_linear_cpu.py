@@ -51,7 +51,6 @@ class NativeInt8Linear(QuantisedLinear):
         return out
 
     def tied(self, table: QuantisedEmbedding) -> QuantisedEmbedding:
-        """Make an embedding that looks rows up in this weight."""
         return _PackedEmbedding(table, self.packed)
 
 
@@ -64,7 +63,6 @@ class _PackedEmbedding(QuantisedEmbedding):
         self.values = weight
 
     def rows(self, ids: Tensor) -> Tensor:
-        """Return the integers [..., size] (int8) of rows with these ids [...]."""
         found = self.values[ids // GROUP, :, ids % GROUP].flatten(-2)[..., : self.size]
         return found.bitwise_xor(LARGEST_WEIGHT).view(torch.int8)
 

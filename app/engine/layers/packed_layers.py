@@ -59,7 +59,6 @@ class PackedLinear(QuantisedLinear):
 
     @property
     def weight(self) -> Tensor:
-        """The dequantised weight [out, in] in float32, for code that needs the weight itself."""
         return dense(self.packed)
 
 
@@ -69,22 +68,19 @@ class PackedInt8Linear(PackedLinear):
     def __init__(self, numbers: QuantisedWeight, bias: Tensor | None, dtype: torch.dtype) -> None:
         from app.engine.layers.packed_weight_triton import pack_for_gpu
 
-        rows, size = numbers.values.shape
-        packed = pack_for_gpu((rows, size), [self._rows(numbers, dtype)], numbers.values.device)
-        super().__init__(packed, bias)
+        scale, shape = numbers.scale.to(dtype), (numbers.values.shape[0], numbers.values.shape[1])
+        rows = Numbers(8, numbers.values, scale)
+        if self.bits == 4:
+            offset = (-numbers.zero * numbers.scale).to(dtype)
+            rows = Numbers(4, (numbers.values + 8).view(torch.uint8), scale, zero=8, offset=offset)
+        super().__init__(pack_for_gpu(shape, [rows], numbers.values.device), bias)
         self._dtype = dtype
-
-    @staticmethod
-    def _rows(numbers: QuantisedWeight, dtype: torch.dtype) -> Numbers:
-        return Numbers(8, numbers.values, numbers.scale.to(dtype))
 
     @property
     def weight(self) -> Tensor:
-        """The dequantised weight [out, in], for code that needs the weight itself."""
         return dense(self.packed).to(self._dtype)
 
     def tied(self, table: QuantisedEmbedding) -> QuantisedEmbedding:
-        """Return an embedding that looks rows up in this packed weight."""
         return PackedEmbedding(self.packed, self._dtype, table.factor)
 
 
@@ -92,11 +88,6 @@ class PackedInt4Linear(PackedInt8Linear):
     """A Linear quantised to 4 bits whose weight is packed for a GPU with Triton."""
 
     bits = 4
-
-    @staticmethod
-    def _rows(numbers: QuantisedWeight, dtype: torch.dtype) -> Numbers:
-        scale, offset = numbers.scale.to(dtype), (-numbers.zero * numbers.scale).to(dtype)
-        return Numbers(4, (numbers.values + 8).view(torch.uint8), scale, zero=8, offset=offset)
 
 
 def join_packed(parts: Sequence[PackedLinear]) -> PackedLinear | None:
@@ -189,14 +180,12 @@ class RowByRow(nn.Module):
         self.router = router
 
     def __getattr__(self, name: str) -> Any:
-        """Return the router's attribute if this module has none of this name."""
         try:
             return super().__getattr__(name)
         except AttributeError:
             return getattr(super().__getattr__("router"), name)
 
     def forward(self, states: Tensor) -> Any:
-        """Compute the router's result for states [..., in]."""
         found = [self.router(row) for row in torch.split(states.reshape(-1, states.shape[-1]), 1)]
         if isinstance(found[0], tuple):
             return (

@@ -360,20 +360,21 @@ class GpuPackedWeight:
         if len(kinds) > 1 or any(each.shape[0] % OUTS for each in weights[:-1]):
             return []
         tiles = [-(-each.shape[0] // OUTS) for each in weights]
-        shared = {name: part for name, part in self.parts.items() if name == "table"}
         own = {
-            name: torch.cat([each.parts[name] for each in weights])
-            for name in self.parts
-            if name not in shared
+            name: torch.cat([each.parts[name] for each in weights]) for name in self.parts if name != "table"
         }
-        split = {name: part.split(tiles) for name, part in own.items()}
-        views = [
-            shared | {name: parts[place] for name, parts in split.items()} for place in range(len(weights))
-        ]
+        views = zip(*(part.split(tiles) for part in own.values()), strict=True)
         shape = (sum(each.shape[0] for each in weights), self.shape[1])
-        arrived = counters(shape[0], self.arrived.device)
-        whole = replace(self, shape=shape, parts=shared | own, arrived=arrived)
-        return [whole, *(replace(each, parts=view) for each, view in zip(weights, views, strict=True))]
+        whole = replace(
+            self, shape=shape, parts=self.parts | own, arrived=counters(shape[0], self.arrived.device)
+        )
+        return [
+            whole,
+            *(
+                replace(each, parts=self.parts | dict(zip(own, view, strict=True)))
+                for each, view in zip(weights, views, strict=True)
+            ),
+        ]
 
     @property
     def form(self) -> tuple[tuple[str, torch.dtype, torch.Size], ...]:

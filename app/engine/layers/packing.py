@@ -34,11 +34,9 @@ class BlockedLinear(nn.Module):
 
     @property
     def weight(self) -> Tensor:
-        """An unpacked copy of the weight [out, in], for code that needs the weight itself."""
         return self._packed.to_dense()
 
     def forward(self, states: Tensor) -> Tensor:
-        """Multiply states [..., in] by the weight and add the bias: [..., out]."""
         product: Tensor = self._multiply(states, self._packed, self.bias, "none", [], "")
         return product
 
@@ -50,20 +48,17 @@ def pack_weights(model: PreTrainedModel) -> int:
         return 0
     embedding = getattr(model.get_input_embeddings(), "weight", None)  # None if it is quantised
     is_large = embedding is not None and embedding.numel() / model.num_parameters() > _TIED_SHARE
-    tied, count = embedding if is_large else None, 0
-    for parent in [module for module in model.modules() if not isinstance(module, nn.Linear)]:
-        # One at a time, so that each dense weight is freed before the next is copied.
-        for name in [name for name, child in parent.named_children() if _is_worth_it(child, tied)]:
-            setattr(parent, name, BlockedLinear(parent.get_submodule(name)))
-            count += 1
-    return count
-
-
-def _is_worth_it(module: nn.Module, tied: Tensor | None) -> bool:
-    """Return whether this is a large Linear, not of a subclass, whose weight is not `tied`."""
-    if type(module) is not nn.Linear or module.weight is tied:
-        return False
-    return module.weight.numel() >= SMALLEST.get(module.weight.dtype, torch.inf)
+    tied = embedding if is_large else None
+    paths = [
+        path
+        for path, module in model.named_modules()
+        if type(module) is nn.Linear
+        and module.weight is not tied
+        and module.weight.numel() >= SMALLEST.get(module.weight.dtype, torch.inf)
+    ]
+    for path in paths:  # one at a time, so that each dense weight is freed before the next is copied
+        model.set_submodule(path, BlockedLinear(model.get_submodule(path)))
+    return len(paths)
 
 
 def can_pack(dtype: torch.dtype) -> bool:

@@ -24,7 +24,6 @@ class SeparateProducts(nn.Module):
         self.parts = nn.ModuleList(parts)
 
     def forward(self, states: Tensor) -> tuple[Tensor, ...]:
-        """Compute each part's product [..., out] of states [..., in]."""
         return tuple(part(states) for part in self.parts)
 
 

@@ -79,16 +79,8 @@ def _delta_rule(
     each channel has a decay of its own; beta is [1, T, H]."""
     layer = initial_state
     if layer.visible is None:
-        found, state = of_chunk(
-            query,
-            key,
-            value,
-            g=g,
-            beta=beta,
-            initial_state=layer.state,
-            use_qk_l2norm_in_kernel=use_qk_l2norm_in_kernel,
-            **others,
-        )
+        given = {"g": g, "beta": beta, "use_qk_l2norm_in_kernel": use_qk_l2norm_in_kernel, **others}
+        found, state = of_chunk(query, key, value, initial_state=layer.state, **given)
         return found, _StateAfter(lambda _rows, _last: state)
     heads = value.shape[2]
     q, keys, v = map(_by_head, (query, key, value))
@@ -258,6 +250,18 @@ _MARKS = frozenset(("update_conv_state", "update_recurrent_state"))
 """Methods of a cache that only recurrent layers call."""
 
 
+@cache
+def _tree_forward(forward: FunctionType, dt_limit: tuple[float, float]) -> Function:
+    """Copy a layer's forward so that it calls our functions instead of its module's."""
+    known = forward.__globals__
+    ours = {name: partial(function, known[name]) for name, function in _REPLACED.items() if name in known}
+    if _ROW in ours:
+        ours[_ROW] = partial(ours[_ROW], dt_limit=dt_limit)
+    return FunctionType(
+        forward.__code__, known | ours, forward.__name__, forward.__defaults__, forward.__closure__
+    )
+
+
 class RecurrentMixer(nn.Module):
     """A recurrent layer of transformers that reads trees if its cache is a `BlockCache`."""
 
@@ -271,18 +275,6 @@ class RecurrentMixer(nn.Module):
             limit = getattr(self.mixer, "time_step_limit", None) or _NO_LIMIT
             return _tree_forward(unwrap(type(self.mixer).forward), tuple(limit))(self.mixer, *args, **named)
         return self.mixer(*args, **named)
-
-
-@cache
-def _tree_forward(forward: FunctionType, dt_limit: tuple[float, float]) -> Function:
-    """Copy a layer's forward so that it calls our functions instead of its module's."""
-    known = forward.__globals__
-    ours = {name: partial(function, known[name]) for name, function in _REPLACED.items() if name in known}
-    if _ROW in ours:
-        ours[_ROW] = partial(ours[_ROW], dt_limit=dt_limit)
-    return FunctionType(
-        forward.__code__, known | ours, forward.__name__, forward.__defaults__, forward.__closure__
-    )
 
 
 def read_trees(model: PreTrainedModel) -> None:

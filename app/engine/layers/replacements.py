@@ -159,8 +159,7 @@ def find_layers(calls: Calls, replaced: Replaced) -> Replaced:
         theirs = copy_with(layer, replaced)
         if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
             return None
-        ours, call = FusedLayer(theirs), calls[layer]
-        return ours if torch.equal(layer_output(ours, call), layer_output(theirs, call)) else None
+        return _if_same(FusedLayer(theirs), theirs, calls[layer], AttentionProbe())
 
     return _found(layers, fused)
 
@@ -172,12 +171,7 @@ def find_whole_layers(
     """Return what `make` makes of each fused layer, if the outputs of both are bitwise identical."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
 
-    def whole(layer: nn.Module) -> nn.Module | None:
-        ours, call = make(fused[layer]), calls[layer]
-        is_same = torch.equal(layer_output(ours, call, attend), layer_output(fused[layer], call, attend))
-        return ours if is_same else None
-
-    return _found(fused, whole)
+    return _found(fused, lambda layer: _if_same(make(fused[layer]), fused[layer], calls[layer], attend))
 
 
 def join_sums(calls: Calls, replaced: Replaced) -> None:
@@ -200,10 +194,8 @@ def find_whole_decoder(
     """Return what `make` makes of the decoder, if the outputs of both are bitwise identical."""
 
     def whole(decoder: nn.Module) -> nn.Module | None:
-        theirs, call = copy_with(decoder, replaced), calls[decoder]
-        ours = make(theirs)
-        outputs = [_called(each, call, attend).last_hidden_state for each in (ours, theirs)]
-        return ours if torch.equal(*outputs) else None
+        theirs = copy_with(decoder, replaced)
+        return _if_same(make(theirs), theirs, calls[decoder], attend)
 
     return _found([decoder], whole)
 
@@ -344,10 +336,10 @@ def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe
     return attention, answer
 
 
-def layer_output(module: nn.Module, call: ModuleCall, attend: Attend | None = None) -> Tensor:
-    """Compute a layer's output with this attention, or with an attention that returns fixed values."""
-    answer: Tensor = _called(module, call, attend or AttentionProbe())
-    return answer
+def _if_same(ours: nn.Module, theirs: nn.Module, call: ModuleCall, attend: Attend) -> nn.Module | None:
+    """Return `ours` if the outputs of both layers or decoders are bitwise identical, else None."""
+    outputs = [_called(each, call, attend) for each in (ours, theirs)]
+    return ours if torch.equal(*(getattr(each, "last_hidden_state", each) for each in outputs)) else None
 
 
 def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:

@@ -207,17 +207,12 @@ class TritonKernels:
     by_hand: bool = False
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        rows = _rows(states)
-        out = torch.empty_like(rows)
-        self._norm(rows, None, weight, out, out, shape)
-        return out.view(states.shape)
+        return self._norm(states, None, weight, shape)[1].view(states.shape)
 
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        rows = _rows(states)
-        total, out = torch.empty_like(rows), torch.empty_like(rows)
-        self._norm(rows, _rows(others), weight, total, out, shape)
+        total, out = self._norm(states, others, weight, shape)
         return total.view(states.shape), out.view(states.shape)
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
@@ -261,23 +256,22 @@ class TritonKernels:
         return new_query
 
     def _norm(
-        self,
-        rows: Tensor,
-        others: Tensor | None,
-        weight: Tensor,
-        total: Tensor,
-        out: Tensor,
-        shape: NormShape,
-    ) -> None:
+        self, states: Tensor, others: Tensor | None, weight: Tensor, shape: NormShape
+    ) -> tuple[Tensor, Tensor]:
+        """Return the rows' sum, if there are `others`, and its norm [n, size]."""
+        rows = _rows(states)
+        out = torch.empty_like(rows)
+        total = out if others is None else torch.empty_like(rows)
         size = rows.shape[1]
         block = _padded(size)
         inverse = 1 / size  # on a GPU, torch's mean multiplies by the inverse
         norm_kernel[(len(rows),)](
-            rows, rows if others is None else others, weight, total, out, inverse, shape.eps,
+            rows, rows if others is None else _rows(others), weight, total, out, inverse, shape.eps,
             HAS_OTHERS=others is not None, ROUNDS_FIRST=shape.rounds_first,
             ADDS_ONE=shape.adds_one, BY_HAND=self.by_hand, SIZE=size, BLOCK=block,
             num_warps=max(1, min(16, block // 512)), enable_fp_fusion=False,
         )  # fmt: skip
+        return total, out
 
 
 def on_device(device: torch.device) -> TritonKernels:

@@ -67,20 +67,15 @@ def find_calls(render: Render, thought_closing: str) -> CallFormat:
     shapes = [(content, given) for content in ("", None) for given in (ARGUMENTS, json.dumps(ARGUMENTS))]
     tried = (_shown(render, values, thought_closing, *shape) for shape in shapes)
     found = next(filter(None, tried), None)
-    if found and not shows_tools and not _shows_results(render):
-        return CallFormat()
+    if found and not shows_tools:
+        result = {"role": "tool", "content": ANSWER, "tool_call_id": IDS[0], "name": NAMES[0]}
+        if ANSWER not in render([ASKED, _calling("", _calls(ARGUMENTS)[:1]), result], NO_PROMPT):
+            return CallFormat()  # a template that shows no results does not support calls
     if found is None and shows_tools:
         found = next((form for words, form in NAMED if words in prompt), None)
         shown = render([ASKED, _calling("", _calls(ARGUMENTS))], NO_PROMPT)
         found = replace(found, omits_calls=VALUES[0] not in shown) if found else None
     return replace(found, shows_tools=shows_tools) if found else CallFormat()
-
-
-def _shows_results(render: Render) -> bool:
-    """Return whether the template shows the results of tools."""
-    call = _calls(ARGUMENTS)[:1]
-    result = {"role": "tool", "content": ANSWER, "tool_call_id": IDS[0], "name": NAMES[0]}
-    return ANSWER in render([ASKED, _calling("", call), result], NO_PROMPT)
 
 
 def _shown(

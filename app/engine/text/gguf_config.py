@@ -4,11 +4,9 @@ A config with default values shows which names the architecture knows. Each valu
 possible names that is known."""
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
 from statistics import NormalDist
 from typing import Any
 
-import numpy as np
 from transformers import CONFIG_MAPPING, PreTrainedConfig
 
 from app.engine.text.gguf_rope import rotary, shortest
@@ -96,23 +94,17 @@ def config_of(header: GgufHeader) -> PreTrainedConfig:
     known = ARCHITECTURES[header.architecture]
     kind = CONFIG_MAPPING[_model_type(header, known.model_type)]
     usual = kind()
-    values = {**_plain(header, usual), **_flags(header, usual), **_experts(header, usual), **_tokens(header)}
+    values = {**_plain(header, usual), **_experts(header, usual)}
+    roles = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
+    values |= {name: header.values.get(f"tokenizer.ggml.{key}_token_id") for name, key in roles.items()}
     values |= {"vocab_size": header.shape(EMBEDDING)[0], "tie_word_embeddings": not header.shape(HEAD)}
     values |= {**_heads(header, usual, values), **_layers(header, known), **_recurrent(header, usual, values)}
     if rule := RULES.get(usual.model_type):
         values |= rule(header)
-    values = {**known.config, **values, **rotary(header, usual, values, partial(_numbers, header))}
+    values = {**known.config, **values, **rotary(header, usual, values)}
     named = {usual.attribute_map.get(name, name): value for name, value in values.items()}
     derived = {name for name, found in vars(kind).items() if isinstance(found, property)}
     return kind(**{name: value for name, value in named.items() if name not in derived})
-
-
-def _numbers(header: GgufHeader, name: str) -> "np.ndarray[Any, np.dtype[np.float32]]":
-    """Read the numbers of a small tensor. Raises ValueError if they are not stored as float32."""
-    tensor = next(one for one in header.tensors if one.name == name)
-    if tensor.stored != "F32":
-        raise ValueError(f"its tensor {name} is of the type {tensor.stored}")
-    return np.fromfile(tensor.file, "<f4", tensor.numbers, offset=tensor.begin)
 
 
 def _names_of(config: PreTrainedConfig) -> set[str]:
@@ -137,25 +129,19 @@ def _model_type(header: GgufHeader, usual: str) -> str:
 
 
 def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    """Return the values that are only renamed. If a value differs by layer, the largest is taken."""
-    values: dict[str, Any] = {}
+    """Return switches, and the values that are only renamed. If a value differs by layer, the largest is taken."""
+    known = _names_of(usual)
+    switches = {name: any(map(header.shape, tensors)) for name, tensors in FLAGS.items() if name in known}
+    values: dict[str, Any] = {**switches}
     for key, names in KEYS.items():
         found = header.value(key)
         if isinstance(found, list) and found:
             found = max(found)
         if key == "attention.sliding_window" and not found:
             continue
-        if found is not None and (name := next((one for one in names if one in _names_of(usual)), "")):
+        if found is not None and (name := next((one for one in names if one in known), "")):
             values[name] = shortest(found)
     return values
-
-
-def _flags(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, bool]:
-    return {
-        name: any(header.shape(tensor) for tensor in tensors)
-        for name, tensors in FLAGS.items()
-        if name in _names_of(usual)
-    }
 
 
 def _experts(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
@@ -163,11 +149,6 @@ def _experts(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
     method = "group_limited_greedy" if (header.value("expert_group_count") or 1) > 1 else "greedy"
     found = {"scoring_func": score, "topk_method": method}
     return {name: value for name, value in found.items() if value and name in _names_of(usual)}
-
-
-def _tokens(header: GgufHeader) -> dict[str, int | None]:
-    names = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
-    return {name: header.values.get(f"tokenizer.ggml.{key}_token_id") for name, key in names.items()}
 
 
 def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -325,11 +306,6 @@ def _granite_hybrid(header: GgufHeader) -> dict[str, Any]:
     }
 
 
-def _bamba(header: GgufHeader) -> dict[str, Any]:
-    heads = header.value("attention.head_count_kv")
-    return {"attn_layer_indices": [place for place, one in enumerate(heads) if one]}
-
-
 def _lfm2(header: GgufHeader) -> dict[str, Any]:
     """Raise ValueError if attention has a sliding window, which transformers' model lacks; otherwise return {}."""
     if header.value("attention.sliding_window"):
@@ -339,17 +315,15 @@ def _lfm2(header: GgufHeader) -> dict[str, Any]:
     return {}
 
 
-def _mpt(header: GgufHeader) -> dict[str, Any]:
-    return {"attn_config": {"clip_qkv": header.value("attention.clamp_kqv")}}
-
-
-def _llama4(header: GgufHeader) -> dict[str, Any]:
-    return {"use_qk_norm": header.value("expert_count") != 128}  # only Maverick has 128 (as in llama.cpp)
-
-
 RULES: Mapping[str, Callable[[GgufHeader], dict[str, Any]]] = {
-    "bamba": _bamba, "exaone4": _exaone4, "falcon": _falcon, "gemma2": _gemma, "gemma3_text": _gemma,
+    "bamba": lambda header: {
+        "attn_layer_indices": [at for at, one in enumerate(header.value("attention.head_count_kv")) if one]
+    },
+    # only Maverick has 128 experts (as in llama.cpp)
+    "llama4_text": lambda header: {"use_qk_norm": header.value("expert_count") != 128},
+    "mpt": lambda header: {"attn_config": {"clip_qkv": header.value("attention.clamp_kqv")}},
+    "exaone4": _exaone4, "falcon": _falcon, "gemma2": _gemma, "gemma3_text": _gemma,
     "gemma3n_text": _gemma3n, "gemma4_text": _gemma4, "granitemoehybrid": _granite_hybrid, "jamba": _jamba,
-    "lfm2": _lfm2, "lfm2_moe": _lfm2, "llama4_text": _llama4, "mpt": _mpt, "nemotron_h": _nemotron_h,
+    "lfm2": _lfm2, "lfm2_moe": _lfm2, "nemotron_h": _nemotron_h,
 }  # fmt: skip
 """Rules for single architectures, by transformers' name."""

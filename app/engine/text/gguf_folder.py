@@ -90,7 +90,9 @@ def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder
             for written in filter(Path.is_file, made.rglob("*")):
                 sync_file(written)  # after a power cut, an empty file would look like a complete one
             made.replace(target)
-        _forget_oldest(cache)
+        folders = [path for path in cache.iterdir() if KEY.fullmatch(path.name)]
+        for old in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
+            shutil.rmtree(old, ignore_errors=True)
     return replace(folder, path=target, gguf=file)
 
 
@@ -120,9 +122,3 @@ def _header(folder: ModelFolder) -> GgufHeader:
         return read_gguf_header(folder.path)
     except (ValueError, OSError) as error:
         raise ModelBroken(f"The GGUF file {folder.path} is damaged: {error}. Download it again.") from error
-
-
-def _forget_oldest(cache: Path) -> None:
-    folders = [path for path in cache.iterdir() if KEY.fullmatch(path.name)]
-    for old in sorted(folders, key=lambda path: path.stat().st_mtime, reverse=True)[KEPT:]:
-        shutil.rmtree(old, ignore_errors=True)

@@ -1,16 +1,16 @@
 """Describes the rotary embeddings of a model in a GGUF file as transformers' configs do."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from transformers import LlamaConfig, PreTrainedConfig
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS
 
 from app.values.gguf_header import GgufHeader
 
-Numbers = Callable[[str], "np.ndarray[Any, np.dtype[np.float32]]"]
-"""(name) -> the numbers of the tensor of this name in the file."""
+Numbers = NDArray[np.float32]
 FACTORS, LONG, SHORT = "rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight"
 UNROTATED = 1e20
 """In llama.cpp's files, factors of at least this number mark the part of a head that is not rotated."""
@@ -25,9 +25,15 @@ def shortest(value: float) -> float:
     return float(str(np.float32(value))) if isinstance(value, float) else value
 
 
-def rotary(
-    header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], read: Numbers
-) -> dict[str, Any]:
+def _read(header: GgufHeader, name: str) -> Numbers:
+    """Read the numbers of a small tensor. Raises ValueError if they are not stored as float32."""
+    tensor = next(one for one in header.tensors if one.name == name)
+    if tensor.stored != "F32":
+        raise ValueError(f"its tensor {name} is of the type {tensor.stored}")
+    return np.fromfile(tensor.file, "<f4", tensor.numbers, offset=tensor.begin)
+
+
+def rotary(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the config's values about rotary embeddings; {} if the architecture has none.
 
     `values` are the config's other values, and `usual` is a config with default values."""
@@ -39,9 +45,15 @@ def rotary(
     alike = full if full.get("rope_type") in ("proportional", scaling.get("rope_type", "default")) else {}
     rope = {"rope_type": "default", **alike, "rope_theta": _base(header, "rope.freq_base", full), **scaling}
     if header.shape(LONG):
-        rope |= _long(header, read)
+        rope |= {
+            "rope_type": "longrope",
+            "short_factor": _read(header, SHORT).tolist(),
+            "long_factor": _read(header, LONG).tolist(),
+            "original_max_position_embeddings": header.value("rope.scaling.original_context_length"),
+            "attention_factor": header.value("rope.scaling.attn_factor") or 1.0,
+        }
     if header.shape(FACTORS):
-        rope = _with_factors(rope, read(FACTORS))
+        rope = _with_factors(rope, _read(header, FACTORS))
     more = _rotated(header, usual, values, full)
     rope |= more.pop("rope", {})
     if full is known:
@@ -99,18 +111,7 @@ def _scaling(header: GgufHeader) -> dict[str, Any]:
     return {**rope, **{name: shortest(value) for name, value in found.items() if value is not None}}
 
 
-def _long(header: GgufHeader, read: Numbers) -> dict[str, Any]:
-    """Return LongRoPE's factors, one set for short texts and one for long texts."""
-    return {
-        "rope_type": "longrope",
-        "short_factor": read(SHORT).tolist(),
-        "long_factor": read(LONG).tolist(),
-        "original_max_position_embeddings": header.value("rope.scaling.original_context_length"),
-        "attention_factor": header.value("rope.scaling.attn_factor") or 1.0,
-    }
-
-
-def _with_factors(rope: dict[str, Any], stored: "np.ndarray[Any, np.dtype[np.float32]]") -> dict[str, Any]:
+def _with_factors(rope: dict[str, Any], stored: Numbers) -> dict[str, Any]:
     """Add factors to rotary parameters: as Llama 3's parameters if the factors result from these, else as LongRoPE.
 
     For "proportional" embeddings only the share of rotated frequencies is added."""

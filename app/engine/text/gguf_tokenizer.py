@@ -80,7 +80,6 @@ class Vocabulary:
         return word_rules(assets_dir())[rule_name(self._values)]
 
     def of_kinds(self, *kinds: int) -> Iterator[tuple[int, str]]:
-        """Yield the tokens of these types with their ids."""
         return ((number, token) for number, token in enumerate(self.tokens) if self.kinds[number] in kinds)
 
     @property
@@ -249,7 +248,6 @@ def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
 
 
 def main() -> None:
-    """Answer jobs until the app ends."""
     serve_each(_answer)
 
 
@@ -257,22 +255,19 @@ def _answer(line: bytes) -> bytes:
     job: dict[str, Any] = json.loads(line)
     refused = ""
     try:
-        _convert(Path(job.pop("file")), Path(job.pop("target")), **job)
+        file, target = Path(job["file"]), Path(job["target"])
+        limit_memory(address_space() + file.stat().st_size + MEMORY)
+        vocabulary = Vocabulary(read_gguf_values(parts_of(file)[0]))
+        write_tokenizer(vocabulary, target)
+        config = config_of(read_gguf_header(file))
+        if known := end_tokens(vocabulary):
+            config.eos_token_id = known if len(known) > 1 else known[0]
+        config.save_pretrained(target)
     except (MemoryError, RecursionError):
         refused = "it takes too much memory"
     except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
         refused = first_line(error)[:200].rstrip(".:") or type(error).__name__
     return json.dumps({"refused": refused}).encode() + b"\n"
-
-
-def _convert(file: Path, target: Path) -> None:
-    limit_memory(address_space() + file.stat().st_size + MEMORY)
-    vocabulary = Vocabulary(read_gguf_values(parts_of(file)[0]))
-    write_tokenizer(vocabulary, target)
-    config = config_of(read_gguf_header(file))
-    if known := end_tokens(vocabulary):
-        config.eos_token_id = known if len(known) > 1 else known[0]
-    config.save_pretrained(target)
 
 
 if __name__ == "__main__":

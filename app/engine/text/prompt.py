@@ -21,9 +21,9 @@ from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_part
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.engine.text.thought_text import begun_text
 from app.errors import BadOption, PromptTooLong
-from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, CallFormat, ChatFormat, Thinking
+from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat, Thinking
 from app.values.dataclass_json import json_text, parse_json
-from app.values.messages import Message, Prompt, Request, TokenIds, ToolCall
+from app.values.messages import Message, Prompt, Request, TokenIds
 
 CHARACTERS_PER_TOKEN = 16
 """Far more characters than a token has on average. A text to draft from is truncated to this many characters
@@ -134,7 +134,13 @@ class RequestTokenizer:
     def reader(self) -> CachedTokenReader:
         """Make a reader, which counts chats exactly unless they are certain to exceed FAR times the context."""
         controls, context = self._controls.anew(), self._context
-        count = in_parts(lambda text: len(controls.ids(text)), _borders(self._tokenizer))
+        # Special tokens with no setting that changes how the text around them is tokenised.
+        borders = [
+            token.content
+            for token in self._tokenizer.added_tokens_decoder.values()
+            if token.special and not (token.lstrip or token.rstrip or token.single_word or token.normalized)
+        ]
+        count = in_parts(lambda text: len(controls.ids(text)), borders)
 
         def tokens(chat: tuple[Message, ...], thinking: Thinking, tools: str) -> int:
             with panics_as_errors():
@@ -151,7 +157,12 @@ class RequestTokenizer:
                 self._refuse_far_too_long(prompt)
                 ids = list(self._tokenizer(prompt).input_ids)
             elif isinstance(prompt, TokenIds):
-                ids = self._known(prompt.ids)
+                ids = list(prompt.ids)
+                if (largest := max(ids)) >= self._vocabulary:
+                    raise BadOption(
+                        f"The prompt has the token id {largest:,}, and {self._name} has only ids below "
+                        f"{self._vocabulary:,}: send ids of this model's own tokenizer."
+                    )
             else:
                 controls = self._controls.anew()
                 texts = self._texts(controls, prompt, values)
@@ -167,7 +178,12 @@ class RequestTokenizer:
 
     def _spelled(self, token: int) -> bytes:
         name = self._tokenizer.convert_ids_to_tokens(token)
-        return spelled_token(str(name), _alone(self._tokenizer, token))
+        # Decoded twice, because some tokenizers omit a space at the beginning of a text.
+        once, twice = (
+            str(self._tokenizer.decode([token] * times, clean_up_tokenization_spaces=False))
+            for times in (1, 2)
+        )
+        return spelled_token(str(name), twice[len(once) :])
 
     def _drafted(self, text: str) -> tuple[int, ...]:
         """Encode a text to draft from, without tokens that lack weights, limited to the context's length."""
@@ -176,14 +192,6 @@ class RequestTokenizer:
         with panics_as_errors():
             written = self._controls.anew().written(text[: self._context * CHARACTERS_PER_TOKEN])
         return tuple(token for token in written[: self._context] if token < self._vocabulary)
-
-    def _known(self, ids: Sequence[int]) -> list[int]:
-        if (largest := max(ids)) >= self._vocabulary:
-            raise BadOption(
-                f"The prompt has the token id {largest:,}, and {self._name} has only ids below "
-                f"{self._vocabulary:,}: send ids of this model's own tokenizer."
-            )
-        return list(ids)
 
     def _refuse_far_too_long(self, *texts: str) -> None:
         if (least := sum(map(self._fewest.of, texts))) >= self._context:
@@ -242,7 +250,12 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
         system: Be brief.  user: Hi  user: Who are you?    ->    user: Be brief.\\n\\nHi\\n\\nWho are you?
     """
     system = "\n\n".join(one.content for one in chat if one.role == "system" and one.content)
-    found = [_with_calls(one, chat_format.reply.calls) for one in chat if one.role != "system"]
+    found = [one for one in chat if one.role != "system"]
+    if (form := chat_format.reply.calls).omits_calls:
+        for at, one in enumerate(found):
+            if one.calls:
+                calls = form.written((call.name, call.arguments) for call in one.calls)
+                found[at] = replace(one, content=one.content + calls, calls=())
     if not found:
         return [Message("system" if chat_format.takes_system_alone else "user", system)]
     if found[0].role != "user" and not chat_format.takes_assistant_first:
@@ -254,14 +267,6 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     elif system:
         found = [Message("user", system), *found]
     return found if chat_format.takes_user_runs else _alternating(found)
-
-
-def _with_calls(message: Message, form: CallFormat) -> Message:
-    """Return a message with its calls written into its text if the template omits calls."""
-    if not form.omits_calls or not message.calls:
-        return message
-    calls = form.written((call.name, call.arguments) for call in message.calls)
-    return replace(message, content=message.content + calls, calls=())
 
 
 def _alternating(messages: Sequence[Message]) -> list[Message]:
@@ -280,40 +285,20 @@ def _alternating(messages: Sequence[Message]) -> list[Message]:
     return found
 
 
-def _borders(tokenizer: PreTrainedTokenizerBase) -> list[str]:
-    """Return the special tokens with no setting that changes how the text around them is tokenised."""
-    added = tokenizer.added_tokens_decoder.values()
-    return [
-        token.content
-        for token in added
-        if token.special and not (token.lstrip or token.rstrip or token.single_word or token.normalized)
-    ]
-
-
-def _alone(tokenizer: PreTrainedTokenizerBase, token: int) -> str:
-    """Decode one token, with the space that some tokenizers omit at the beginning of a text."""
-    once, twice = (
-        str(tokenizer.decode([token] * times, clean_up_tokenization_spaces=False)) for times in (1, 2)
-    )
-    return twice[len(once) :]
-
-
 def _hidden_message(controls: ControlTokens, message: Message) -> Message:
+    """Hide the control tokens that a message spells, also escaped ones in the JSON arguments of its calls."""
     content = controls.hidden(message.content)
     if not message.calls and not message.name and not message.thought:
         return message if content is message.content else replace(message, content=content)
-    calls = tuple(_hidden_call(controls, call) for call in message.calls)
+    calls = []
+    for call in message.calls:
+        try:
+            arguments = json_text(_hidden_values(controls, parse_json(call.arguments)))
+        except ValueError:
+            arguments = controls.hidden(call.arguments)
+        calls.append(replace(call, name=controls.hidden(call.name), arguments=arguments))
     name, thought = controls.hidden(message.name), controls.hidden(message.thought)
-    return replace(message, content=content, calls=calls, name=name, thought=thought)
-
-
-def _hidden_call(controls: ControlTokens, call: ToolCall) -> ToolCall:
-    """Hide the control tokens that a call spells, also escaped ones in its JSON arguments."""
-    try:
-        arguments = json_text(_hidden_values(controls, parse_json(call.arguments)))
-    except ValueError:
-        arguments = controls.hidden(call.arguments)
-    return replace(call, name=controls.hidden(call.name), arguments=arguments)
+    return replace(message, content=content, calls=tuple(calls), name=name, thought=thought)
 
 
 def _hidden_values(controls: ControlTokens, value: Any) -> Any:

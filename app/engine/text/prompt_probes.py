@@ -72,23 +72,19 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
 
     if not takes(_user(USER)):
         return ChatFormat(reply)
+    system = _message("system", SYSTEM)
+    alone, with_tools = shown(system), shown(system, tools=TOOLS)
+    lacks_tools = reply.calls.shows_tools and NAMES[0] not in with_tools
     return ChatFormat(
         reply,
         _modes(shown, reply),
-        takes_system=takes(_message("system", SYSTEM), _user(USER)),
-        takes_system_alone=_takes_system_alone(shown, reply.calls.shows_tools),
+        takes_system=takes(system, _user(USER)),
+        takes_system_alone=SYSTEM in alone and SYSTEM in with_tools and not lacks_tools,
         takes_user_runs=takes(_user(USER), _user(NEXT)),
         takes_assistant_first=takes(_message("assistant", ANSWER), _user(USER)),
         takes_text=takes_text,
         turn_ends=_turn_ends(shown, controls),
     )
-
-
-def _takes_system_alone(shown: Shown, shows_tools: bool) -> bool:
-    """Return whether a system message may be the whole chat, also in a chat with tools."""
-    system = _message("system", SYSTEM)
-    with_tools = shown(system, tools=TOOLS)
-    return SYSTEM in shown(system) and SYSTEM in with_tools and (not shows_tools or NAMES[0] in with_tools)
 
 
 def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

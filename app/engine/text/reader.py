@@ -7,9 +7,9 @@ import json
 import re
 import string
 import threading
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 from app.values.chat_format import DEFAULT_THINKING, Thinking
@@ -92,16 +92,13 @@ def in_parts(whole: Count, borders: Sequence[str]) -> Count:
     def count(text: str) -> int:
         return sum(known(part) for part in border.split(text) if part)
 
-    return count if all(count(text) == whole(text) for text in _trials(borders)) else whole
-
-
-def _trials(borders: Sequence[str]) -> list[str]:
-    """Make texts whose counts show whether parts are tokenised differently by themselves."""
-    return [
+    # Texts whose counts show whether parts are tokenised differently by themselves.
+    trials = (
         separator.join((first, second, "a", first, " a", second, "\n\na ", first))
         for first, second in zip(borders[:TRIED], borders[-TRIED:], strict=True)
         for separator in ("", "x", " ", "\n")
-    ]
+    )
+    return count if all(count(text) == whole(text) for text in trials) else whole
 
 
 ALPHANUMERIC = (string.ascii_letters + string.digits).encode()
@@ -119,21 +116,17 @@ class FewestTokens:
     The bound is 0 for tokenizers that may remove characters, or make one token of several unknown characters."""
 
     def __init__(self, tokenizer: "PreTrainedTokenizerBase") -> None:
-        self._tokenizer = tokenizer
+        self._largest = cache(partial(_largest_tokens, tokenizer))
 
     def of(self, text: str) -> int:
         """Return a lower bound of the number of tokens; 0 for a short text, or if nothing is known."""
-        if len(text) < SHORT or not (largest := self._largest).most_bytes:
+        if len(text) < SHORT or not (largest := self._largest()).most_bytes:
             return 0
         written = text.encode("utf-8", "replace").translate(None, largest.left_out)
         if largest.composes and not text.isascii():
             return len(written) // (BYTES_OF_NFC * largest.most_bytes)
         letters = len(written) - len(written.translate(None, ALPHANUMERIC))
         return max(len(written) // largest.most_bytes, letters // largest.most_letters)
-
-    @cached_property
-    def _largest(self) -> "_Largest":
-        return _largest_tokens(self._tokenizer)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,15 +175,16 @@ def _letters(name: str) -> int:
 
 def _parts(component: Any) -> list[dict[str, Any]]:
     """Describe a normalizer or pre-tokenizer, or each part of a sequence, as in tokenizer.json."""
-    return _flat([json.loads(component.__getstate__())]) if component is not None else []
 
+    def flat(described: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        inner = described.get("normalizers") or described.get("pretokenizers")
+        if described["type"] != "Sequence" or inner is None:
+            yield described
+        else:
+            for one in inner:
+                yield from flat(one)
 
-def _flat(described: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    found = list[dict[str, Any]]()
-    for one in described:
-        inner = one.get("normalizers") or one.get("pretokenizers") if one["type"] == "Sequence" else None
-        found += [one] if inner is None else _flat(inner)
-    return found
+    return [] if component is None else list(flat(json.loads(component.__getstate__())))
 
 
 def _keeps_characters(normalizer: dict[str, Any]) -> bool:

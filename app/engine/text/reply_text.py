@@ -107,7 +107,6 @@ class ReplyText:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether a stop string was found."""
         return self._filter.is_stopped
 
 

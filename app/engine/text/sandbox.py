@@ -103,7 +103,13 @@ class Sandbox:
         digest = sha256(grammar.kind.encode() + source).hexdigest()
         problem = self._verdicts.get(digest)
         if problem is None:
-            problem = self._try_grammar(grammar)
+            try:
+                self._grammars.do("grammar", kind=grammar.kind, source=grammar.source)
+                problem = ""
+            except SandboxTimeout as timeout:  # not cached, because the machine may have been busy
+                raise refused_grammar(grammar.kind, str(timeout)) from timeout
+            except SandboxRefusal as refused:
+                problem = str(refused)
             with self._lock:
                 self._verdicts[digest] = problem
                 if len(self._verdicts) > KEPT_VERDICTS:
@@ -141,18 +147,6 @@ class Sandbox:
         self._models.close()
         self._grammars.close()
 
-    def _try_grammar(self, grammar: Grammar) -> str:
-        """Return why llguidance refuses a grammar; "" for a good grammar.
-
-        Raises GrammarRefused if it exceeded a limit. This is not cached, because the machine may have been busy."""
-        try:
-            self._grammars.do("grammar", kind=grammar.kind, source=grammar.source)
-        except SandboxTimeout as timeout:
-            raise refused_grammar(grammar.kind, str(timeout)) from timeout
-        except SandboxRefusal as refused:
-            return str(refused)
-        return ""
-
 
 class SandboxProcess:
     """A child process, which does one job at a time. Thread-safe."""
@@ -185,7 +179,6 @@ class SandboxProcess:
         raise (SandboxTimeout if answer["is_endless"] else SandboxRefusal)(answer["refused"])
 
     def no_end(self, what: str) -> str:
-        """Return the reason why a job that took too long is refused."""
         return f"it takes more than {self._seconds[what]:g} seconds"
 
     def close(self) -> None:
@@ -217,9 +210,14 @@ class SandboxProcess:
         assert self._process
         line = json.dumps({**job, "seconds": seconds + 1}).encode() + b"\n"
         self._require_open()  # `close` could not kill a process that was started in the meantime
-        answer = _answer_in(self._process.ask(line, seconds))
+        text, answer = self._process.ask(line, seconds), dict[str, Any]()
+        with suppress(ValueError):  # an incomplete answer
+            answer = parse_json(text or b"{}")
         self._require_open()
-        return answer
+        has_all = isinstance(answer, dict) and (
+            "text" in answer or {"refused", "is_endless"} <= answer.keys()
+        )
+        return answer if has_all else {}
 
     def _require_open(self) -> None:
         if self._is_closed:
@@ -244,16 +242,6 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
     return GrammarRefused(f"The {what} cannot be used ({reason}): change it, or leave it out.")
 
 
-def _answer_in(line: bytes) -> dict[str, Any]:
-    """Parse the process's answer; return {} if it is incomplete."""
-    try:
-        answer = parse_json(line or b"{}")
-    except ValueError:
-        return {}
-    has_all = isinstance(answer, dict) and ("text" in answer or {"refused", "is_endless"} <= answer.keys())
-    return answer if has_all else {}
-
-
 def fill_here(
     template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
 ) -> str:
@@ -276,24 +264,22 @@ def chat_format_here(template: str, tokens: Mapping[str, Any], controls: Sequenc
 
 
 def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, Any]]:
-    """Return messages as templates expect them. Calls and thoughts are left out if there are none."""
-    turns = [
-        {"role": message.role, "content": message.content}
-        | ({"tool_calls": [_call(call) for call in message.calls]} if message.calls else {})
-        | _thought(message)
-        | ({"tool_call_id": message.call_id, "name": message.name} if message.role == "tool" else {})
-        for message in messages
-    ]
+    """Return messages as templates expect them. Calls and thoughts are left out if there are none.
+
+    A thought gets each of the names that templates use, but only the first name in a message with a call and an
+    answer, because gpt-oss's template refuses such a message with the other names."""
+    turns = []
+    for message in messages:
+        turn: dict[str, Any] = {"role": message.role, "content": message.content}
+        if message.calls:
+            turn["tool_calls"] = [_call(call) for call in message.calls]
+        if message.thought:
+            names = FIELDS if not (message.calls and message.content) else FIELDS[:1]
+            turn |= dict.fromkeys(names, message.thought)
+        if message.role == "tool":
+            turn |= {"tool_call_id": message.call_id, "name": message.name}
+        turns.append(turn)
     return in_parts(turns) if parts else turns
-
-
-def _thought(message: Message) -> dict[str, str]:
-    """Return a message's thought under each of the names that templates use.
-
-    A message with a call and an answer gets only the first name, because gpt-oss's template refuses such a message
-    with the other names."""
-    names = FIELDS if not (message.calls and message.content) else FIELDS[:1]
-    return dict.fromkeys(names, message.thought) if message.thought else {}
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

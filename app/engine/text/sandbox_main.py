@@ -51,7 +51,6 @@ SAMPLES = (
 
 
 def main() -> None:
-    """Answer jobs until the app ends."""
     limit_memory(MEMORY + LIBRARIES)
     serve_each(_answer)
 
@@ -91,7 +90,12 @@ def _try_tokenizer(folder: str) -> str:
     Raises ValueError for too many added tokens, and errors of the library."""
     from tokenizers import Tokenizer
 
-    _require_few(Path(folder))
+    # transformers would add the tokens of these files one by one.
+    for name, key in (("tokenizer_config.json", "added_tokens_decoder"), ("added_tokens.json", "")):
+        file = Path(folder) / name
+        found = json.loads(file.read_bytes()) if file.is_file() else {}
+        if len(found.get(key, {}) if key else found) > MOST_ADDED:
+            raise ValueError(f"{name} adds more than {MOST_ADDED:,} tokens")
     file = Path(folder) / "tokenizer.json"
     if not file.is_file():
         return ""  # a tokenizer in another format, which transformers reads
@@ -101,16 +105,6 @@ def _try_tokenizer(folder: str) -> str:
     for encoding in tokenizer.encode_batch(SAMPLES):
         tokenizer.decode(encoding.ids)
     return ""
-
-
-def _require_few(folder: Path) -> None:
-    """Raise ValueError if the config files add too many tokens, which transformers would add one by one."""
-    for name, key in (("tokenizer_config.json", "added_tokens_decoder"), ("added_tokens.json", "")):
-        file = folder / name
-        found = json.loads(file.read_bytes()) if file.is_file() else {}
-        added = found.get(key, {}) if key else found
-        if len(added) > MOST_ADDED:
-            raise ValueError(f"{name} adds more than {MOST_ADDED:,} tokens")
 
 
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:

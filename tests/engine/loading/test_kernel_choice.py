@@ -77,7 +77,7 @@ def test_a_kernel_that_fails_at_load_leaves_torchs_attention_and_a_note(fault: F
     found = in_blocks(faulty(fault))
     assert (found.attention.name, found.attention.attend) == ("sdpa", SDPA.attend)
     assert found.attention.note == f"triton: its trial with this model failed ({words})"
-    assert words in found.fused_note
+    assert words in found.notes["fused"]
     prompt = numbers(20)
     expected = write(load(LLAMA.make()).runner, prompt, plain).tokens
     assert write(found.runner, prompt, plain).tokens == expected
