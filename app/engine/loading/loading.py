@@ -2,6 +2,7 @@
 
 import logging
 import sys
+import tomllib
 from collections.abc import Callable, Collection
 from ctypes import CDLL
 from dataclasses import dataclass, field, replace
@@ -60,13 +61,14 @@ from app.engine.measuring.measurement_cache import CacheKey
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
-from app.engine.text.default_templates import default_template
 from app.engine.text.gguf_folder import check_memory, is_packed, unpacked
 from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
+from app.settings import assets_dir
 from app.system.child_process import awaited
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, main_template
 from app.values.config_parts import unread_parts
+from app.values.dataclass_json import json_text
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
 from app.values.quantisation import MOSTLY, Quantisation
 
@@ -85,6 +87,8 @@ NO_TEMPLATE = (
 FITTING_TEMPLATE = (
     "its files have no chat template, so messages are written in the format that its control tokens suggest"
 )
+STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
+"""The first of these tokens in the vocabulary begins a chat, unless default-templates.toml gives another."""
 
 
 def _lazy_grammars() -> Callable[[], "Grammars"]:
@@ -276,6 +280,18 @@ def _give_template(tokenizer: PreTrainedTokenizerBase) -> str:
         return ""
     tokenizer.chat_template = default_template(tokenizer.get_added_vocab())
     return FITTING_TEMPLATE if tokenizer.chat_template else NO_TEMPLATE
+
+
+def default_template(tokens: Collection[str]) -> str:
+    """Return the chat template that fits a model with these control tokens; "" if none is known."""
+    listed = tomllib.loads((assets_dir() / "default-templates.toml").read_text(encoding="utf-8"))["turns"]
+    turns = next((one for one in listed if all(token in tokens for token in one["tokens"].split())), None)
+    if turns is None:
+        return ""
+    start = next((token for token in STARTS if token in tokens), "")
+    turns = {"names": {}, "ends": {}, "start": start, "folds_system": False, **turns}
+    body = (assets_dir() / "default-template.jinja").read_text(encoding="utf-8")
+    return f"{{%- set turns = {json_text(turns)} %}}{body}"
 
 
 def _chat_format(tokenizer: PreTrainedTokenizerBase, sandbox: Sandbox | None) -> ChatFormat:

@@ -122,14 +122,20 @@ def refuse(*_: object) -> None:
     raise ModelBroken("converted again")
 
 
-def test_the_cache_does_not_grow(tmp_path: Path) -> None:
+def test_the_cache_does_not_grow(
+    places: tuple[ModelFolder, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(gguf_module, "_convert", lambda _, target, __: write(target, {"config.json": b"{}"}))
     for number in range(KEPT + 3):
         (tmp_path / f"{number:032x}").mkdir()
+        os.utime(tmp_path / f"{number:032x}", (number, number))
     mine = tmp_path / "my models"
     mine.mkdir()
     os.utime(mine, (0, 0))
-    gguf_module._forget_oldest(tmp_path)
+    with unpacked(places[0], tmp_path) as folder:
+        assert (folder.path / "config.json").exists()
     assert mine.exists() and len(list(tmp_path.iterdir())) == KEPT + 1
+    assert (tmp_path / f"{KEPT + 2:032x}").exists() and not (tmp_path / f"{0:032x}").exists()
 
 
 def test_without_a_cache_nothing_is_left(

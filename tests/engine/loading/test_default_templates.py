@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.engine.text.default_templates import default_template
+from app.engine.loading.loading import default_template
 from app.engine.text.sandbox import fill_here
 from app.values.messages import Message
 
