@@ -36,6 +36,7 @@ PACKED_AT_ONCE = 2**19
 SMALL = 2**20
 """Tensors of at most this many elements are read as float32, without loss. Larger tensors are converted to the
 model's dtype while they are read."""
+FLOATS = {"F32": np.float32, "F16": np.float16}
 SUFFIX = re.compile(r"[._](weight|bias)$")
 NUMBERED = re.compile(r"(?:\.norms)?\.(\d+)(\.weight)$")
 """Matches the end of a weight's name if one tensor of the file may contain several weights, as for experts."""
@@ -83,6 +84,13 @@ class StoredWeight:
     shape: tuple[int, ...]
     dtype: torch.dtype
 
+    def __post_init__(self) -> None:
+        count, first = sum(part.numbers for part in self.parts), self.parts[0]
+        if count != prod(self.shape) * (first.shape[0] if self.item >= 0 else 1):
+            raise ValueError(
+                f"its tensor {first.name} has the shape {first.shape}, which does not fit {self.shape}"
+            )
+
     def __getitem__(self, _all: object) -> Tensor:
         """Read the weight. Several tensors are joined by their rows. If the tensor contains several weights, the
         weight with index `item` is returned."""
@@ -104,14 +112,19 @@ def stored_weights(
     The model may be on the meta device. `kept` has the names and shapes of weights that are to stay packed; they
     become KeptWeights if possible. Raises ValueError for a tensor of another size, or that no weight uses."""
     finder, used = _Finder(header), set[str]()
-    found, packed = _activations(header), dict[str, KeptWeight]()
+    packed = dict[str, KeptWeight]()
+    # The parameters of Apertus' activation functions are not among the tensors.
+    found: dict[str, Any] = {
+        f"model.layers.{layer}.mlp.act_fn.{name}": torch.tensor([value] if "alpha" in name else value)
+        for name in ("alpha_p", "alpha_n", "beta", "eps")
+        for layer, value in enumerate(header.values.get(f"xielu.{name}", ()))
+    }
     for name, wanted in model.state_dict().items():
         item = NUMBERED.search(name)
         parts, changes = finder.find(name.replace(item[0], item[2]) if item else name, wanted.shape)
         if parts:
             number = int(item[1]) if item else -1
             found[name] = StoredWeight(parts, number, changes, model.config, tuple(wanted.shape), dtype)
-            _require_size(found[name])
             used |= {part.name for part in parts}
             if name in kept and number < 0 and can_keep(parts, changes):
                 rows = (prod(kept[name][:-1]), kept[name][-1])
@@ -123,15 +136,6 @@ def stored_weights(
     # The matrices of a layer's experts stay packed together, or not at all.
     alone = {stem for name in kept.keys() - packed.keys() if (stem := name.rpartition(".")[0])}
     return found | {name: one for name, one in packed.items() if name.rpartition(".")[0] not in alone}
-
-
-def _require_size(weight: StoredWeight) -> None:
-    count = sum(part.numbers for part in weight.parts)
-    if count != prod(weight.shape) * (weight.parts[0].shape[0] if weight.item >= 0 else 1):
-        first = weight.parts[0]
-        raise ValueError(
-            f"its tensor {first.name} has the shape {first.shape}, which does not fit {weight.shape}"
-        )
 
 
 def _require_used(header: GgufHeader, used: Collection[str], config: PreTrainedConfig) -> None:
@@ -149,15 +153,6 @@ def _require_used(header: GgufHeader, used: Collection[str], config: PreTrainedC
             raise ValueError(f"its tensor {name[:60]} is not known in a model of this architecture")
 
 
-def _activations(header: GgufHeader) -> dict[str, Any]:
-    """Return the parameters of Apertus' activation functions, which are not among the tensors."""
-    return {
-        f"model.layers.{layer}.mlp.act_fn.{name}": torch.tensor([value] if "alpha" in name else value)
-        for name in ("alpha_p", "alpha_n", "beta", "eps")
-        for layer, value in enumerate(header.values.get(f"xielu.{name}", ()))
-    }
-
-
 def read_tensor(tensor: GgufTensor, dtype: torch.dtype) -> Tensor:
     """Read and dequantise a tensor, piece by piece, to `dtype` or, if it is SMALL, to float32."""
     result = torch.empty(prod(tensor.shape), dtype=dtype if tensor.numbers > SMALL else torch.float32)
@@ -168,13 +163,10 @@ def read_tensor(tensor: GgufTensor, dtype: torch.dtype) -> Tensor:
         count = min(step, len(result) - begin)
         place = tensor.begin + begin // numbers * size
         block = np.fromfile(tensor.file, np.uint8, count // numbers * size, offset=place)
-        result[begin : begin + count] = torch.from_numpy(dequantize(_typed(block, kind), kind))
+        result[begin : begin + count] = torch.from_numpy(
+            dequantize(block.view(FLOATS.get(tensor.stored, np.uint8)), kind)
+        )
     return result.reshape(tensor.shape)
-
-
-def _typed(block: "np.ndarray[Any, Any]", kind: gguf.GGMLQuantizationType) -> "np.ndarray[Any, Any]":
-    plain = {gguf.GGMLQuantizationType.F32: np.float32, gguf.GGMLQuantizationType.F16: np.float16}
-    return block.view(plain[kind]) if kind in plain else block
 
 
 def packed_slices(
@@ -186,7 +178,12 @@ def packed_slices(
     """Yield slices of the rows of a matrix or of a stack of matrices, without the converter's changes of order.
 
     Several tensors are joined by their rows. Raises ValueError for another number of rows than `shape` has."""
-    mapped = [_mapped(part) for part in parts]
+    mapped = list[Tensor]()
+    for part in parts:
+        shared = part.shape[:-1]
+        # Mode "c" copies pages that are written, because torch warns of memory that cannot be written.
+        stored = np.memmap(part.file, np.uint8, "c", part.begin, (*shared, part.size // prod(shared)))
+        mapped.append(torch.from_numpy(stored))
     rows = torch.cat(mapped, mapped[0].dim() - 2) if len(mapped) > 1 else mapped[0]
     rows = undo_in_stack(rows, changes).flatten(0, 1) if rows.dim() > 2 else undo(rows, changes, config)
     if len(rows) != shape[0]:
@@ -196,13 +193,6 @@ def packed_slices(
     count = max(1, PACKED_AT_ONCE // shape[1] // SLICE) * SLICE
     for some in torch.split(rows, count):
         yield read_blocks(parts[0].stored, some.contiguous())
-
-
-def _mapped(part: GgufTensor) -> Tensor:
-    """Map the bytes of a tensor's rows: [..., rows, bytes]."""
-    rows = part.shape[:-1]
-    # Mode "c" copies pages that are written, because torch warns of memory that cannot be written.
-    return torch.from_numpy(np.memmap(part.file, np.uint8, "c", part.begin, (*rows, part.size // prod(rows))))
 
 
 def can_keep(parts: tuple[GgufTensor, ...], changes: tuple[Change, ...]) -> bool:

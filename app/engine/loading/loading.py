@@ -51,12 +51,12 @@ from app.engine.loading.weights import (
     form_of,
     offloaded_bytes,
     placement,
-    prepared,
     read_weights,
 )
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
-from app.engine.machine.hardware import choose_device, dtype_name
+from app.engine.machine.hardware import choose_device, dtype_name, numbered, sum_exactly
+from app.engine.machine.memory import expand_segments
 from app.engine.measuring.measurement_cache import CacheKey
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
@@ -178,7 +178,10 @@ def load(
         choice = replace(
             choice, quantisation=quantisation, dtype="float32" if keeps and is_on_cpu else choice.dtype
         )
-        device, dtype = prepared(choice, chosen.device)
+        device = numbered(chosen.device)
+        dtype = suiting_dtype(choice, device)
+        sum_exactly(device)
+        expand_segments(device)
         check_can_quantise(quantisation, dtype, device)
         check_memory(folder, dtype, keeps, is_on_cpu)
         tokenizer = _read_tokenizer(whole, stated, sandbox)

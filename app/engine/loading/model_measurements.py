@@ -90,8 +90,8 @@ def measured(
         loaded.info.parameters,
         first,
         special=frozenset(loaded.tokenizer.all_special_ids) | loaded.eos_ids,
-        counts=cache.read("chances", learned, _to_counts, {}),
-        shapes=cache.read("curves", learned, _to_shapes, {}),
+        counts=cache.read("chances", learned, _to_counts, dict[int, Counts]()),
+        shapes=cache.read("curves", learned, _to_shapes, dict[Buckets, CurveShape]()),
         make_drafter=make_drafter,
     )
     return replace(loaded, profile=profile, cache_key=learned, info=info, statistics=statistics)

@@ -211,8 +211,8 @@ def checkpoint_weights(
             found[weight] = stack = StackedBlocks(weight, read, dtype)
             if weight in kept:
                 experts, outs, size = shape = kept[weight]
-                slices = partial(stack.slices, shape)
-                found[weight] = KeptWeight((experts, size, outs), (experts * outs, size), dtype, slices)
+                rows = partial(stack.slices, shape)
+                found[weight] = KeptWeight((experts, size, outs), (experts * outs, size), dtype, rows)
         elif leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
             quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
             found[weight] = quantised

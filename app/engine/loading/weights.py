@@ -14,17 +14,14 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 
 from app.engine.layers.packed_layers import Pack
 from app.engine.layers.packed_weight import CpuPacker
-from app.engine.layers.quantising import suiting_dtype
 from app.engine.loading.kept_layers import keep_packed, packable
 from app.engine.loading.packed_checkpoints import checkpoint_weights
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
-from app.engine.machine.hardware import numbered, sum_exactly
-from app.engine.machine.memory import expand_segments
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.values.dataclass_json import parse_json
 from app.values.gguf_header import parts_of, read_gguf_header
-from app.values.messages import ModelChoice, ModelFolder
+from app.values.messages import ModelFolder
 from app.values.model import CONFIG
 from app.values.packed_checkpoint import CheckpointForm, checkpoint_form
 
@@ -95,15 +92,6 @@ def _too_much(folder: ModelFolder, what: str) -> ModelBroken:
         f"The config.json of {folder.name} does not fit its weights (it describes {what}): "
         "choose another model."
     )
-
-
-def prepared(choice: ModelChoice, device: torch.device) -> tuple[torch.device, torch.dtype]:
-    """Set up the device's matrix products and its allocator; return the device with its index, and the dtype."""
-    device = numbered(device)
-    dtype = suiting_dtype(choice, device)
-    sum_exactly(device)
-    expand_segments(device)
-    return device, dtype
 
 
 @contextmanager
