@@ -35,7 +35,6 @@ from app.engine.loading.parts import (
     PREPARED,
     QUANTISED,
     READ,
-    Listener,
     counting_passes,
     counting_weights,
     no_progress,
@@ -184,7 +183,7 @@ def load(
         expand_segments(device)
         check_can_quantise(quantisation, dtype, device)
         check_memory(folder, dtype, keeps, is_on_cpu)
-        tokenizer = _read_tokenizer(whole, stated, sandbox)
+        tokenizer, chat_format, template_note = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
         placed = place(config, device) if quantisation == "none" and not keeps else {}
         reading = part_of_load(progress, f"Reading {folder.name}", 0, READ)
@@ -194,9 +193,11 @@ def load(
             ).requires_grad_(False)
         heads = carried_heads(model, whole) if reads_heads and not choice.draft_model else (None, "")
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
-        quantised = _move(model, quantisation, device, listen)
-        template_note = _give_template(tokenizer)
-        chat_format = _chat_format(tokenizer, sandbox)
+        # Quantised before it is moved, so that dense weights take no memory on the device.
+        quantised = quantise(model, quantisation, device, progress=listen)
+        ready: Any = model.train(False)
+        if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
+            ready.to(device)
         trying = part_of_load(progress, "Trying kernels for this device", QUANTISED, PREPARED)
         trying(0, 1)
         with counting_passes(model, trying):
@@ -213,16 +214,6 @@ def _compile_kernels(is_on_cpu: bool, progress: Progress) -> None:
     progress(what, 0, LOADED)
     if is_on_cpu:
         awaited(compiled_kernels, lambda seconds: progress(f"{what}, {seconds:.0f} s", 0, 0))
-
-
-def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: Listener) -> int:
-    """Quantise the model, then move it to the device, for inference; return how many weights were quantised."""
-    # In this order, so that dense weights take no memory on the device.
-    quantised = quantise(model, quantisation, device, progress=listen)
-    ready = model.train(False)
-    if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
-        ready.to(device)
-    return quantised
 
 
 def _settled_weights(
@@ -263,7 +254,10 @@ def _keeps_packed(model: PreTrainedModel, choice: ModelChoice, device: torch.dev
 
 def _read_tokenizer(
     folder: ModelFolder, config: PreTrainedConfig, sandbox: Sandbox | None
-) -> PreTrainedTokenizerBase:
+) -> tuple[PreTrainedTokenizerBase, ChatFormat, str]:
+    """Read the tokenizer; return it with its chat's format, and a note if its files have no chat template.
+
+    A tokenizer without a template gets the default template that fits its tokens, if any."""
     if sandbox:
         sandbox.check_tokenizer(folder)
     # For GGUF files AutoTokenizer is not used, because it builds some tokenizers anew from their words and merges.
@@ -272,17 +266,17 @@ def _read_tokenizer(
     tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(folder.path, **known, **HERE)
     if isinstance(named := tokenizer.chat_template, dict):  # transformers refuses several without a default
         tokenizer.chat_template = {**named, "default": main_template(named)} if named else None
-    if tokenizer.chat_template and sandbox:
+    note = ""
+    if not tokenizer.chat_template:
+        tokenizer.chat_template = default_template(tokenizer.get_added_vocab())
+        note = FITTING_TEMPLATE if tokenizer.chat_template else NO_TEMPLATE
+    elif sandbox:
         sandbox.check_template(folder.name, tokenizer.get_chat_template(), tokenizer.special_tokens_map)
-    return tokenizer
-
-
-def _give_template(tokenizer: PreTrainedTokenizerBase) -> str:
-    """Give a tokenizer without a chat template the default template that fits its tokens, if any; return a note."""
-    if tokenizer.chat_template:
-        return ""
-    tokenizer.chat_template = default_template(tokenizer.get_added_vocab())
-    return FITTING_TEMPLATE if tokenizer.chat_template else NO_TEMPLATE
+    if not tokenizer.chat_template:
+        return tokenizer, UNKNOWN_FORMAT, note
+    find = sandbox.chat_format if sandbox else chat_format_here
+    controls = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
+    return tokenizer, find(tokenizer.get_chat_template(), tokenizer.special_tokens_map, controls), note
 
 
 def default_template(tokens: Collection[str]) -> str:
@@ -295,14 +289,6 @@ def default_template(tokens: Collection[str]) -> str:
     turns = {"names": {}, "ends": {}, "start": start, "folds_system": False, **turns}
     body = (assets_dir() / "default-template.jinja").read_text(encoding="utf-8")
     return f"{{%- set turns = {json_text(turns)} %}}{body}"
-
-
-def _chat_format(tokenizer: PreTrainedTokenizerBase, sandbox: Sandbox | None) -> ChatFormat:
-    if not tokenizer.chat_template:
-        return UNKNOWN_FORMAT
-    find = sandbox.chat_format if sandbox else chat_format_here
-    controls = [token.content for token in tokenizer.added_tokens_decoder.values() if token.special]
-    return find(tokenizer.get_chat_template(), tokenizer.special_tokens_map, controls)
 
 
 def prepare(

@@ -194,7 +194,11 @@ def checkpoint_weights(
     """Return a lazy weight for each weight in the folder's files, by its name there.
 
     `kept` has the names and shapes of weights that are to stay packed. They become KeptWeights if possible."""
-    files = dict(_names(folder))
+    index, files = folder / INDEX, dict[str, Any]()
+    parts = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {WHOLE}
+    for part in sorted(parts):
+        opened: Any = safe_open(folder / part, "pt")
+        files |= dict.fromkeys(opened.keys(), opened)
 
     def read(name: str) -> Tensor:
         if name not in files:
@@ -222,12 +226,3 @@ def checkpoint_weights(
         elif leaf not in SIDES:
             found[name] = files[name].get_slice(name)
     return found
-
-
-def _names(folder: Path) -> Iterator[tuple[str, Any]]:
-    """Yield each tensor's name with its open file."""
-    index = folder / INDEX
-    files = sorted(set(json.loads(index.read_text())["weight_map"].values())) if index.exists() else [WHOLE]
-    for file in files:
-        opened = safe_open(folder / file, "pt")
-        yield from ((name, opened) for name in opened.keys())  # type: ignore[no-untyped-call]  # noqa: SIM118

@@ -94,7 +94,11 @@ def config_of(header: GgufHeader) -> PreTrainedConfig:
     known = ARCHITECTURES[header.architecture]
     kind = CONFIG_MAPPING[_model_type(header, known.model_type)]
     usual = kind()
-    values = {**_plain(header, usual), **_experts(header, usual)}
+    score = SCORES.get(header.value("expert_gating_func") or 0)
+    method = "group_limited_greedy" if (header.value("expert_group_count") or 1) > 1 else "greedy"
+    scoring = {"scoring_func": score, "topk_method": method}
+    values = _plain(header, usual)
+    values |= {name: value for name, value in scoring.items() if value and name in _names_of(usual)}
     roles = {"bos_token_id": "bos", "eos_token_id": "eos", "pad_token_id": "padding"}
     values |= {name: header.values.get(f"tokenizer.ggml.{key}_token_id") for name, key in roles.items()}
     values |= {"vocab_size": header.shape(EMBEDDING)[0], "tie_word_embeddings": not header.shape(HEAD)}
@@ -142,13 +146,6 @@ def _plain(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
         if found is not None and (name := next((one for one in names if one in known), "")):
             values[name] = shortest(found)
     return values
-
-
-def _experts(header: GgufHeader, usual: PreTrainedConfig) -> dict[str, Any]:
-    score = SCORES.get(header.value("expert_gating_func") or 0)
-    method = "group_limited_greedy" if (header.value("expert_group_count") or 1) > 1 else "greedy"
-    found = {"scoring_func": score, "topk_method": method}
-    return {name: value for name, value in found.items() if value and name in _names_of(usual)}
 
 
 def _heads(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any]) -> dict[str, Any]:

@@ -129,21 +129,12 @@ def _markers(render: Render, before: str, after: str, plain: str) -> tuple[str, 
     if known := next((form for form in (*CHANNELS, *FORMS) if before.rstrip("\n").endswith(form[0])), None):
         return known
     closing = re.match(rf"\s*({TAG})", after)
-    opening = _opening(before, plain) or _last_line(render)
-    return (opening, closing[1]) if closing and opening else None
-
-
-def _opening(before: str, plain: str) -> str:
-    """Return the marker at the end of the text before a thought; "" if answers without thoughts have it, too."""
     found = re.search(rf"{TAG}\w*\s*$", before)
     opening = found[0].strip() if found else ""
-    return "" if plain.rstrip().endswith(opening) else opening
-
-
-def _last_line(render: Render) -> str:
-    """Return the prompt's last line, with which a template may begin a thought; "" if the line contains a tag."""
-    line = render([ASKED], {}).rstrip().rpartition("\n")[2]
-    return "" if re.search(TAG, line) else line
+    if plain.rstrip().endswith(opening):  # answers without thoughts have it, too
+        line = render([ASKED], {}).rstrip().rpartition("\n")[2]  # with which a template may begin a thought
+        opening = "" if re.search(TAG, line) else line
+    return (opening, closing[1]) if closing and opening else None
 
 
 def _known_markers(render: Render, controls: Collection[str]) -> tuple[str, str]:

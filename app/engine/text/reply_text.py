@@ -151,15 +151,12 @@ class StoppingCriteria:
         """Count a step's tokens up to the first that ends the reply; return how many are kept, and the reason."""
         for place, token in enumerate(tokens, start=1):
             self._count += 1
-            if reason := self._reason(token):
-                return StopCut(place, reason)
+            if token in self._eos_ids:
+                return StopCut(place, "eos")
+            if self._reads_text:
+                self._text.push((token,))
+                if self._text.is_stopped:
+                    return StopCut(place, "stop_string")
+            if self._count >= self._limit:
+                return StopCut(place, self._limit_reason)
         return StopCut(len(tokens))
-
-    def _reason(self, token: int) -> StopReason | None:
-        if token in self._eos_ids:
-            return "eos"
-        if self._reads_text:
-            self._text.push((token,))
-            if self._text.is_stopped:
-                return "stop_string"
-        return self._limit_reason if self._count >= self._limit else None
