@@ -275,24 +275,15 @@ def splits_of(columns: int, groups: int) -> int:
     return 1 << max(0, wanted.bit_length() - 1)
 
 
-@dataclass(frozen=True, slots=True)
-class ProductTile:
-    """The rows of a tile, the groups of a step of a program's loop, and the stages of triton's pipelining."""
+def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> tuple[int, int, int]:
+    """Choose the rows of a tile, the groups of a step of a program's loop, and the stages of triton's pipelining.
 
-    block: int
-    unroll: int
-    stages: int
-
-
-def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> ProductTile:
-    """Choose the tile for a product of few rows in which each program multiplies this many groups.
-
-    On an H200, two groups per step of the loop are faster with up to 8 rows, and slower with more rows."""
+    The product has few rows, and each program multiplies `groups` groups. On an H200, two groups per step of the
+    loop are faster with up to 8 rows, and slower with more rows."""
     if dtype == torch.float32:
-        return ProductTile(16, 1, 5)
+        return 16, 1, 5
     block = min(most_rows, max(FEWEST_ROWS, 1 << (rows - 1).bit_length()))
-    is_paired = block == FEWEST_ROWS and groups % 2 == 0
-    return ProductTile(block, 2, 3) if is_paired else ProductTile(block, 1, 5)
+    return (block, 2, 3) if block == FEWEST_ROWS and groups % 2 == 0 else (block, 1, 5)
 
 
 @dataclass(frozen=True, slots=True)
@@ -319,20 +310,20 @@ class GpuPackedWeight:
             return torch.cat([F.linear(states, self._rows(each, states.dtype)) for each in tiles], -1)
         groups, per, _is_fine = self._layout
         splits = splits_of(columns, groups)
-        tile = product_tile(rows, groups / splits, states.dtype, self.most_rows)
-        adds = tile.block == FEWEST_ROWS
-        grid = (-(-rows // tile.block), -(-columns // WIDTH), splits)
+        block, unroll, stages = product_tile(rows, groups / splits, states.dtype, self.most_rows)
+        adds = block == FEWEST_ROWS
+        grid = (-(-rows // block), -(-columns // WIDTH), splits)
         out = states.new_empty((rows, columns))
-        partial = out if splits == 1 else out.new_empty((*grid, tile.block * WIDTH), dtype=torch.float32)
+        partial = out if splits == 1 else out.new_empty((*grid, block * WIDTH), dtype=torch.float32)
         packed_product_kernel[grid](
             states.contiguous(), *self._tensors(), out, partial, self.arrived, rows, columns, size, groups,
-            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=tile.block, WIDTH=WIDTH, SPLITS=splits,
-            ADDS=adds, UNROLL=tile.unroll, num_warps=WIDTH // 32, num_stages=tile.stages,
+            -(-columns // OUTS), PER=per, EVEN=size % GROUP == 0, BLOCK=block, WIDTH=WIDTH, SPLITS=splits,
+            ADDS=adds, UNROLL=unroll, num_warps=WIDTH // 32, num_stages=stages,
             **self._form(), **self._conversions(states.dtype),
         )  # fmt: skip
         if splits > 1 and not adds:
             packed_sum_kernel[(*grid[:2], WIDTH // SUMMED)](
-                partial, out, rows, columns, SPLITS=splits, BLOCK=tile.block, WIDTH=WIDTH, COLUMNS=SUMMED
+                partial, out, rows, columns, SPLITS=splits, BLOCK=block, WIDTH=WIDTH, COLUMNS=SUMMED
             )
         return out
 

@@ -82,10 +82,6 @@ class ModuleCall:
     named: dict[str, Any]
     output: Any
 
-    def takes(self, states: object) -> bool:
-        """Return whether these states are its first argument."""
-        return bool(self.args) and self.args[0] is states
-
 
 Calls = Mapping[nn.Module, ModuleCall]
 """{module of the model: its call in the real pass}"""
@@ -179,7 +175,11 @@ def join_sums(calls: Calls, replaced: Replaced) -> None:
     norms = {norm: new for norm, new in replaced.items() if isinstance(new, FusedNorm) and norm in calls}
     for layer, new in replaced.items():
         if isinstance(new, FusedLayer):
-            taking = (fused for norm, fused in norms.items() if calls[norm].takes(calls[layer].output))
+            taking = (
+                fused
+                for norm, fused in norms.items()
+                if any(each is calls[layer].output for each in calls[norm].args[:1])
+            )
             new.following = tuple(islice(taking, 1))
 
 

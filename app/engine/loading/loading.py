@@ -90,15 +90,11 @@ STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sente
 """The first of these tokens in the vocabulary begins a chat, unless default-templates.toml gives another."""
 
 
-def _lazy_grammars() -> Callable[[], "Grammars"]:
-    @cache
-    def grammars() -> "Grammars":
-        # Imported here, because tools/gpu_report runs without llguidance.
-        from app.engine.sampling.grammar_mask import Grammars
+def _grammars() -> "Grammars":
+    # Imported here, because tools/gpu_report runs without llguidance.
+    from app.engine.sampling.grammar_mask import Grammars
 
-        return Grammars()
-
-    return grammars
+    return Grammars()
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +109,7 @@ class LoadedModel:
     profile: StepProfile = field(default_factory=StepProfile)  # empty until it is measured
     cache_key: CacheKey = field(default_factory=dict)  # key of its measurements, once they are cached
     statistics: ModelStatistics = field(default_factory=ModelStatistics)
-    grammars: Callable[[], "Grammars"] = field(default_factory=_lazy_grammars)
+    grammars: Callable[[], "Grammars"] = field(default_factory=lambda: cache(_grammars))
     draft_models: tuple[DraftModelSource, ...] = ()  # at most one
 
     @property

@@ -199,8 +199,10 @@ class IdleMeasurement:
         self, loaded: LoadedModel, cache: MeasurementCache, clock: Callable[[], float] = perf_counter
     ) -> None:
         self._loaded, self._cache, self._clock = loaded, cache, clock
-        self._rows = _rows_of_a_block(loaded)
-        self._left = SECONDS if self._rows else 0.0
+        pairs = zip(loaded.profile.free.buckets, loaded.profile.free.seconds, strict=True)
+        self._rows = max((rows for rows, took in pairs if rows <= ROWS and took < BLOCK_SECONDS), default=0)
+        is_possible = isinstance(loaded.runner, BlockRunner) and not loaded.info.devices
+        self._left = SECONDS if self._rows and is_possible else 0.0
         self._unsaved = 0.0
 
     @property
@@ -236,14 +238,3 @@ class IdleMeasurement:
             keep_first(self._loaded.statistics.first, self._cache, self._loaded.cache_key)
             self._unsaved = 0.0
         return took
-
-
-def _rows_of_a_block(loaded: LoadedModel) -> int:
-    """Return the largest measured row count, up to ROWS, whose steps take less than BLOCK_SECONDS.
-
-    Returns 0 for models that run no blocks, are on several devices, or are too slow."""
-    if not isinstance(loaded.runner, BlockRunner) or loaded.info.devices:
-        return 0
-    times = loaded.profile.free
-    pairs = zip(times.buckets, times.seconds, strict=True)
-    return max((rows for rows, seconds in pairs if rows <= ROWS and seconds < BLOCK_SECONDS), default=0)

@@ -5,7 +5,7 @@ reading   quantising   trying kernels   measuring steps   measuring successors
 """
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from time import perf_counter
 
 from torch import nn
@@ -57,11 +57,8 @@ def counting_weights(total: int, listen: Listener) -> Iterator[None]:
             done += parameter.numel()
             listen(min(done, total), total)
 
-    handle = register_module_parameter_registration_hook(given)
-    try:
+    with register_module_parameter_registration_hook(given):
         yield
-    finally:
-        handle.remove()
 
 
 @contextmanager
@@ -83,9 +80,5 @@ def counting_passes(
             reported = clock()
 
     is_on_cpu = all(weights.device.type == "cpu" for weights in model.parameters())
-    handle = register_module_forward_pre_hook(run) if is_on_cpu else None
-    try:
+    with register_module_forward_pre_hook(run) if is_on_cpu else nullcontext():
         yield
-    finally:
-        if handle:
-            handle.remove()

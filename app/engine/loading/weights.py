@@ -80,11 +80,8 @@ def _building(folder: ModelFolder) -> Iterator[None]:
                 "to build: try again, or choose another one."
             )
 
-    handle = register_module_module_registration_hook(made)
-    try:
+    with register_module_module_registration_hook(made):
         yield
-    finally:
-        handle.remove()
 
 
 def _too_much(folder: ModelFolder, what: str) -> ModelBroken:

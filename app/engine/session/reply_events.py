@@ -23,8 +23,7 @@ from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
 from app.engine.session.logprobs import LogprobsRecorder, Spell, prompt_logprobs
 from app.engine.text.prompt import RequestTokens
-from app.engine.text.reply_text import Decode, ReplyText, StoppingCriteria
-from app.engine.text.thought_text import PLAIN
+from app.engine.text.reply_text import PLAIN, Decode, ReplyText, StoppingCriteria
 from app.values.chat_format import ReplyFormat
 from app.values.messages import (
     Decoding,

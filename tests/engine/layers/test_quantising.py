@@ -435,7 +435,7 @@ def test_a_trial_takes_every_tile_of_the_cards_kernel() -> None:
     from app.engine.layers.packed_weight_triton import FEW_ROWS, product_tile
 
     def tiles(rows: Iterable[int]) -> set[int]:
-        return {product_tile(each, 64, torch.bfloat16, FEW_ROWS).block for each in rows}
+        return {product_tile(each, 64, torch.bfloat16, FEW_ROWS)[0] for each in rows}
 
     assert tiles(TRIED_ROWS) == tiles(range(1, FEW_ROWS + 1))
 

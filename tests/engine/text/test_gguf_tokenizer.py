@@ -10,7 +10,7 @@ import gguf
 import pytest
 from transformers import PreTrainedTokenizerFast
 
-from app.engine.loading.loading import _give_template
+from app.engine.loading.loading import default_template
 from app.engine.text.gguf_folder import unpacked
 from app.engine.text.gguf_tokenizer import (
     BYTE,
@@ -246,7 +246,7 @@ def test_a_word_does_not_begin_chats_because_other_models_begin_them_with_it(tmp
     """Qwen 2 has the word "<s>"."""
     kinds = {"<s>": NORMAL, "<|im_start|>": CONTROL, "<|im_end|>": CONTROL}
     tokenizer = read(words(tmp_path, "a b", kinds=kinds), tmp_path)
-    _give_template(tokenizer)
+    tokenizer.chat_template = default_template(tokenizer.get_added_vocab())
     asked = tokenizer.apply_chat_template([{"role": "user", "content": "ab"}], tokenize=False)
     assert asked == "<|im_start|>user\nab<|im_end|>\n"
 

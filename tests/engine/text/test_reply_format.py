@@ -3,8 +3,8 @@
 import pytest
 
 from app.conversation.thinking import split_thought
+from app.engine.text.reply_text import ThoughtText, begun_text
 from app.engine.text.sandbox import chat_format_here
-from app.engine.text.thought_text import ThoughtText, begun_text
 from app.values.chat_format import ReplyFormat, first_marker
 from tests.engine.families import FAMILIES
 
