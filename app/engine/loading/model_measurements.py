@@ -8,7 +8,6 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from ctypes import PyDLL
 from dataclasses import asdict, replace
-from functools import partial
 from itertools import chain
 from math import inf
 from time import perf_counter
@@ -20,7 +19,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.block.context_entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
-from app.engine.block.step_profile import Buckets, StepProfile
+from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.drafters.draft_model_chances import LearnedWeights
 from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatistics
 from app.engine.loading.loading import LoadedModel
@@ -39,7 +38,6 @@ from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.measuring.profiling import MeasuredRunner, profile_steps
 from app.engine.runner.runner import BlockRunner
-from app.values.dataclass_json import read
 from app.values.messages import Progress
 
 log = logging.getLogger(__name__)
@@ -69,7 +67,7 @@ def measured(
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
     cache_key = cache_key_of(runner.model, loaded.current_info)
-    profile = cache.read("step", cache_key, partial(read, StepProfile), StepProfile())
+    profile = cache.read("step", cache_key, _to_profile, StepProfile())
     if not profile:
         profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", PREPARED, STEPS))
         if profile.is_whole or loaded.info.offloaded:  # an offloaded model is no faster at the next load
@@ -152,6 +150,19 @@ def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) ->
     bos = tokenizer.bos_token_id
     start = bos if bos is not None and bos in line_break[:1] else line_break[-1] if line_break else 0
     return start if start < vocabulary else 0
+
+
+def _to_profile(note: dict[str, Any]) -> StepProfile:
+    free, batch_invariant = (
+        StepTimes(
+            tuple(note[mode]["buckets"]),
+            tuple(map(float, note[mode]["seconds"])),
+            tuple(map(float, note[mode]["per_token"])),
+        )
+        for mode in ("free", "batch_invariant")
+    )
+    bucket_sets = tuple(tuple(buckets) for buckets in note["bucket_sets"])
+    return StepProfile(free, batch_invariant, bucket_sets, str(note["note"]))
 
 
 def _to_packed(note: dict[str, Any]) -> Packed:
