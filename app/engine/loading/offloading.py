@@ -6,10 +6,8 @@ nearly N times as fast as plain decoding."""
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
 
-import torch
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedModel
 
 from app.engine.attention.selector import SDPA, capabilities_of, torchs_own
 from app.engine.layers.model_trial import reason_against_trees
@@ -101,11 +99,10 @@ def check_room(folder: ModelFolder, fit: Fit, free: int) -> None:
 
 def part_on_gpu(room: int) -> Place:
     """Return a Place that lets accelerate fill `room` bytes of the GPU and keep the rest in main memory."""
-
-    def place(_config: PreTrainedConfig, device: torch.device) -> dict[str, Any]:
-        return {"device_map": "auto", "max_memory": {device.index: room, "cpu": ram().total}}
-
-    return place
+    return lambda _config, device: {
+        "device_map": "auto",
+        "max_memory": {device.index: room, "cpu": ram().total},
+    }
 
 
 def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> KernelChoice:
