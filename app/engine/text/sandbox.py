@@ -1,7 +1,8 @@
 """Runs untrusted tokenizers, chat templates and grammars in separate processes.
 
 They are tried there before the app reads them itself, because a parser in C or Rust that overflows its stack ends
-its process. Grammars have a process of their own, so that other jobs do not wait for a slow grammar."""
+its process. An untrusted chat template is a program, and runs only there. Grammars have a process of their own,
+so that other jobs do not wait for a slow grammar."""
 
 import json
 import re
