@@ -10,8 +10,7 @@ alternative to 8:
     2    9      12         1       0 1 2              1 1 1 .
     3    5      11         0       0     3            1 . . 1
 
-Plain decoding uses a block of one row, prompt lookup a chain, lookahead a tree and a window in one block. Each
-attention layer writes the keys and values of a block to the slots after the committed rows.
+Plain decoding uses a block of one row, prompt lookup a chain, lookahead a tree and a window in one block.
 """
 
 from collections.abc import Sequence
@@ -78,12 +77,7 @@ class Block:
 def chain_block(tokens: Sequence[int], start: int, wanted: tuple[int, ...]) -> Block:
     """Make a block in which each row sees all rows before it, at positions start, start + 1, ..."""
     rows = len(tokens)
-    return Block(
-        tokens=tuple(tokens),
-        positions=tuple(range(start, start + rows)),
-        parents=tuple(range(-1, rows - 1)),
-        wanted=wanted,
-    )
+    return Block(tuple(tokens), tuple(range(start, start + rows)), tuple(range(-1, rows - 1)), wanted)
 
 
 def siblings_block(tokens: Sequence[int], position: int) -> Block:

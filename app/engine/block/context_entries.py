@@ -4,8 +4,7 @@
     follower     token + 1 (20 bits) | source (3) | seen (3) | reply (5)   a token that came next in some text
 
 The gap of the likeliest token is its lead over the second token; the gap of any other token is its distance from
-the likeliest. Gaps are stored instead of ranks, because gaps predict better whether a guess is right. Their unit is
-1/32 logit. Gap classes are coarser: 0 to 7 for distances, 8 to 15 for leads.
+the likeliest, in 1/32 logit. Gap classes are coarser: 0 to 7 for distances, 8 to 15 for leads.
 """
 
 from bisect import bisect_right

@@ -2,14 +2,7 @@
 
 A bucket is a row count that blocks are padded to. In half precision a row may be rounded differently in a block of
 one row than in a block of 32, because another kernel adds in another order. Buckets with bitwise identical results
-form a set. All decoders that use only buckets of one set write the same text. An example with the sets (1,) and
-(16, 24, 32), whose steps take 3.0, 4.0, 4.2 and 4.5 ms:
-
-    plain in the first set          1 row     3.0 ms
-    plain in the second set        16 rows    4.0 ms    padded to the smallest bucket of the set
-    a tree of 19 rows              24 rows    4.2 ms    five more guesses would take no longer
-
-`profiling.py` measures these values, and `measurement_cache.py` stores them.
+form a set. All decoders that use only buckets of one set write the same text. `profiling.py` measures these values.
 """
 
 from bisect import bisect_left
@@ -83,15 +76,10 @@ class StepProfile:
         return bool(self.free)
 
     def __post_init__(self) -> None:
+        measured = self.batch_invariant.buckets
         for buckets in self.bucket_sets:
-            if (
-                not buckets
-                or not is_ascending(buckets)
-                or not set(buckets) <= set(self.batch_invariant.buckets)
-            ):
-                raise ValueError(
-                    f"a bucket set needs measured buckets of {self.batch_invariant.buckets}, not {buckets}"
-                )
+            if not buckets or not is_ascending(buckets) or not set(buckets) <= set(measured):
+                raise ValueError(f"a bucket set needs measured buckets of {measured}, not {buckets}")
 
     def times(self, buckets: Buckets) -> StepTimes:
         """Return the step times for blocks that are padded to `buckets`; () means without padding."""
@@ -125,11 +113,6 @@ def bucket_for(rows: int, buckets: Buckets) -> int:
     return buckets[bisect_left(buckets, rows)]
 
 
-def _expected_tokens(rows: int) -> float:
-    """Guess how many tokens a step of this many rows commits, before any text has been written."""
-    return 1 + 0.25 * log2(rows)
-
-
 EVEN = 1.5
 """A set counts as fast enough if no other set is expected to be faster by more than this factor. It is large, so
 that noisy times do not change the choice between loads."""
@@ -142,7 +125,8 @@ def choose_buckets(profile: StepProfile) -> Buckets:
 
     def speed(buckets: Buckets) -> float:
         seconds_for = profile.batch_invariant.seconds_for
-        return max(_expected_tokens(bucket) / seconds_for(bucket) for bucket in buckets)
+        # Before any text is written, a step of n rows is guessed to commit 1 + log2(n) / 4 tokens.
+        return max((1 + 0.25 * log2(bucket)) / seconds_for(bucket) for bucket in buckets)
 
     best = max(map(speed, profile.bucket_sets), default=0.0)
     good = [buckets for buckets in profile.bucket_sets if speed(buckets) * EVEN >= best]

@@ -9,17 +9,13 @@ either may be missing:
     text:  follower      it came next in a text: source, matched length, whether it is the newest follower and
                          whether it was seen again
 
-The matched length is the number of tokens of the context that was found. A gap class is how far a token's logit is
-below the likeliest token's or, for the likeliest token, above the second's. A source is a kind of text
-(`context_entries.py`). The pair of properties is the candidate's cell, and each cell counts how often the model
-agreed. A cell's prior comes from weights that were fitted on small models or chosen by hand (`priors.py`). It
-counts like PRIOR observations:
+Gap classes and sources are those of `context_entries.py`. The pair of properties is the candidate's cell, and each
+cell counts how often the model agreed. A cell's prior (`priors.py`) counts like PRIOR observations:
 
     probability = (PRIOR * prior + accepted) / (PRIOR + tried)
 
 After a drafted step all candidates for each new token count, even those without a row in the block, so the choice
-of drafts does not bias the counts. A cell's counts are halved from time to time, so that the cell follows changes
-of the text.
+of drafts does not bias the counts.
 
 There are many cells and each learns slowly, but a text that is hard to guess is hard to guess in every cell. So the
 probabilities, except of forced tokens, are scaled by one factor, `trust`: how often the likeliest candidate was
@@ -120,7 +116,11 @@ class AcceptanceEstimator:
         self, counts: Mapping[int, tuple[float, float]] | None = None, first_trust: float = 1.0
     ) -> None:
         """Start from the priors and from the counts that an earlier run has stored."""
-        self.priors = array("d", _priors())
+        # The odds of a cell's two codes are multiplied.
+        successor = [exp(BASE + weight) for weight in SUCCESSOR_WEIGHTS]
+        follower = [exp(weight) for weight in FOLLOWER_WEIGHTS]
+        priors = (1 / (1 + 1 / (one * other)) for one in successor for other in follower)
+        self.priors = array("d", [*priors, FORCED_PRIOR])
         self.rates = array("d", self.priors)
         self.accepted, self.tried = array("d", [0.0]) * NUM_CELLS, array("d", [0.0]) * NUM_CELLS
         self.trust = self.first_trust = first_trust
@@ -150,10 +150,3 @@ class AcceptanceEstimator:
             accepted, tried = accepted / 2, tried / 2
         self.accepted[cell], self.tried[cell] = accepted, tried
         self.rates[cell] = (PRIOR * self.priors[cell] + accepted) / (PRIOR + tried)
-
-
-def _priors() -> list[float]:
-    """Compute the prior of each cell from the weights of its two codes, whose odds are multiplied."""
-    successor = [exp(BASE + weight) for weight in SUCCESSOR_WEIGHTS]
-    follower = [exp(weight) for weight in FOLLOWER_WEIGHTS]
-    return [*(1 / (1 + 1 / (one * other)) for one in successor for other in follower), FORCED_PRIOR]

@@ -6,10 +6,7 @@ A context is a sequence of one to four tokens. Each context has a row of 16 inte
 
 The row of a one-token context has the token's number as its index. Longer contexts are hashed to the rows
 after these; the tag of a row, a part of the hash, identifies its context. On a collision the newer context replaces
-the older one, so the table never grows or slows down. Entries need not be right, because a wrong guess costs a row
-of a step, but never leads to a wrong token.
-
-Size: (vocabulary + 2 ** bits) rows of 64 bytes; pages that were never touched take no memory.
+the older one, so the table never grows or slows down. Pages that were never touched take no memory.
 """
 
 from collections.abc import Sequence
@@ -82,10 +79,18 @@ class ContextTable:
 
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
         """Store successors [R, 8] for the last 1 to 4 tokens of contexts [R, 4]; -1 fills short contexts."""
-        slots, tags, owners = self._all_slots(contexts)
+        words = contexts.astype(np.uint64)
+        mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
+        each_slot, each_tag = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
+        for length in range(2, LONGEST + 1):
+            mixed = ((mixed ^ mixed >> np.uint64(29)) + words[:, -length] + np.uint64(1)) * np.uint64(_MIX)
+            each_slot.append((mixed >> np.uint64(self.shift)).astype(np.int64) + self.vocabulary)
+            each_tag.append(((mixed & np.uint64(_TAG)) | np.uint64(1)).astype(np.int32))
+        known = np.cumprod(contexts[:, ::-1] >= 0, axis=1, dtype=np.bool_).T.ravel()
+        slots, tags = np.concatenate(each_slot)[known], np.concatenate(each_tag)[known]
         self.rows[slots[self.rows[slots, 0] != tags]] = 0
         self.rows[slots, 0] = tags
-        self.rows[slots, _SUCCESSORS] = successors[owners]
+        self.rows[slots, _SUCCESSORS] = successors[np.tile(np.arange(len(contexts)), LONGEST)[known]]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
         """Look up the longest known context that has successors, and the longest that has followers.
@@ -119,21 +124,6 @@ class ContextTable:
             mixed = ((mixed ^ mixed >> 29) + token + 1) * _MIX & _WORD
             slots.append((self.vocabulary + (mixed >> self.shift), mixed & _TAG | 1))
         return slots
-
-    def _all_slots(
-        self, contexts: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int64]]:
-        """Find the rows of many contexts [R, 4]: each row's index, its tag, and the index of its context."""
-        words = contexts.astype(np.uint64)
-        mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
-        slots, tags = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]
-        for length in range(2, LONGEST + 1):
-            mixed = ((mixed ^ mixed >> np.uint64(29)) + words[:, -length] + np.uint64(1)) * np.uint64(_MIX)
-            slots.append((mixed >> np.uint64(self.shift)).astype(np.int64) + self.vocabulary)
-            tags.append(((mixed & np.uint64(_TAG)) | np.uint64(1)).astype(np.int32))
-        known = np.cumprod(contexts[:, ::-1] >= 0, axis=1, dtype=np.bool_).T.ravel()
-        owners = np.tile(np.arange(len(contexts)), LONGEST)
-        return np.concatenate(slots)[known], np.concatenate(tags)[known], owners[known]
 
 
 def last_tokens(text: Sequence[int]) -> list[int]:

@@ -18,8 +18,7 @@ block and share the current token:
 
 Differences from the authors' code (LADE): the guesses form a tree that is grown best first by learned chances. If a
 whole branch is right, the model's own token after the branch is accepted as well. In a drafted step the pool learns
-from every row whose logits are read. Guesses are checked from the first step on. The stop rules truncate a step's
-tokens before they reach the cache, the pool and the text.
+from every row whose logits are read. Guesses are checked from the first step on.
 """
 
 from collections.abc import Iterator
@@ -84,7 +83,7 @@ def make_lookahead(decoding: Decoding, known: ReplyContext | None = None) -> Dec
             tokens, known.sampling, known.documents, known.prediction, known.constraint, runner.max_branches
         )
         planner = _make_planner(decoding, known, runner, len(tokens))
-        return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
+        return lookahead(runner, tokens, sampler, stopper, planner, pool)
 
     return decode
 
@@ -109,7 +108,6 @@ def lookahead(
     tokens: list[int],
     sampler: Sampler,
     stopper: StoppingCriteria,
-    *,
     planner: DraftPlanner,
     pool: Pool,
 ) -> Iterator[Step]:
@@ -177,7 +175,10 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
 
     # 1. Close the window if it does not fit, and draft the verification branch from the pool.
     window.fit(runner.horizon(position) - len(tokens), runner.max_rows - 1)
-    tree = _draft(reply, plan)
+    most_rows = min(plan.rows, runner.max_rows - window.need)
+    depth = min(plan.depth, most_drafts(runner, tokens, reply.stopper))
+    tree = pool.draft(tokens, most_rows, depth, plan.min_reach)
+    tree.cut(planner.kept(tree.reaches, window.size + runner.pending))
 
     # 2. Forward both branches as one block.
     block, top = lay_out(tree, window, position)
@@ -212,16 +213,6 @@ def drafted_step(reply: _Reply, plan: DraftPlan, began: float) -> StepInParts:
     step = Step(kept.tokens, kept.origins, rows, len(tree) > 1, len(pool), kept.reason, split, trace)
     reply.reported(began)
     return step
-
-
-def _draft(reply: _Reply, plan: DraftPlan) -> DraftTree:
-    """Draft a tree within the limits of plan, reply and runner; keep the rows that the planner would feed."""
-    runner, tokens, window = reply.runner, reply.tokens, reply.window
-    rows = min(plan.rows, runner.max_rows - window.need)
-    depth = min(plan.depth, most_drafts(runner, tokens, reply.stopper))
-    tree = reply.pool.draft(tokens, rows, depth, plan.min_reach)
-    tree.cut(reply.planner.kept(tree.reaches, window.size + runner.pending))
-    return tree
 
 
 def lay_out(tree: DraftTree, window: JacobiWindow, position: int) -> tuple[Block, slice]:

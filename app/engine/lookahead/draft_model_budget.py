@@ -8,14 +8,10 @@ divided by the sum of the asked nodes' reaches. So a question is asked if
 
     g * r  >  R * s,   that is, if r is above R * s / g
 
-With R = 25 tokens and 4 ms a question, each question costs 0.1 tokens; with g = 0.4 the draft model is asked after
-nodes that are reached in at least a quarter of all cases. No node has a reach above 1, so if R * s / g is above 1,
-questions are asked only as trials.
-
-A draft model that is not asked cannot show that it has become useful. So half a percent of the time of steps
-without a question is saved, and a trial begins when the saved time is enough for one question. The cost of a
-question includes reading the tokens that the draft model has not read yet, because it does not read the prompt
-before it is asked. If a question took longer than was saved, the difference must be saved before the next trial.
+No node has a reach above 1, so if R * s / g is above 1, questions are asked only as trials: half a percent of the
+time of steps without a question is saved, and a trial begins when the saved time is enough for one question. The
+cost of a question includes reading the tokens that the draft model has not read yet, because it does not read the
+prompt before it is asked.
 """
 
 from math import sqrt

@@ -8,8 +8,7 @@
 
 The reach of a node is the chance that the model accepts all guesses down to it: the product of the chances of
 the edges on its path. A tree that is grown best first has its reaches in descending order, so that truncating
-it drops the least likely rows. The sum of the guesses' reaches is the expected number of accepted draft
-tokens.
+it drops the least likely rows.
 """
 
 from collections.abc import Sequence
@@ -67,7 +66,7 @@ class DraftTree:
 
     def cut(self, size: int) -> None:
         """Keep the first `size` nodes, at least the current token."""
-        for column in (self.tokens, self.origins, self.parents, self.depths, self.reaches):
+        for column in self.tokens, self.origins, self.parents, self.depths, self.reaches:
             del column[max(size, 1) :]
 
     def contexts(self, text: Sequence[int]) -> list[list[int]]:

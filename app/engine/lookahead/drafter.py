@@ -8,12 +8,8 @@ next guess is too unlikely. With probabilities on the edges,
       -0.15-> 5   \\ -0.1-> 6
 
 the reach of token 8 is 0.80, of 9 0.40, of 5 0.15, of 6 0.08. So a tree of three rows has the nodes 7 (the
-current token), 8 and 9; the fourth row is 5.
-
-A node's edges are looked up only when no other edge can have a larger reach. So the edges of most leaves are never
-looked up.
-
-The device waits while a tree is drafted, so `native_drafter.py` does the same in C if there is a compiler.
+current token), 8 and 9; the fourth row is 5. A node's edges are looked up only when no other edge can have a larger
+reach. The device waits while a tree is drafted, so `native_drafter.py` does the same in C if there is a compiler.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -111,7 +107,6 @@ class PythonDrafter:
         self._table = sources.table
         self._estimator = sources.estimator
         self._rank = make_rank(sources.sampling)
-        self._reply = sources.reply
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
         def find(tree: DraftTree, node: int, near: Sequence[int], least: float) -> list[Edge]:
@@ -123,7 +118,7 @@ class PythonDrafter:
         line = list(context[-LONGEST - 1 :])
         for index, token in enumerate(accepted):
             edges = self.edges(line[-LONGEST - 1 :], len(context) + index, is_current=not index)
-            if allowed := self._sources.constraint(context, partial(_beginning, accepted, index)):
+            if allowed := self._sources.constraint(context, lambda end=index: accepted[:end]):
                 edges = narrowed(edges, allowed, self._estimator)
             for chance, guess, cell in edges[:1]:
                 if cell != FORCED:
@@ -143,7 +138,13 @@ class PythonDrafter:
         """Guess the token at this position; leave out guesses that are less likely than `least`."""
         successors_found, successor_length, followers_found, follower_length = self._table.lookup(context)
         rates = self._estimator.rates
-        codes = self._follower_codes(followers_found, follower_length) if follower_length else {}
+        codes: dict[int, int] = {}  # of the followers, newest first
+        if follower_length:
+            older, first, stride = 0, follower_code(0, follower_length, 0), LONGEST * RANKS
+            for packed in followers_found:
+                token, source, is_new = unpack_follower(packed, self._sources.reply)
+                codes[token] = first + source * stride + older + is_new
+                older = 2
         likely: dict[int, int] = {}
         if successors_found:
             first = successor_code(successor_length, 0)
@@ -162,21 +163,6 @@ class PythonDrafter:
                 edges.append((rate, token, base + code))
         edges.sort(reverse=True)
         return edges
-
-    def _follower_codes(self, followers_found: Sequence[int], length: int) -> dict[int, int]:
-        """Return the code of each follower by its token, newest first."""
-        codes: dict[int, int] = {}
-        older, reply = 0, self._reply
-        first, stride = follower_code(0, length, 0), LONGEST * RANKS
-        for packed in followers_found:
-            token, source, is_new = unpack_follower(packed, reply)
-            codes[token] = first + source * stride + older + is_new
-            older = 2
-        return codes
-
-
-def _beginning(tokens: Sequence[int], length: int) -> Sequence[int]:
-    return tokens[:length]
 
 
 FindEdges = Callable[[DraftTree, int, Sequence[int], float], list[Edge]]
@@ -224,10 +210,9 @@ def narrowed(edges: Sequence[Edge], allowed: AllowedTokens, estimator: Acceptanc
     """Return the edge that the grammar forces, if any, then the given edges that it allows.
 
     A forced edge's chance is divided by `trust`, because `grow` multiplies chances by `trust`."""
-    forced = allowed.forced
     chance = min(estimator.rates[FORCED], SUREST) / estimator.trust
-    found = [(chance, token, FORCED) for token in forced]
-    return found + [edge for edge in edges if edge[1] in allowed and edge[1] not in forced]
+    found = [(chance, token, FORCED) for token in allowed.forced]
+    return found + [edge for edge in edges if edge[1] in allowed and edge[1] not in allowed.forced]
 
 
 def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, int]:

@@ -10,18 +10,16 @@ that it writes 1 1 2 2 3 3 ..., with a window of 3 that starts from 1 1 1:
     text 1 1, then fed      2 | 2 2 2    predicted  2 3 3 3    the first guess was right: 2 3 are committed
     text 1 1 2 2, then fed  3 | 3 3 3    predicted  3 4 4 4    3 4 are committed: two tokens a step from now on
 
-Guesses that are missing at the window's end start as copies of the current token, because their first value
-hardly matters. Each row's prediction is drawn with the noise of its own position, so a sampled text has a fixed
-point as well.
+Each row's prediction is drawn with the noise of its own position, so a sampled text has a fixed point as well.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from app.engine.lookahead.verification import most_drafts, try_chain
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
-from app.engine.sampling.sampling import Choose, Sampler
+from app.engine.sampling.sampling import Sampler
 from app.engine.text.reply_text import StoppingCriteria
 
 
@@ -38,20 +36,14 @@ def jacobi(
         step, choices = try_chain(runner, tokens, tried, ["window"] * len(tried), sampler, stopper)
         reason = step.reason
         if reason is None:
-            refined = _refined(choices.choose, tokens, tried, len(step.tokens))
+            done = len(step.tokens)
+            path = [*tokens[:-1], *tried[done - 1 : done]]
+            refined = []  # predictions of the rows after the first wrong guess
+            for row in range(done, len(tried) + 1):
+                refined.append(choices.choose(row, path))
+                path += tried[row : row + 1]
+            # Missing guesses start as copies of the current token, because their first value hardly matters.
             guesses = [*refined, *guesses[len(tried) + 1 :], *tokens[-1:] * width][:width]
         # The chain that the step fed is shown in the trace both as a tree and as the window.
         window = (step.trace.tokens,) if tried else ()
         yield replace(step, trace=replace(step.trace, window=window))
-
-
-def _refined(choose: Choose, tokens: Sequence[int], tried: Sequence[int], done: int) -> list[int]:
-    """Return the predictions of the rows after the `done` committed rows.
-
-    They are only guesses, because their rows come after the first wrong guess."""
-    path = [*tokens[:-1], *tried[done - 1 : done]]
-    predicted = []
-    for row in range(done, len(tried) + 1):
-        predicted.append(choose(row, path))
-        path += tried[row : row + 1]
-    return predicted

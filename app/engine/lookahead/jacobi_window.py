@@ -12,9 +12,8 @@ is the guess that many positions after c):
 In row 0 a guess sees the tokens to its left. In the rows above, a guess in column i sees row 0 up to column i, and
 column i of the rows between. So the parent of a guess is the guess below it, or in row 0 the guess to its left.
 
-After the step the rows move down by one, and the predictions become the top row. As in LADE (the authors' code),
-the rows move by one even if the step committed more tokens, so the window lags a little. On stories260K as many
-of its tokens were accepted as with a window that keeps up with the text.
+After the step the rows move down by one, even if it committed more tokens (as in LADE, the authors' code), and the
+predictions become the top row.
 """
 
 from collections.abc import Sequence
@@ -43,11 +42,8 @@ class JacobiWindow:
 
     @property
     def need(self) -> int:
-        """The number of block rows to allow for the window: those that it adds to the block, or those whose logits
-        it reads, whichever is more.
-
-        With N = 2 it reads the logits of one row more than it adds, because its only row begins with the current
-        token."""
+        """The number of block rows to allow for the window: those that it adds, or those whose logits it reads. With
+        N = 2 the latter are one more, because the only row begins with the current token."""
         return max(self.size, self.width)
 
     @property
@@ -122,11 +118,8 @@ class WindowSizer:
     compared. If the window gained less than WORTH times its cost, it loses a column. If it gained more than
     2 * WORTH times its cost, the next reply begins with one more column (at most MOST_COLUMNS)."""
 
-    columns: int
-    """The number of columns that a reply's window begins with."""
-
     def __init__(self, columns: int) -> None:
-        self.columns = columns
+        self.columns = columns  # that a reply's window begins with
         self._gained = self._cost = 0.0
         self._steps = self._replies = 0
 
@@ -144,10 +137,8 @@ class WindowSizer:
         self._gained += accepted
         self._cost += cost
         self._steps += 1
-        if self._steps % STEPS == 0:
-            self._compare(window)
-
-    def _compare(self, window: JacobiWindow) -> None:
+        if self._steps % STEPS:
+            return
         if self._gained < WORTH * self._cost:
             window.narrow(window.width - 1)
             self.columns = window.width

@@ -45,14 +45,10 @@ def measure_first_successors(
 ) -> Packed:
     """Measure what the model predicts after `start` and each single token; return successors [vocabulary, 8].
 
-    A pool that starts empty hardly helps short replies. But the model can be run before there is any text: on
-    every token of the vocabulary, each as if a text began with it, in passes whose rows do not see each other. The
-    results contain nothing of a user's texts, so they are kept on disk. The pool's table gets copies, which later
-    steps replace.
-
-    Tokens that were measured in `known` are skipped. After `seconds` no further block begins: the successors of the
-    remaining tokens stay zero; some are measured while the model is idle (`model_measurements.py`). At the end the
-    runner's prefix is dropped."""
+    A pool that starts empty hardly helps short replies, so each token is tried as if a text began with it, in
+    passes whose rows do not see each other. Tokens that were measured in `known` are skipped. After `seconds` no
+    further block begins: the successors of the remaining tokens stay zero; some are measured while the model is
+    idle (`model_measurements.py`). At the end the runner's prefix is dropped."""
     successors, vocabulary = known.copy(), len(known)
     began = clock()
     for _ in runner.prefill([start]):
@@ -200,8 +196,5 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the trust that an estimator starts with (`acceptance_estimator.py`).
-
-    `kind` is twice the temperature. The trust falls with the temperature, because the priors fit greedy text
-    best."""
+    """Return the trust that an estimator of twice this temperature starts with: the priors fit greedy text best."""
     return 1 / (1 + kind / 2)

@@ -6,7 +6,6 @@ Replies with a grammar use `PythonDrafter`, because the grammar must be asked at
 from array import array
 from collections.abc import Sequence
 from ctypes import POINTER, PyDLL, Structure, byref, c_char, c_double, c_int32, c_int64, c_uint64, c_void_p
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -160,11 +159,6 @@ def _address(numbers: "array[int] | array[float]") -> int:
     return numbers.buffer_info()[0]
 
 
-def _make(library: PyDLL, sources: DraftSources) -> Drafter:
-    is_free = sources.constraint is unconstrained
-    return NativeDrafter(library, sources) if is_free else PythonDrafter(sources)
-
-
 @once
 def compiled_drafter() -> Compiled[PyDLL]:
     """Compile and load `drafter.c` at the first call; return the result of `compiled` at every call."""
@@ -183,4 +177,9 @@ def compiled_drafter() -> Compiled[PyDLL]:
 def best_drafter(found: Compiled[PyDLL] | None = None) -> MakeDrafter:
     """Return the maker of drafters in C if the library was compiled, else of drafters in Python."""
     library = (found or compiled_drafter()).library
-    return PythonDrafter if library is None else partial(_make, library)
+
+    def make(sources: DraftSources) -> Drafter:
+        is_native = library is not None and sources.constraint is unconstrained
+        return NativeDrafter(library, sources) if is_native else PythonDrafter(sources)
+
+    return make

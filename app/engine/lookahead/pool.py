@@ -39,7 +39,7 @@ class Pool:
         self._learned = 0
         self._reply = 0
         self._documents: set[tuple[int, ...]] = set()
-        self._draft_from(estimator, GREEDY, unconstrained, MAX_ROWS)
+        self._drafter = make_drafter(DraftSources(table, estimator, special))
 
     def __len__(self) -> int:
         return self._learned
@@ -61,19 +61,12 @@ class Pool:
         Followers that were learned in earlier replies count as history from now on, except those from documents
         and predictions."""
         self._reply += 1
-        self._draft_from(estimator, sampling, constraint, branches)
+        what = (self.table, estimator, self._special, sampling, self._reply, constraint, branches)
+        self._drafter = self._make_drafter(DraftSources(*what))
         known = common_length(self._text, text)
         self._text = list(text[:known])
         self.learn(text, len(text) - known, "prompt")
         self._prompt_length = len(text) - 1  # without the reply's first token
-
-    def _draft_from(
-        self, estimator: AcceptanceEstimator, sampling: Sampling, constraint: Constraint, branches: int
-    ) -> None:
-        sources = DraftSources(
-            self.table, estimator, self._special, sampling, self._reply, constraint, branches
-        )
-        self._drafter = self._make_drafter(sources)
 
     def learn_document(self, document: Sequence[int], origin: Origin = "document") -> None:
         """Learn a text to quote from, unless it was learned already."""

@@ -1,8 +1,7 @@
 """Prompt lookup (Saxena 2023): drafts the tokens that followed the latest earlier occurrence of the last tokens.
 
-It needs no draft model and no pool. The draft is copied from the text of prompt and reply so far: it begins
-after the latest earlier occurrence of the text's last three tokens, else of its last two, else of its last one.
-The copy may run into itself, as in LZ77, so that a loop is drafted whole:
+The draft is copied from prompt and reply: it begins after the latest earlier occurrence of the text's last three
+tokens, else of its last two, else of its last one. The copy may run into itself, as in LZ77:
 
     text  1 2 3 9 1 2 3       the last three, 1 2 3, occurred four tokens before:   draft  9 1 2 3 9 1 2 ...
     text  5 6 7 8 6           only the last, 6, occurred before, three tokens ago:  draft  7 8 6 7 8 6 7 ...

@@ -11,8 +11,7 @@ likelier than token 6:
     position 40    noise of 5: 0.1, of 6: 2.0      6 is drawn, with a lead of 2.0 - 0.1 - 0.5 = 1.4
     position 41    noise of 5: 0.9, of 6: 0.2      5 is drawn, with a lead of 0.9 - 0.2 + 0.5 = 1.2
 
-Differences are converted to logits (multiplied by the temperature), so that a lead means the same as in
-greedy text.
+Differences are multiplied by the temperature, so that a lead means the same as in greedy text.
 """
 
 from bisect import bisect_right
@@ -78,22 +77,18 @@ class SampledRank:
         survivors = self._survivors(packed_successors)
         if len(survivors) == 1:  # it is drawn whatever its noise is
             return [(survivors[0][0], LEADS + SUREST_LEAD)]
-        noise, temperature = self._noise_at(position), self._temperature
+        # A position's noise is kept, because nodes of equal depth and the next step need it, too.
+        noise, temperature = self._noise.get(position), self._temperature
+        if noise is None:
+            if len(self._noise) == POSITIONS:
+                self._noise.clear()
+            noise = self._noise[position] = _Noise(noise_key(self._seed, position))
         scored = [(noise[token] - behind, token) for token, behind in survivors]
         scored.sort(reverse=True)
         best = scored[0][0]
         ranked = [(token, bisect_right(GAPS, (best - score) * temperature)) for score, token in scored]
         ranked[0] = ranked[0][0], LEADS + ranked[1][1]
         return ranked
-
-    def _noise_at(self, position: int) -> "_Noise":
-        """Return a position's noise, and keep it, because nodes of equal depth and the next step need it, too."""
-        noise = self._noise.get(position)
-        if noise is None:
-            if len(self._noise) == POSITIONS:
-                self._noise.clear()
-            noise = self._noise[position] = _Noise(noise_key(self._seed, position))
-        return noise
 
     def _survivors(self, packed_successors: Sequence[int]) -> list[tuple[int, float]]:
         """Apply the filters; return (token, distance to the best logit over temperature), likeliest first.

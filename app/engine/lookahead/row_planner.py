@@ -1,13 +1,8 @@
 """Decides how many rows each step feeds.
 
-Row 0 of a tree is the current token; each further row is one guess. The reach of a guess is the probability that
-it and all guesses before it on its path are accepted. A step may feed two more kinds of rows: those of a window
-(`jacobi_window.py`), and pending rows, which are accepted rows that the runner must feed once more
-(`sequential_runner.py`).
-
-There are three planners: one with fixed sizes W, N and G, as in the paper on lookahead decoding (Fu et al. 2024);
-one with a row budget, the maximum number of rows per step on average; and the tuner, which maximises tokens per
-second on this machine.
+A planner has fixed sizes W, N and G, as in the paper on lookahead decoding (Fu et al. 2024); or a row budget; or it
+is the tuner, which maximises tokens per second on this machine. Beside the tree (`draft_tree.py`), a step feeds the
+window, and pending rows: accepted rows that the runner must feed once more (`sequential_runner.py`).
 
 For the tuner a row costs time and may bring tokens. If R tokens a second were written recently, a second is worth
 R tokens, and a step of n rows is worth
@@ -19,11 +14,6 @@ most tokens per second in the long run (Dinkelbach 1967: maximise a ratio of sum
 the ratio reached so far). With R = 500 and steps of 2.0, 2.2 and 3.0 ms for 1, 8 and 16 rows, seven guesses of
 reach 0.1 bring 0.7 tokens and cost 0.1: they pay. Eight further guesses of reach 0.03 bring 0.24 and cost 0.4:
 they do not pay. If no guess pays, n is 1: plain decoding.
-
-A drafted step costs a little even if none of its guesses is fed. When PATIENCE drafts in a row did not pay,
-plain steps come before each further draft, so that drafts cost only a small share of the time (LOSS).
-A curve that was measured on a busy machine may be wrong. While it is unproven (too few drafted steps were timed, or
-none recently), small trees are fed although they seem not to pay.
 """
 
 from collections.abc import Sequence
@@ -54,11 +44,13 @@ CHECK_SOON = 12
 """After CHECK_SOON drafted steps a plain step is timed while the curve's time of a plain step is unproven
 (`is_plain_unproven` in `step_time_curve.py`), because this time shows how much drafts gain."""
 PATIENCE = 4
-"""After this many drafted steps in a row that did not pay, plain steps come before each further draft."""
+"""After this many drafted steps in a row that did not pay, plain steps come before each further draft, because a
+drafted step costs a little even if none of its guesses is fed."""
 LOSS = 0.03
 """The share of the time that drafts may cost while they do not pay."""
 TRIAL = 8
-"""Maximum number of tree rows that are fed, while the curve is unproven, although no guess seems to pay."""
+"""Maximum number of tree rows that are fed, while the curve is unproven, although no guess seems to pay. The curve
+may have been measured on a busy machine."""
 TUNED_MIN_REACH = 0.002
 """Guesses of a smaller reach are not looked up by the tuner, even if rows cost nothing."""
 
@@ -189,27 +181,23 @@ class Tuner(DraftPlanner):
 
     def plan(self, window_rows: int) -> DraftPlan:
         """Plan a plain step if one is due; otherwise plan a tree, if possible of more rows than paid recently."""
+        curve = self._curve
         if self._plain_left is None:
-            self._plain_left = self._plain_steps_due()
+            if self._failures >= PATIENCE:  # several plain steps, because recent drafts did not pay
+                self._plain_left = round((curve.seconds[1] / curve.plain - 1) / LOSS)
+            else:  # one, if its time should be measured
+                is_close = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
+                is_unknown = self._steps_since_plain >= CHECK_SOON and curve.is_plain_unproven
+                self._plain_left = int(is_close or is_unknown)
         if self._plain_left:
             self._plain_left -= 1
             return PLAIN_STEP
         self._plain_left = None
         if self._budget:
             self._budget.price(self._speed)
-        rows = min(self._curve.largest - window_rows, 2 * self._recent_rows + SPARE)
-        price = 0.0 if self._curve.is_unproven else FLOOR * self._curve.cheapest_row * self._speed
+        rows = min(curve.largest - window_rows, 2 * self._recent_rows + SPARE)
+        price = 0.0 if curve.is_unproven else FLOOR * curve.cheapest_row * self._speed
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
-
-    def _plain_steps_due(self) -> int:
-        """Return how many plain steps come before the next draft: several if recent drafts did not pay, one if the
-        time of a plain step should be measured, else none."""
-        curve = self._curve
-        if self._failures >= PATIENCE:
-            return round((curve.seconds[1] / curve.plain - 1) / LOSS)
-        is_close = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
-        is_unknown = self._steps_since_plain >= CHECK_SOON and curve.is_plain_unproven
-        return int(is_close or is_unknown)
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
         """Return the number of tree rows with the largest worth, and count drafts that do not pay.
@@ -252,7 +240,10 @@ class Tuner(DraftPlanner):
     def observe(self, step: DraftedStep) -> Split:
         """Update the curve at the step's bucket, the speed, and the window's cost and gain."""
         tree, window = len(step.reaches), step.window.size
-        self.sizer.settle(step.window, self._window_cost(step.reaches, window), step.from_window)
+        # The window costs the worth of its time, or the tokens that as many further tree rows would bring at most.
+        window_seconds = self._drafted_seconds(tree + window) - self._curve.seconds[tree]
+        window_cost = max(self._speed * window_seconds, window * step.reaches[-1])
+        self.sizer.settle(step.window, window_cost, step.from_window)
         self._steps_since_plain += 1
         asked = self._budget.settle(step.seconds) if self._budget else 0.0
         split = Split(tree, window, (self._drafted_seconds(step.rows) + asked) / self._curve.plain)
@@ -268,13 +259,6 @@ class Tuner(DraftPlanner):
 
     def _drafted_seconds(self, rows: int) -> float:
         return self._curve.seconds[min(rows, self._curve.largest)]
-
-    def _window_cost(self, reaches: Sequence[float], window: int) -> float:
-        """Return the window's cost in tokens: the worth of its time, or the tokens that the same number of further
-        tree rows would bring at most, whichever is more."""
-        rows, seconds = len(reaches), self._curve.seconds
-        time = self._drafted_seconds(rows + window) - seconds[rows]
-        return max(self._speed * time, window * reaches[-1])
 
     @property
     def _speed(self) -> float:

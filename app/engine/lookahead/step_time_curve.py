@@ -5,21 +5,16 @@ A drafted step takes longer than its forward pass, because the host looks up gue
 them. So the time of a plain step (`plain`) is kept separately, and the times of drafted steps begin as the measured
 forward pass plus an estimate of the host's time.
 
-Times are measured at a few row counts, the buckets (`step_profile.py`); a step counts for the smallest bucket
-that is not smaller than its number of rows. A real step that takes longer than expected may have two causes: the
-machine is slower at the moment, or steps of this bucket cost more than was measured. So the steps of a round of 32
-are compared with each other: their median ratio of real to expected time is the machine's pace, and only a
-bucket's deviation from this pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and
-2.4 ms for 8 rows, a round of mostly plain steps with these medians means:
+A real step that takes longer than expected may have two causes: the machine is slower at the moment, or steps of
+its bucket (`step_profile.py`) cost more than was measured. So the steps of a round of 32 are compared with each
+other: their median ratio of real to expected time is the machine's pace, and only a bucket's deviation from this
+pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round of
+mostly plain steps with these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
     2.0 ms plain, 4.8 ms for 8 rows      the time of 8 rows rises; the times of other buckets rise less
-    4.0 ms plain, and nothing else       the cause is unknown; the curve stays
 
-Each row attends to the whole context, so rows cost more in a long chat. `move_to` sets the length of the
-context, and a step's time is compared with the time that is expected at this length.
-
-The curve belongs to the model's statistics, learns from all steps of the tuner, and its shape is kept on disk.
+Each row attends to the whole context, so rows cost more in a long chat.
 """
 
 from bisect import bisect_left
@@ -113,7 +108,7 @@ class StepTimeCurve:
 
     def refine(self, rows: int, seconds: float) -> None:
         """Learn from the seconds of a real drafted step of `rows` rows."""
-        self._observe(self._bucket_index(rows), seconds / self._expected(rows))
+        self._observe(self._bucket_index(rows), seconds / self._here.seconds_for(self._fed(rows)))
         if rows > 1:
             self._drafted += 1
             self._newest_drafted = self._steps
@@ -151,10 +146,6 @@ class StepTimeCurve:
     def _bucket_index(self, rows: int) -> int:
         """Return the index of the measured bucket to which a step of `rows` rows is attributed."""
         return min(bisect_left(self._measured_buckets, self._fed(rows)), len(self._measured_buckets) - 1)
-
-    def _expected(self, rows: int) -> float:
-        """Return the expected seconds of a step at this context, interpolated between measured buckets."""
-        return self._here.seconds_for(self._fed(rows))
 
     def _fed(self, rows: int) -> int:
         """Return the number of rows to which a block of `rows` rows is padded."""

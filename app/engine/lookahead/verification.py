@@ -8,8 +8,6 @@ than was drafted:
     tree 7 -> 8 -> 9, the model samples 8, 9, 4:   rows 0 1 2 are kept, tokens 8 9 4 are new
 
 If the reply ends within the accepted tokens, they are truncated before they reach cache, text and pool.
-`try_chain` is a whole step with one line of guesses (a draft tree without branches); prompt lookup and Jacobi
-iteration share it.
 """
 
 from collections.abc import Sequence
@@ -28,9 +26,7 @@ from app.values.trace import StepTrace
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
     """The new tokens, the origin of each, the rows from whose logits they were drawn, and why the reply ends, if it
-    does.
-
-    The cache keeps these rows."""
+    does. The cache keeps these rows."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -98,9 +94,8 @@ def try_chain(
     sampler: Sampler,
     stopper: StoppingCriteria,
 ) -> tuple[Step, Choices]:
-    """Run a whole step with one line of guesses. Appends the right guesses and the model's next token to `tokens`.
-
-    Returns the step and the choices of its rows."""
+    """Run a whole step with one line of guesses, for prompt lookup and Jacobi iteration. Appends the right guesses
+    and the model's next token to `tokens`. Returns the step and the choices of its rows."""
     tree = DraftTree([tokens[-1]])
     for node, (token, origin) in enumerate(zip(guesses, origins, strict=True)):
         tree.add(node, token, origin)
