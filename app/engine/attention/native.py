@@ -26,9 +26,17 @@ class NativeAttention:
         self._other = other
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        if not _suits(query, cache, scoring):
-            return self._other(query, cache, view, scoring)
         keys, values = cache
+        is_dense = keys.stride(2) == keys.shape[3] and values.stride(2) == values.shape[3]
+        if not (
+            scoring.is_plain
+            and is_dense
+            and query.shape[2] <= MAX_ROWS
+            and query.dtype == keys.dtype == values.dtype == torch.float32
+            and query.stride(3) == 1
+            and keys.shape[3] % 8 == values.shape[3] % 8 == 0
+        ):
+            return self._other(query, cache, view, scoring)
         (_, heads, rows, size), value_size = query.shape, values.shape[3]
         prefix, visible = view.prefix_length, view.visible()
         spans = -(-(prefix // TILE) // SPAN)
@@ -42,17 +50,3 @@ class NativeAttention:
             torch.get_num_threads(),
         )  # fmt: skip
         return out
-
-
-def _suits(query: Tensor, cache: LayerCache, scoring: Scoring) -> bool:
-    keys, values = cache
-    is_dense = keys.stride(2) == keys.shape[3] and values.stride(2) == values.shape[3]
-    return (
-        scoring.is_plain
-        and is_dense
-        and query.shape[2] <= MAX_ROWS
-        and query.dtype == keys.dtype == values.dtype == torch.float32
-        and query.stride(3) == 1
-        and keys.shape[3] % 8 == 0
-        and values.shape[3] % 8 == 0
-    )

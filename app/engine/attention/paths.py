@@ -21,7 +21,7 @@ from struct import pack
 import numpy as np
 from numpy.typing import NDArray
 
-from app.engine.block.block import MAX_DEPTH, Block, Visible
+from app.engine.block.block import MAX_DEPTH, Block
 from app.engine.cpu_kernels import cpu_kernels
 
 NEWEST = MAX_DEPTH + 1
@@ -36,83 +36,42 @@ Paths = NDArray[np.int32]
 
 
 def row_paths(prefix_length: int, block: Block) -> Paths:
-    """Make the table of a block. Raises ValueError if a row sees two keys at one position."""
-    table = _native_paths(prefix_length, block)
-    return _any_paths(prefix_length, block) if table is None else table
+    """Make the table of a block. Raises ValueError if a row sees two keys at one position.
 
-
-def _native_paths(prefix_length: int, block: Block) -> Paths | None:
-    """Make the table in C, because it is made on the host in every step.
-
-    Returns None without a compiler, and for blocks with gaps or with rows that may gather more than NEWEST keys."""
+    C makes it, because it is made on the host in every step; but numpy without a compiler, and for blocks with gaps
+    or with rows that may gather more than NEWEST keys."""
     library, rows = cpu_kernels(), len(block)
-    if library is None:
-        return None
-    table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
-    numbers = pack(f"={2 * rows}q", *block.positions, *block.parents)
-    first = byref(c_int32.from_buffer(table.data))  # three times as fast as numpy's `ctypes.data`
-    return table if library.row_paths(prefix_length, rows, NEWEST, numbers, first) else None
+    if library is not None:
+        table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
+        numbers = pack(f"={2 * rows}q", *block.positions, *block.parents)
+        first = byref(c_int32.from_buffer(table.data))  # three times as fast as numpy's `ctypes.data`
+        if library.row_paths(prefix_length, rows, NEWEST, numbers, first):
+            return table
+    return _any_paths(prefix_length, block)
 
 
 def _any_paths(prefix_length: int, block: Block) -> Paths:
-    """Make the table of any block, more slowly than in C."""
     positions, visible = np.array(block.positions), block.visible()
-    in_place = _rows_in_place(prefix_length, positions, visible)
-    groups = _groups(positions, visible, in_place)
+    rows = np.arange(len(positions))
+    # [T]: the block's leading rows that each row sees, all in the slots of their positions
+    is_there = positions == prefix_length + rows
+    in_place = np.logical_and.accumulate(visible & is_there, axis=1).sum(axis=1)
+    out_of_order = visible & (rows >= in_place[:, None])
+    oldest = np.where(out_of_order, positions, positions[:, None]).min(axis=1)
+    groups = -(-(positions + 1 - oldest) // NEWEST)  # of NEWEST keys to gather: 1 for all but very deep rows
     # A row that skips positions has no keys right after the rows in place, so its border is at their end.
     borders = np.minimum(positions + 1 - NEWEST * groups, prefix_length + in_place).clip(min=0)
-    slots = _slots(prefix_length, positions, visible, NEWEST * int(groups.max()))
-    _check(slots, prefix_length, positions, borders, visible)
-    return np.column_stack((positions, borders, slots)).astype(np.int32)
-
-
-def _check(
-    slots: NDArray[np.int64],
-    prefix_length: int,
-    positions: NDArray[np.int64],
-    borders: NDArray[np.int64],
-    visible: Visible,
-) -> None:
-    """Raise ValueError if the table lacks a key of a row, which means that two keys of the row have one
-    position."""
-    width = slots.shape[1]
-    gathered = (slots >= prefix_length) & (_newest_positions(positions, width) >= borders[:, None])
-    found = gathered.sum(axis=1) + (borders - prefix_length).clip(min=0)
-    wrong = np.flatnonzero(found != visible.sum(axis=1))
+    width = NEWEST * int(groups.max())
+    at = positions[:, None] + 1 - width + np.arange(width)  # positions of the newest keys [T, width]
+    slots = np.where(at < prefix_length, at.clip(min=-1), -1)
+    row, key = np.nonzero(visible)
+    columns = positions[key] - positions[row] + width - 1
+    is_new = columns >= 0
+    slots[row[is_new], columns[is_new]] = prefix_length + key[is_new]
+    # Two keys of a row at one position would share a slot of the table, which then lacks one of them.
+    found = ((slots >= prefix_length) & (at >= borders[:, None])).sum(axis=1)
+    wrong = np.flatnonzero(found + (borders - prefix_length).clip(min=0) != visible.sum(axis=1))
     if wrong.size:
         seen = positions[visible[wrong[0]]].tolist()
         raise ValueError(f"a row must see one key at each position, but row {wrong[0]} sees keys at {seen}")
-
-
-def _newest_positions(positions: NDArray[np.int64], width: int) -> NDArray[np.int64]:
-    """Return the positions of each row's newest `width` keys, oldest first: [T, width]."""
-    return positions[:, None] + 1 - width + np.arange(width)
-
-
-def _rows_in_place(prefix_length: int, positions: NDArray[np.int64], visible: Visible) -> NDArray[np.int64]:
-    """Count for each row the block's leading rows that it sees, all in the slots of their positions: [T]."""
-    is_there = positions == prefix_length + np.arange(len(positions))
-    run: NDArray[np.int64] = np.logical_and.accumulate(visible & is_there, axis=1).sum(axis=1)
-    return run
-
-
-def _groups(positions: NDArray[np.int64], visible: Visible, in_place: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Compute how many groups of NEWEST keys each row must gather: [T], 1 for all but very deep rows."""
-    rows = np.arange(len(positions))
-    out_of_order = visible & (rows >= in_place[:, None])
-    oldest = np.where(out_of_order, positions, positions[:, None]).min(axis=1)
-    needed: NDArray[np.int64] = -(-(positions + 1 - oldest) // NEWEST)
-    return needed
-
-
-def _slots(
-    prefix_length: int, positions: NDArray[np.int64], visible: Visible, width: int
-) -> NDArray[np.int64]:
-    """Return the slots of each row's newest `width` keys by position, -1 for missing keys: [T, width]."""
-    at = _newest_positions(positions, width)
-    slots = np.where(at < prefix_length, at.clip(min=-1), -1)
-    rows, visible_keys = np.nonzero(visible)
-    columns = positions[visible_keys] - positions[rows] + width - 1
-    is_new = columns >= 0
-    slots[rows[is_new], columns[is_new]] = prefix_length + visible_keys[is_new]
-    return slots
+    return np.column_stack((positions, borders, slots)).astype(np.int32)

@@ -17,31 +17,32 @@ at once, because each part would need further kernel launches."""
 
 def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
     """Attend with torch's fastest suitable kernel; with a soft cap or sinks, step by step in float32."""
-    key, value = _written(cache, view)
-    if scoring.softcap is None and scoring.sinks is None:
-        mask = view.additive(scoring.window, query.shape[1] // key.shape[1], query.dtype)
-        return _rows_first(_fused(query, key, value, mask, scoring.scale))
-    return _rows_first(_explicit(query, key, value, view.sight(scoring.window), scoring, torch.float32))
+    return _attend(query, cache, view, scoring, query.dtype, torch.float32)
 
 
 def attend_batch_invariant(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
     """Attend in float64, so that half-precision results depend neither on the block's rows nor on key slots."""
-    key, value = _written(cache, view)
-    if scoring.softcap is None and scoring.sinks is None:
-        mask = view.additive(scoring.window, query.shape[1] // key.shape[1], torch.float64)
-        return _rows_first(_fused_in_float64(query, key, value, mask, scoring.scale))
-    return _rows_first(_explicit(query, key, value, view.sight(scoring.window), scoring, torch.float64))
+    return _attend(query, cache, view, scoring, torch.float64, torch.float64)
 
 
-def _written(cache: LayerCache, view: BlockView) -> tuple[Tensor, Tensor]:
-    """Return the keys and values of the prefix and the block, without the slots after them."""
-    end = view.prefix_length + len(view.block)
-    if cache.keys.shape[2] == end:
-        return cache.keys, cache.values
-    return cache.keys[:, :, :end], cache.values[:, :, :end]
-
-
-def _rows_first(out: Tensor) -> Tensor:
+def _attend(
+    query: Tensor,
+    cache: LayerCache,
+    view: BlockView,
+    scoring: Scoring,
+    fused: torch.dtype,
+    explicit: torch.dtype,
+) -> Tensor:
+    """Attend with torch's kernel in the type `fused`, or step by step in the type `explicit`."""
+    key, value = cache
+    if key.shape[2] > (end := view.prefix_length + len(view.block)):  # slots after the block are not read
+        key, value = key[:, :, :end], value[:, :, :end]
+    if scoring.softcap is not None or scoring.sinks is not None:
+        out = _explicit(query, key, value, view.sight(scoring.window), scoring, explicit)
+    else:
+        mask = view.additive(scoring.window, query.shape[1] // key.shape[1], fused)
+        attend = _fused if fused == query.dtype else _fused_in_float64
+        out = attend(query, key, value, mask, scoring.scale)
     return out.transpose(1, 2).contiguous()
 
 
@@ -77,14 +78,10 @@ def _explicit(
         scores = scoring.softcap * torch.tanh(scores / scoring.softcap)
     if mask is not None:
         scores = scores.masked_fill(~mask, -torch.inf)
-    weights = _softmax_with_sinks(scores, scoring.sinks)
+    if scoring.sinks is None:
+        weights = scores.softmax(dim=-1)
+    else:
+        sink = scoring.sinks.to(scores.dtype).reshape(*scores.shape[:2], 1, 1).expand(*scores.shape[:3], 1)
+        weights = torch.cat((scores, sink), dim=-1).softmax(dim=-1)[..., :-1]
     out = weights @ value[0].to(inside)[:, None]
     return out.reshape(1, heads, rows, value.shape[3]).to(query.dtype)
-
-
-def _softmax_with_sinks(scores: Tensor, sinks: Tensor | None) -> Tensor:
-    """Apply softmax over keys; a head's sink [H] takes a share of the weight, which is dropped."""
-    if sinks is None:
-        return scores.softmax(dim=-1)
-    sink = sinks.to(scores.dtype).reshape(*scores.shape[:2], 1, 1).expand(*scores.shape[:3], 1)
-    return torch.cat((scores, sink), dim=-1).softmax(dim=-1)[..., :-1]

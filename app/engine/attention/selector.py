@@ -8,10 +8,8 @@
     native   our own C kernel for CPUs, in float32, if it could be compiled
     sdpa     torch's own kernel
 
-A trial runs blocks of few and of many rows after short and long prefixes, and compares the results with sdpa in
-float32. Backends are tried because triton needs a C compiler on the machine, a head may be too large for a GPU, and
-each variant of a kernel (for other numbers of rows or keys) may fail separately. A backend that the user chose by
-name is used, or refused with the reason.
+Backends are tried because triton needs a C compiler on the machine, a head may be too large for a GPU, and each
+variant of a kernel (for other numbers of rows or keys) may fail separately.
 """
 
 from ctypes import CDLL
@@ -133,7 +131,12 @@ def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads
                 return SDPA
             native = _try_backend("native", machine, heads)
             return torchs_own(machine, f"native: {native}") if isinstance(native, str) else native
-        return _best_on_gpu(machine, heads) if machine.device.type == "cuda" else torchs_own(machine)
+        if machine.device.type != "cuda":
+            return torchs_own(machine)
+        found = refusal("triton", machine, heads) or _try_backend("triton", machine, heads)
+        if isinstance(found, Attention):
+            found = slowness_of_triton(machine, heads) or found
+        return found if isinstance(found, Attention) else torchs_own(machine, f"triton: {found}")
     if choice == "sdpa":
         return torchs_own(machine)
     found = refusal(choice, machine, heads) or _try_backend(choice, machine, heads)
@@ -182,13 +185,6 @@ def _refusal_of_native(machine: DeviceCapabilities, heads: HeadShape) -> str:
     return ""
 
 
-def _best_on_gpu(machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    found = refusal("triton", machine, heads) or _try_backend("triton", machine, heads)
-    if isinstance(found, Attention):
-        found = slowness_of_triton(machine, heads) or found
-    return found if isinstance(found, Attention) else torchs_own(machine, f"triton: {found}")
-
-
 @cache
 @torch.inference_mode()
 def slowness_of_triton(
@@ -221,9 +217,9 @@ def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadSh
 
 def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     if name == "triton":
-        from app.engine.attention.triton_backend import TritonAttention, busy_programs, on_device
+        from app.engine.attention.triton_backend import BUSY, TritonAttention, on_device
 
-        busy = busy_programs(machine.multiprocessors)
+        busy = 2 * machine.multiprocessors or BUSY  # for each multiprocessor one computes, and one reads
         fused = TritonAttention(machine.shared_memory, busy, major=machine.capability[0])
         attend, *variants = (on_device(each, machine.device) for each in (fused, *fused.variants()))
         return Attention(name, attend, attend, variants=tuple(variants))

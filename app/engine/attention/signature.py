@@ -2,10 +2,8 @@
 
     attend(query, cache, view, scoring)     query [1, H, T, D], out [1, T, H, DV]
 
-`cache` has one layer's keys and values, first the prefix's and then the block's. `view` determines which keys each
-row sees (prefix length, positions, visibility); all layers of a pass share the view. `scoring` has the parameters
-that differ between layers (scale, window, soft cap, sinks). Every layer makes a cache and a scoring in every step,
-so both are tuples, which are quick to make.
+All layers of a pass share the view. Every layer makes a cache and a scoring in every step, so both are tuples,
+which are quick to make.
 
 transformers passes unknown keyword arguments of a model's forward method to the registered attention function, and
 builds no mask for an attention name without a mask function. So the block is passed as `block=BlockView(...)`.
@@ -80,7 +78,17 @@ class BlockView:
 
         With `window` 0, rows see keys at any distance, and the mask of a single row is None."""
         if window not in self._sights:
-            self._sights[window] = self._near(window) if window else self._full()
+            if window:
+                full, prefix = self.sight(0), torch.arange(self.prefix_length, device=self.device)
+                keys = torch.cat((prefix, self.positions))
+                near = self.positions[:, None] - keys[None, :] < window
+                self._sights[window] = near if full is None else near & full
+            elif (rows := len(self.block)) == 1:
+                self._sights[window] = None
+            else:
+                visible = uploaded(self.visible(), self.device)
+                before = visible.new_ones((1, 1)).expand(rows, self.prefix_length)
+                self._sights[window] = torch.cat((before, visible), dim=1)
         return self._sights[window]
 
     def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
@@ -112,21 +120,6 @@ class BlockView:
         if self._lengths is None:
             self._lengths = uploaded(np.array([self.prefix_length], dtype=np.int32), self.device)
         return self._lengths
-
-    def _full(self) -> Tensor | None:
-        rows = len(self.block)
-        if rows == 1:  # a single row sees all keys
-            return None
-        visible = uploaded(self.visible(), self.device)
-        prefix = visible.new_ones((1, 1)).expand(rows, self.prefix_length)
-        return torch.cat((prefix, visible), dim=1)
-
-    def _near(self, window: int) -> Tensor | None:
-        full = self.sight(0)
-        prefix = torch.arange(self.prefix_length, device=self.device)
-        keys = torch.cat((prefix, self.positions))
-        near = self.positions[:, None] - keys[None, :] < window
-        return near if full is None else near & full
 
 
 class Attend(Protocol):

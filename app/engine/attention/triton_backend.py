@@ -1,13 +1,9 @@
 """The `triton` backend: launches the fused kernels of `kernels.py`.
 
-This module needs triton, so it is imported only when the backend is chosen. The host never waits for the device
-during a pass: the grid depends only on the tensors' shapes, and the kernels read the values that change from step
-to step (prefix length, positions, which row sees which) from the table of paths.
-
-The order of the kernels' sums depends on the model and the device, never on a step's rows. SPAN and GROUP_SPANS,
-which decide that order, are constants. The tiles decide which matrix instruction is used, so they are chosen once
-for each size and type of heads, by the device's shared memory. The number of spans that one program sums
-(`spans_per_program`) does not change the result, so it is chosen for every pass.
+The host never waits for the device during a pass: the grid depends only on the tensors' shapes, and the kernels
+read the values that change from step to step from the table of paths. The order of the kernels' sums depends on the
+model and the device, never on a step's rows: SPAN and GROUP_SPANS, which decide that order, are constants, and the
+tiles, which decide the matrix instruction, are chosen once for each size and type of heads.
 """
 
 import sys
@@ -101,11 +97,6 @@ def padded(size: int) -> int:
     return max(16, 1 << (size - 1).bit_length())
 
 
-def busy_programs(multiprocessors: int) -> int:
-    """Return how many programs keep a device busy: two per multiprocessor (one computes, one reads)."""
-    return 2 * multiprocessors or BUSY
-
-
 def spans_per_program(positions: int, blocks: int, busy: int = BUSY) -> int:
     """Return the number of spans per program: a whole group if that makes enough programs (`busy`), else 1.
 
@@ -191,23 +182,19 @@ class _Work:
             num_stages=self.tiles.stages,
             enable_fp_fusion=False,
         )
-        constants = self._row_constants()
+        constants = {
+            **self._constants(),
+            "BLOCK_G": padded(heads // shared),
+            "GROUP_SPANS": GROUP_SPANS,
+            "num_warps": finish_warps(self.values.shape[3], self.values.element_size()),
+        }
         if is_folded:
-            names = (
-                "GROUP",
-                "VALUE_SIZE",
-                "WINDOW",
-                "BLOCK_G",
-                "BLOCK_V",
-                "SPAN",
-                "GROUP_SPANS",
-                "num_warps",
-            )
+            unused = ("SIZE", "HAS_SOFTCAP", "BLOCK_D", "SPANS")
             fold_kernel[(rows, shared, -(-parts // GROUP_SPANS))](
                 *states[3:],
                 packed,
                 self.paths.stride(0),
-                **{name: constants[name] for name in names},
+                **{name: each for name, each in constants.items() if name not in unused},
                 enable_fp_fusion=False,
             )
             constants["SPANS"] = GROUP_SPANS
@@ -230,15 +217,6 @@ class _Work:
     def _strides(self) -> tuple[int, ...]:
         states = (self.query, self.keys, self.values)
         return (*(stride for each in states for stride in each.stride()[1:3]), self.paths.stride(0))
-
-    def _row_constants(self) -> dict[str, int | bool]:
-        """Return the compile-time constants of the kernels whose programs compute one row and key head."""
-        return {
-            **self._constants(),
-            "BLOCK_G": padded(self.query.shape[1] // self.keys.shape[1]),
-            "GROUP_SPANS": GROUP_SPANS,
-            "num_warps": finish_warps(self.values.shape[3], self.values.element_size()),
-        }
 
     def _constants(self) -> dict[str, int | bool]:
         """Return the compile-time constants that the kernels share."""

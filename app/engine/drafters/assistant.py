@@ -26,8 +26,7 @@ class Assistant:
     """transformers' model of an assistant, and the target's parts that it uses."""
 
     def __init__(self, model: PreTrainedModel, embed_tokens: nn.Module, layers: Mapping[str, int]) -> None:
-        """Take the target's embedding, and for each kind of layer the target's layer whose keys and values are
-        read."""
+        """Take the target's embedding, and for each kind of layer the layer whose keys and values are read."""
         self._model, self._embed_tokens, self._layers = model, embed_tokens, layers
         # In transformers, sliding layers of assistants see one key more than those of other models.
         self._reach: int = model.config.get_text_config().sliding_window + 1
@@ -75,9 +74,7 @@ class AssistantReader:
 
     @torch.inference_mode()
     def read(self, tokens: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call.
-
-        Returns an empty tensor if there are no keys to attend to."""
+        """Compute logits [vocab] as other readers do; returns an empty tensor if there are no keys to attend to."""
         length = min(len(self._target), len(tokens) - 1)
         logits = torch.empty(0)
         if not length:

@@ -1,14 +1,12 @@
 """A draft model: a small model that guesses the next tokens for a larger model with the same tokenizer, its target,
 which checks the guesses (Leviathan et al. 2023).
 
-Its KV cache has one sequence of tokens, the text and some guesses. The first call of `propose` in a step also feeds
-the tokens that were committed since the previous call; guesses that were fed but rejected are removed:
+Its KV cache has one sequence of tokens, the text and some guesses:
 
     text A B, proposals after A B, A B c, A B c d     the cache has A B c d
     text A B c x, proposals after A B c x             d is removed, x is fed
 
-A draft model draws with the same noise as the reply (`sampling.py`), so that the token that it expects tends to be
-the token that the sampler draws.
+It draws with the noise of the reply (`sampling.py`), so that it tends to expect the token that the sampler draws.
 """
 
 from bisect import bisect_right
@@ -107,18 +105,14 @@ class DraftModel:
         tokens = [*self._text, *guesses] if guesses else list(self._text)
         if len(tokens) > self.context:
             return []
-        begun = perf_counter()
-        logits = self._logits(tokens, guesses)
-        found = proposals(self._penalised(logits, tokens, sampling), tokens, sampling) if len(logits) else []
+        begun, found = perf_counter(), list[Proposal]()
+        if len(logits := self._logits(tokens, guesses)):
+            scores, penalty = logits[: self._shared].float(), sampling.repetition_penalty
+            if penalty != 1:
+                scores = penalised(scores, self._counts.before(tokens, scores.device), penalty)
+            found = proposals(scores, tokens, sampling)
         self.seconds += perf_counter() - begun
         return found
-
-    def _penalised(self, logits: Tensor, tokens: Sequence[int], sampling: Sampling) -> Tensor:
-        """Apply the reply's penalty to the logits of the target's tokens."""
-        scores, penalty = logits[: self._shared].float(), sampling.repetition_penalty
-        if penalty == 1:
-            return scores
-        return penalised(scores, self._counts.before(tokens, scores.device), penalty)
 
     def forget(self) -> None:
         """Drop the text and the reader's cached tokens."""

@@ -9,10 +9,8 @@ the node. Each adds to the guess's log odds (logistic regression):
              + slope * log odds of the pool, or the weight of "unknown"
              + weight of the depth
 
-Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et al. 2011).
-All classes share the confidence, so a draft model that is sure without reason loses confidence with its first
-mistakes. The confidence starts at a half. So, while little is known of the draft model, its guesses get only
-rows that the pool does not need, and a guess of the pool loses little if the draft model disagrees.
+Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et al. 2011). All
+classes share the confidence, so a draft model that is sure without reason loses it with its first mistakes.
 """
 
 from bisect import bisect_right
@@ -31,7 +29,8 @@ DEPTHS = (1, 3)
 GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 2.1, 2.7, 3.4, 4.0)
 """Log odds of a named token with a good draft model, by gap class: distances, then leads of the expected token."""
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
-"""The initial confidence, and the speed at which it learns, relative to other weights."""
+"""The initial confidence, and the speed at which it learns, relative to other weights. It is low, so that a draft
+model of which little is known gets only rows that the pool does not need."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
 """The first weights of the gap classes. Those of distances restore the log odds that FIRST_CONFIDENCE takes
 away, so at first only leads are doubted. Other tokens than the expected one are seldom right anyway."""

@@ -16,7 +16,7 @@ The weights have the layout and names with which vllm-project/speculators saves 
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -30,25 +30,16 @@ from app.engine.runner.hidden_states import HiddenStates
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 from app.values.draft_heads import EagleConfig, LayerType
 
-
-class _Parts(NamedTuple):
-    """The classes of transformers that a head is made of."""
-
-    config: Any
-    layer: Any
-    norm: Any
-    rotary: Any
-
-
-_PARTS: dict[LayerType, _Parts] = {
-    "llama": _Parts(LlamaConfig, LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding),
-    "qwen3": _Parts(Qwen3Config, Qwen3DecoderLayer, Qwen3RMSNorm, Qwen3RotaryEmbedding),
+_PARTS: dict[LayerType, tuple[Any, Any, Any, Any]] = {
+    "llama": (LlamaConfig, LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding),
+    "qwen3": (Qwen3Config, Qwen3DecoderLayer, Qwen3RMSNorm, Qwen3RotaryEmbedding),
 }
+"""transformers' config, layer, norm and rotary table of each kind of head."""
 
 
 def layer_config(config: EagleConfig) -> PreTrainedConfig:
     """Make transformers' config of the head's layers. Raises transformers' errors."""
-    made: PreTrainedConfig = _PARTS[config.model_type].config(**config.layer)
+    made: PreTrainedConfig = _PARTS[config.model_type][0](**config.layer)
     made._attn_implementation = attention.NAME
     return made
 
@@ -88,12 +79,13 @@ class EagleHead(nn.Module):
 
         Raises transformers' errors."""
         super().__init__()
-        parts, made = _PARTS[config.model_type], layer_config(config)
-        self.config, self._layer_config = config, made
+        _, make_layer, make_norm, self._rotary = _PARTS[config.model_type]
+        self.config = config
+        made = self._layer_config = layer_config(config)
         self.num_layers: int = made.num_hidden_layers
 
         def norm(width: int) -> nn.Module:
-            module: nn.Module = parts.norm(width, eps=made.rms_norm_eps)
+            module: nn.Module = make_norm(width, eps=made.rms_norm_eps)
             return module
 
         with torch.device("meta"):
@@ -103,18 +95,17 @@ class EagleHead(nn.Module):
             if config.fc_norm:
                 self.fc_norm = nn.ModuleList(norm(config.target_hidden) for _ in range(states))
             self.fc = nn.Linear(states * config.target_hidden, config.hidden, bias=False)
-            first, *rest = [parts.layer(made, number) for number in range(self.num_layers)]
+            first, *rest = [make_layer(made, number) for number in range(self.num_layers)]
             first = _FirstLayer(first, norm(config.hidden), config.norm_before_residual)
             self.layers = nn.ModuleList([first, *rest])
             self.norm = norm(config.hidden)
             self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
 
     def tie(self, embed_tokens: nn.Module, targets: Tensor) -> None:
-        """Complete a head whose weights were loaded: set its embeddings and `targets`, and make its rotary
-        table."""
+        """Set the embeddings and `targets` of a head whose weights were loaded, and make its rotary table."""
         self.embed_tokens = embed_tokens
         self.register_buffer("targets", targets.to(self.device), persistent=False)
-        self.rotary_emb = _PARTS[self.config.model_type].rotary(self._layer_config).to(self.device)
+        self.rotary_emb = self._rotary(self._layer_config).to(self.device)
 
     @property
     def device(self) -> torch.device:

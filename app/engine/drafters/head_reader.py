@@ -10,8 +10,7 @@ attends to the head's own earlier rows:
     predicts after   A B    A B C      A B C d
 
 For a guess after a guess the target has no state yet: the head's own output replaces it, as in EAGLE (Li et al.
-2024) and in vLLM. Rows of accepted guesses are computed again with the target's states. So a head can be used
-like a small model that reads the text (`draft_model.py`).
+2024) and in vLLM. Rows of accepted guesses are computed again with the target's states.
 """
 
 from collections.abc import Sequence
@@ -51,8 +50,7 @@ class Head(Protocol):
         """Compute logits [1, vocab] from an output [1, width]; -inf for tokens that the head cannot predict."""
 
     def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
-        """Compute logits [1, vocab] after a text with transformers' attention; a trial compares `logits` with
-        them."""
+        """Compute logits [1, vocab] after a text with transformers' attention, to try the head."""
 
 
 class HeadReader:
@@ -72,9 +70,7 @@ class HeadReader:
 
     @torch.inference_mode()
     def read(self, tokens: Sequence[int], known: int) -> Tensor:
-        """Compute logits [vocab] after these tokens, of which the first `known` are those of the previous call.
-
-        Returns an empty tensor for a single token."""
+        """Compute logits [vocab] as other readers do; returns an empty tensor for a single token."""
         true_rows = min(len(self._target) + 1, len(tokens))
         here = max(known, 1)
         if self._true_rows < min(here, true_rows):
@@ -89,7 +85,6 @@ class HeadReader:
         return self._head.logits(output[:, -1])[0] if len(output) else output
 
     def forget(self) -> None:
-        """Forget the rows of the previous call, so that the next call computes all of its rows."""
         self._cache.rewind(0)
         self._true_rows = 1
 
@@ -98,17 +93,14 @@ class HeadReader:
         rows, device = len(tokens), self._head.device
         block = chain_block(tokens, start - 1, wanted=())
         view = BlockView(block, self._cache.length, self._attend, device)
-        states = self._states(start - 1, rows)
+        if start - 1 + rows <= len(self._target):
+            states = self._head.joined(self._target.rows(start - 1, start - 1 + rows))
+        else:  # the target lacks some
+            states = self._own.rows(start - 2, start - 2 + rows)
         output = self._head.output(torch.tensor([tokens], device=device), states, view, self._cache)
         write_states(self._cache, self._head.num_layers, output)
         self._cache.commit(range(rows))
         return output
-
-    def _states(self, begin: int, rows: int) -> Tensor:
-        """Return `rows` joined states from index `begin` on; if the target lacks some, the head's own outputs."""
-        if begin + rows <= len(self._target):
-            return self._head.joined(self._target.rows(begin, begin + rows))
-        return self._own.rows(begin - 1, begin - 1 + rows)
 
 
 class MtpHead:

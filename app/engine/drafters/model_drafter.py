@@ -1,7 +1,6 @@
 """Grows draft trees from the pool's and a draft model's guesses together, the likeliest guess first.
 
-While a tree grows, its nodes are looked up in the order of their reach (the chance that they are accepted). If
-a node's reach is high enough (`draft_model_budget.py`), the draft model is asked as well, and the guesses of
+If a node's reach is high enough (`draft_model_budget.py`), the draft model is asked as well, and the guesses of
 both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
 after nodes that the pool does not know.
 
@@ -14,7 +13,7 @@ model that writes the reply) checks the pool's tree, and the draft model's guess
                           pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -25,7 +24,7 @@ from app.engine.drafters.draft_model import DraftModel
 from app.engine.drafters.draft_model_chances import DraftModelChances, Judged, LearnedWeights
 from app.engine.lookahead.draft_model_budget import FIRST_GAIN, DraftModelBudget
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, MakeDrafter, grow
+from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, FindEdges, MakeDrafter, grow
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +93,8 @@ class _Drafted:
                 chances.observe(judged, token)
         if max(len(path), len(alone)) > len(written):
             return False
-        rows = len(self.fed)
-        budget.learn(_within(path, rows) - _within(alone, rows), self.reach)
+        right, right_alone = (sum(node < len(self.fed) for node in nodes) for nodes in (path, alone))
+        budget.learn(right - right_alone, self.reach)
         return True
 
 
@@ -143,9 +142,7 @@ class ModelDrafter:
     ) -> None:
         self._alone.learn_successors(contexts, ids, logits)
 
-    def _finder(
-        self, drafted: _Drafted, least_asked: float
-    ) -> Callable[[DraftTree, int, Sequence[int], float], list[Edge]]:
+    def _finder(self, drafted: _Drafted, least_asked: float) -> FindEdges:
         trust = self._sources.estimator.trust
 
         def find(tree: DraftTree, node: int, near: Sequence[int], least: float) -> list[Edge]:
@@ -173,8 +170,3 @@ def _followed(tree: DraftTree, written: Sequence[int]) -> list[int]:
             break
         nodes.append(below)
     return nodes
-
-
-def _within(path: Sequence[int], rows: int) -> int:
-    """Count the nodes of the path that are among the first `rows` of their tree."""
-    return sum(node < rows for node in path)

@@ -42,7 +42,7 @@ class JacobiWindow:
 
     @property
     def need(self) -> int:
-        """The number of block rows to allow for the window: those that it adds, or those whose logits it reads. With
+        """The number of block rows to allow for the window: those that it adds, or whose logits it reads. With
         N = 2 the latter are one more, because the only row begins with the current token."""
         return max(self.size, self.width)
 

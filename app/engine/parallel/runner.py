@@ -1,8 +1,7 @@
 """The runner of rank 0: it splits a step's block among the ranks and joins their results.
 
 Some blocks, such as plain steps and chains, cannot be divided, because one rank's share would have all rows. They
-are computed only here. The other ranks receive the new tokens with their next share, or when FAR or more tokens are
-unsent.
+are computed only here.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -18,7 +17,7 @@ from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
 from app.engine.parallel.rank import RankModel, Share, answers_of, choices_of, followed, split
 from app.engine.runner.runner import BlockRunner
-from app.engine.sampling.sampling import Choices, Draws, Sampler, best_tokens
+from app.engine.sampling.sampling import Choices, Sampler
 from app.errors import AppError
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
@@ -55,12 +54,12 @@ class ParallelRunner:
     @property
     def same_text_buckets(self) -> Buckets:
         """The rows of whole blocks that, divided equally, give each rank one of its `same_text_buckets`."""
-        return self._together(self._runner.same_text_buckets)
+        return rows_together(self._runner.same_text_buckets, self._link.size)
 
     @property
     def buckets(self) -> Buckets:
         """The rows of whole blocks that, divided equally, fill a bucket on each rank."""
-        return self._together(self._runner.buckets)
+        return rows_together(self._runner.buckets, self._link.size)
 
     @property
     def max_rows(self) -> int:
@@ -126,12 +125,7 @@ class ParallelRunner:
         return joined
 
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
-        """Compute the logits of these siblings on this rank."""
         return self._runner.forward_siblings(tokens)
-
-    def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Find the likeliest tokens from logits that were joined from several ranks."""
-        return best_tokens(logits, count, draws)
 
     def commit(self, rows: Sequence[int]) -> None:
         """Commit this rank's own rows, and send each other rank its unsent tokens if there are FAR or more.
@@ -184,13 +178,10 @@ class ParallelRunner:
             self.is_broken = True
             raise
 
-    def _together(self, buckets: Buckets) -> Buckets:
-        return tuple(rows_together(rows, self._link.size) for rows in buckets)
 
-
-def rows_together(rows: int, ranks: int) -> int:
-    """Return the rows of a block whose shares have `rows` rows: the current token and a part of the other rows."""
-    return (rows - 1) * ranks + 1
+def rows_together(buckets: Buckets, ranks: int) -> Buckets:
+    """Return the rows of blocks whose shares have these rows: the current token and a part of the other rows."""
+    return tuple((rows - 1) * ranks + 1 for rows in buckets)
 
 
 def _choices(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *, own: Sampler) -> Choices:
@@ -208,14 +199,11 @@ def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepP
         seconds = (
             each + exchange * (rows > 1) for rows, each in zip(times.buckets, times.seconds, strict=True)
         )
-        return StepTimes(rows_of(times.buckets), tuple(seconds), times.per_token)
-
-    def rows_of(buckets: Buckets) -> Buckets:
-        return tuple(rows_together(rows, ranks) for rows in buckets)
+        return StepTimes(rows_together(times.buckets, ranks), tuple(seconds), times.per_token)
 
     return replace(
         profile,
         free=together(profile.free),
         batch_invariant=together(profile.batch_invariant),
-        bucket_sets=tuple(map(rows_of, profile.bucket_sets)),
+        bucket_sets=tuple(rows_together(buckets, ranks) for buckets in profile.bucket_sets),
     )

@@ -1,12 +1,8 @@
 """Keeps a model's hidden states for every committed row, because heads that guess further tokens read them.
 
-The states are stored in the KV cache as keys of additional layers, whose values have width 0. So they are
-committed, rewound and kept with prefixes like the keys of all other layers, and a recorded step (a CUDA graph)
-writes them to its slots, too:
-
-    layer       0 .. n - 1              n, and more if a head reads several states
-    keys        [1, heads, rows, size]  [1, 1, rows, width]
-    values      [1, heads, rows, size]  [1, 1, rows, 0]
+The states are stored in the KV cache as keys [1, 1, rows, width] of additional layers, whose values have width 0.
+So they are committed, rewound and kept with prefixes like the keys of all other layers, and a recorded step (a CUDA
+graph) writes them to its slots, too.
 """
 
 from collections.abc import Callable, Sequence
@@ -74,7 +70,10 @@ def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> Written
     """Make every forward pass also store the hidden states after these layers (1 is the first layer).
 
     Raises ValueError for layers that the model does not have."""
-    inside = _layers_of(model)
+    decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
+    lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
+    # Lists of layers have different names, so they are known by their length.
+    inside = next((found for found in lists if len(found) == number_of_layers(model)), [])
     if not all(0 < number <= len(inside) for number in layers):
         raise ValueError(f"it reads the states after layer {max(layers)}, but there are {len(inside)} layers")
     return _written_by(model, [inside[number - 1] for number in layers])
@@ -88,14 +87,6 @@ def cached_layers(model: PreTrainedModel) -> int:
     """Return how many layers have their own cache layer; some models' last layers reuse those of others."""
     shared = getattr(model.config.get_text_config(decoder=True), "num_kv_shared_layers", 0)
     return number_of_layers(model) - (shared or 0)
-
-
-def _layers_of(model: PreTrainedModel) -> Sequence[nn.Module]:
-    """Return the decoder's layers, whatever their list is called; [] if no list has that length."""
-    count = number_of_layers(model)
-    decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
-    lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
-    return next((layers for layers in lists if len(layers) == count), [])
 
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:

@@ -7,14 +7,9 @@ writes its block after the committed rows; a commit moves the accepted rows down
     A B C    | d e f g               A B C d f
     length=3   rows 0..3             length=5
 
-Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. A
-recorded step (a CUDA graph) does not depend on the prefix's length, because it gets the whole buffers and
-reads from the device to which slots it writes (`writing_at`). When a buffer is allocated anew, `version`
-changes, and steps that were recorded with the old buffer are invalid. Sliding-window layers keep every row,
-too, because the attention applies their window by position.
-
-Recurrent layers have a state instead of rows (`recurrent_state.py`). It cannot be truncated, so a cache with such
-layers can only be rewound to 0 and to lengths whose states it has kept.
+Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. Sliding-
+window layers keep every row, too, because the attention applies their window by position. Recurrent layers have a
+state instead of rows (`recurrent_state.py`), which cannot be truncated.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -134,9 +129,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
     def update(
         self, key_states: Tensor, value_states: Tensor, *_args: Any, **_kwargs: Any
     ) -> tuple[Tensor, Tensor]:
-        """Write a block after the committed rows; return views of the committed rows and the block's.
-
-        A recorded step writes to its slots and gets the whole buffers."""
+        """Write a block after the committed rows; return views of the committed rows and the block's."""
         slots = self.slots_for(key_states, value_states)
         slots.write(key_states, value_states)
         return slots.up_to(key_states.shape[2])
@@ -201,17 +194,13 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self._room.version += 1
         if not self.length:
             self.keys, self.values = keys, values = empty_rows(keys, 0), empty_rows(values, 0)
-        self.keys = self._copied(keys, capacity)
-        self.values = self._copied(values, capacity)
-
-    def _copied(self, buffer: Tensor, capacity: int) -> Tensor:
-        copied = self._room.allocate(buffer, capacity)
-        copied[:, :, : self.length] = buffer[:, :, : self.length]
-        return copied
+        for name, buffer in (("keys", keys), ("values", values)):
+            copied = self._room.allocate(buffer, capacity)
+            copied[:, :, : self.length] = buffer[:, :, : self.length]
+            setattr(self, name, copied)
 
 
-class _RecurrentLayer(RecurrentLayer, LinearAttentionCacheLayerMixin):
-    """A recurrent layer that transformers' cache accepts."""
+class _RecurrentLayer(RecurrentLayer, LinearAttentionCacheLayerMixin): ...
 
 
 class _HybridLayer(_Layer, _RecurrentLayer):  # type: ignore[misc, no-untyped-call]
@@ -277,8 +266,7 @@ class BlockCache(Cache):
 
     @property
     def _rows(self) -> list[_Layer]:
-        """The layers that have rows. They are collected again when layers were added, because transformers adds a
-        layer when it is first written to."""
+        """The layers that have rows. transformers adds a layer when it is first written to."""
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known
@@ -372,7 +360,7 @@ class BlockCache(Cache):
             raise ValueError(f"cannot rewind a cache of {self.length} rows to {length}")
         if self._recurrent and length < self.length:
             self._kept = {at: states for at, states in self._kept.items() if at <= length}
-            self._restore_states(self._kept[length] if length else [])
+            self._restore_states(self._kept[length] if length else [RecurrentState()] * len(self._recurrent))
         self._set_length(length)
 
     def reachable(self, length: int) -> int:
@@ -398,10 +386,7 @@ class BlockCache(Cache):
         return newest | {self.length: [layer.kept for layer in self._recurrent]}
 
     def _restore_states(self, states: Sequence[RecurrentState]) -> None:
-        """Return to these states; [] means the states of an empty text."""
-        for layer, state in zip(
-            self._recurrent, states or [RecurrentState()] * len(self._recurrent), strict=True
-        ):
+        for layer, state in zip(self._recurrent, states, strict=True):
             layer.restore_state(state)
 
     def committed(self) -> list[Tensor]:

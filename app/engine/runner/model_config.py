@@ -1,9 +1,9 @@
 """Reads a model's config: its context, the shape of its attention, its end tokens, its rotary tables."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
@@ -17,15 +17,16 @@ from app.values.model import UNKNOWN_CONTEXT
 def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
     """Return the shape of a model's attention; the shape of the largest heads if layers differ, as in Gemma 4."""
     layers = config.per_layer_config if getattr(config, "is_heterogeneous", False) else [config]
-    largest = max((_layer_heads(layer, dtype) for layer in layers), key=lambda heads: heads.size)
     windows = tuple(sorted(set(attention_windows(config)))) or (0,)
-    return replace(largest, windows=windows, softcap=getattr(config, "attn_logit_softcapping", None))
+    softcap = getattr(config, "attn_logit_softcapping", None)
 
+    def heads(layer: PreTrainedConfig) -> HeadShape:
+        count = int(getattr(layer, "num_attention_heads", None) or 1)
+        shared = int(getattr(layer, "num_key_value_heads", None) or count)
+        size = int(getattr(layer, "head_dim", None) or layer.hidden_size // count)
+        return HeadShape(count, shared, size, dtype, windows, softcap)
 
-def _layer_heads(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
-    count = int(getattr(config, "num_attention_heads", None) or 1)
-    size = getattr(config, "head_dim", None) or config.hidden_size // count
-    return HeadShape(count, int(getattr(config, "num_key_value_heads", None) or count), int(size), dtype)
+    return max(map(heads, layers), key=lambda heads: heads.size)
 
 
 def context_of(config: PreTrainedConfig) -> int:
@@ -87,21 +88,16 @@ def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
     parameters = getattr(config, "rope_parameters", None) or {}
     one_set = "rope_type" in parameters  # otherwise there is a set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]
-    found = [_rotary(each, config) for each in sets]
-    return min(filter(None, found), key=lambda rotary: rotary.switch, default=Rotary("fixed", context))
+    found = list[Rotary]()
+    for each in sets:
+        if each.get("rope_type") == "longrope":
+            found.append(Rotary("longrope", each["original_max_position_embeddings"]))
+        elif each.get("rope_type") == "dynamic":
+            found.append(Rotary("dynamic", config.max_position_embeddings))
+    return min(found, key=lambda rotary: rotary.switch, default=Rotary("fixed", context))
 
 
 def anchored(block: Block, position: int) -> Block:
     """Append a row at `position` to the block. The row sees no other row of the block, and no row sees it."""
     tokens, positions = (*block.tokens, block.tokens[0]), (*block.positions, position)
     return Block(tokens, positions, (*block.parents, -1), block.wanted)
-
-
-def _rotary(parameters: dict[str, Any], config: PreTrainedConfig) -> Rotary | None:
-    match parameters.get("rope_type"):
-        case "longrope":
-            return Rotary("longrope", parameters["original_max_position_embeddings"])
-        case "dynamic":
-            return Rotary("dynamic", config.max_position_embeddings)
-        case _:
-            return None

@@ -1,8 +1,7 @@
 """The interface of a model's runner: prefill a prompt, forward a block, commit the rows that were accepted.
 
-`BlockRunner` in `runner.py` takes any block. Models that cannot check draft trees have a `SequentialRunner`
-(`sequential_runner.py`), which takes chains or single rows. `model_trial.py` decides at load which runner a
-model gets.
+`model_trial.py` decides at load whether a model gets a `BlockRunner`, which takes any block, or a
+`SequentialRunner`, which takes chains or single rows.
 """
 
 from collections.abc import Generator, Sequence
@@ -12,7 +11,7 @@ from torch import Tensor
 
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets
-from app.engine.sampling.sampling import Draws, Sampler
+from app.engine.sampling.sampling import Sampler
 from app.values.messages import Prefilling, Sampling
 
 
@@ -59,10 +58,6 @@ class ModelRunner(Protocol):
 
         With `from_logits` these results must be logits; otherwise they may have any format that the sampler
         reads."""
-
-    def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Find the likeliest tokens of each row, as `sampling.best_tokens` does, or return those that a CUDA graph
-        has found."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix; they are ascending and begin with row 0."""

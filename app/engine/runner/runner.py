@@ -34,9 +34,7 @@ ROOMY rows."""
 
 
 class EagerSteps:
-    """Runs blocks after a cache's committed rows, and commits accepted rows.
-
-    Each kernel of a step is launched anew; CUDA graphs launch all kernels at once."""
+    """Runs blocks after a cache's committed rows, launching each kernel anew, and commits accepted rows."""
 
     buckets: Buckets = ()  # the row counts that steps are captured for
     warm_up = 1  # runs of a block until its time is stable
@@ -171,7 +169,7 @@ class BlockRunner:
             for _ in self._read(prefix, farthest=block.positions[0]):
                 pass
         fed = self._padded(block)
-        logits = self.steps.forward(self.cache, fed, batch_invariant=bool(self.same_text_buckets))
+        logits = self.steps.forward(self.cache, fed, bool(self.same_text_buckets))
         self._block, self._newest = block, logits[: len(block.wanted)]
         return self._newest
 
@@ -200,16 +198,13 @@ class BlockRunner:
         self._block = None
 
     def rewind(self, length: int) -> None:
-        """Keep only the first `length` tokens of the prefix, for example to drop guesses that a draft model
-        read."""
+        """Keep only the first `length` tokens of the prefix."""
         self.cache.rewind(length)
         self._prefix = self._prefix[:length]
         self._block = self._newest = None
 
     def forget(self) -> None:
-        """Drop the prefix and the kept prefixes of other conversations.
-
-        The buffers keep their size until a far shorter prompt is read."""
+        """Drop the prefix and the kept prefixes of other conversations; the buffers keep their size."""
         self.rewind(0)
         self._others.clear()
 
@@ -220,8 +215,7 @@ class BlockRunner:
 
     @property
     def has_fixed_rotary(self) -> bool:
-        """Whether a row's keys and hidden states do not depend on the text's length, so that the prefix and the
-        rows of draft heads can be reused."""
+        """Whether a row's keys and hidden states do not depend on the text's length, so that they can be reused."""
         return self._rotary.kind == "fixed"
 
     @property

@@ -7,12 +7,9 @@ they need no pass of their own. A state of only keys and values is truncated, an
 
     state after A, fed B c d, B c are right      the state after A is restored    pending: B c
     next step: fed B c and D e f, all right      the state after D e f            pending: nothing
-
-`model_trial.py` decides at load which models get this runner. Models that fail its trial are fed one row at
-a time, which needs no copy.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass, replace
 from inspect import signature
 from typing import Any
@@ -28,7 +25,7 @@ from app.engine.machine.hardware import uploaded
 from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
-from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampler
+from app.engine.sampling.sampling import Sampler, make_sampler
 from app.values.messages import Prefilling, Sampling
 
 State = dict[str, Any]
@@ -59,7 +56,11 @@ class Snapshot:
 
     def __init__(self, state: State) -> None:
         self._state = {name: _copied(value) for name, value in state.items()}
-        self._attributes = [(vars(holder), _kept(holder)) for holder in _holders(state)]
+        self._attributes = list[tuple[dict[str, Any], dict[str, Any]]]()
+        for cache in state.values():
+            if hasattr(cache, "__dict__") and not isinstance(cache, Tensor):
+                holders = (cache, *getattr(cache, "layers", ()))
+                self._attributes += [(vars(holder), _kept(holder)) for holder in holders]
 
     def restore(self, rows: int = 0) -> State:
         """Restore the state into the same cache and layer objects, and return it.
@@ -76,14 +77,6 @@ class Snapshot:
         return bool(self._attributes) and not any(
             _holds_tensors(value) for _, kept in self._attributes for value in kept.values()
         )
-
-
-def _holders(state: State) -> Iterator[Any]:
-    """Yield each cache of a state, and the cache's layers."""
-    for cache in state.values():
-        if hasattr(cache, "__dict__") and not isinstance(cache, Tensor):
-            yield cache
-            yield from getattr(cache, "layers", ())
 
 
 def _kept(holder: Any) -> dict[str, Any]:
@@ -161,8 +154,7 @@ class SequentialRunner:
 
     @property
     def max_rows(self) -> int:
-        """Maximum rows of a block, without the pending tokens that are fed before it; at least 1, because a block
-        of one row is committed at once."""
+        """Maximum rows of a block, without the pending tokens that are fed before it."""
         return max(self.longest_chain - self.pending, 1)
 
     @property
@@ -171,17 +163,13 @@ class SequentialRunner:
         return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     def horizon(self, position: int) -> int:
-        """Return the end of the context, whatever the position."""
         del position
         return self.context
 
     def prefill(
         self, ids: Sequence[int], same_text_buckets: Buckets = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Read the prompt in chunks. Skips the current prefix or the newest prompt if the ids begin with it.
-
-        If the model cannot take several tokens at once when it continues from a state, everything after the first
-        chunk is read row by row."""
+        """Read the prompt in chunks. Skips the current prefix or the newest prompt if the ids begin with it."""
         del same_text_buckets
         done = self.reused = self._resume(ids)
         logits = self._prompt.logits if self._prompt else torch.empty(0)
@@ -231,10 +219,7 @@ class SequentialRunner:
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
         del from_logits
-        return make_sampler(sampling, str(self.model.device), self.best_tokens)
-
-    def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        return best_tokens(logits, count, draws)
+        return make_sampler(sampling, str(self.model.device))
 
     def commit(self, rows: Sequence[int]) -> None:
         """Keep the state if all rows are accepted. Otherwise restore the state before the block, and make the

@@ -124,14 +124,13 @@ class DraftConstraint:
             self._length, self._known = len(text), {}
         path = tuple(added())
         if path not in self._known:
-            self._known[path] = self._allowed(self._movable.at([*text[self._prompt_tokens :], *path]))
+            matcher = self._movable.at([*text[self._prompt_tokens :], *path])
+            allowed = AllowedTokens(b"", [])
+            if matcher is not None:
+                forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
+                allowed = AllowedTokens(matcher.compute_bitmask(), forced)
+            self._known[path] = allowed
         return self._known[path]
-
-    def _allowed(self, matcher: LLMatcher | None) -> AllowedTokens:
-        if matcher is None:
-            return AllowedTokens(b"", [])
-        forced = [token for token in matcher.compute_ff_tokens()[:1] if token < self._vocabulary]
-        return AllowedTokens(matcher.compute_bitmask(), forced)
 
 
 class _MovableMatcher:

@@ -1,14 +1,8 @@
-"""Changes a row's logits before a token is drawn, by penalties and biases.
-
-Grammars (`grammar_mask.py`) change logits, too. Their types are defined here, so that tools/gpu_report can
-import drafters without llguidance.
+"""Changes a row's logits before a token is drawn, by penalties and biases. The types of grammars are here, too, so
+that tools/gpu_report can import drafters without llguidance.
 
 A change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
 tokens of its own path. So the text is the same with lookahead on and off.
-
-Penalties count how often each token occurs before a row, on the logits' device. The histories of a reply's rows
-differ by few tokens, so the counts are updated from row to row. Each differing token is an argument of a kernel,
-and needs no upload. If the histories differ more, the counts are uploaded anew.
 """
 
 from collections import Counter
@@ -70,7 +64,10 @@ class Counts(NamedTuple):
 
 
 class TokenCounts:
-    """Counts the tokens before each row of one reply."""
+    """Counts the tokens before each row of one reply, on the logits' device.
+
+    The histories of a reply's rows differ by few tokens, so the counts are updated from row to row. Each differing
+    token is an argument of a kernel, and needs no upload."""
 
     def __init__(self, start: int = 0) -> None:
         """Count only tokens from index `start` of a history on."""
@@ -88,21 +85,12 @@ class TokenCounts:
         self._counted = tokens
         has_room = len(self._indexes) + len(new) <= len(self._ids)
         if self._ids.device != device or not has_room or len(gone) + len(new) > FEW:
-            self._upload(tokens, device)
-        else:
-            self._update(gone, new)
-        known = len(self._indexes)
-        return Counts(self._ids[:known], self._times[:known])
-
-    def _upload(self, tokens: list[int], device: torch.device) -> None:
-        found = Counter(tokens)
-        self._indexes = {token: index for index, token in enumerate(found)}
-        both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # float32 holds ids below 2**24 exactly
-        both[:, : len(found)] = list(found), list(found.values())
-        ids, self._times = uploaded(both, device)
-        self._ids = ids.long()
-
-    def _update(self, gone: list[int], new: list[int]) -> None:
+            found, gone, new = Counter(tokens), [], []
+            self._indexes = {token: index for index, token in enumerate(found)}
+            both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # float32 holds ids below 2**24 exactly
+            both[:, : len(found)] = list(found), list(found.values())
+            ids, self._times = uploaded(both, device)
+            self._ids = ids.long()
         for token in gone:
             self._times[self._indexes[token]].sub_(1)
         for token in new:
@@ -110,6 +98,8 @@ class TokenCounts:
                 self._ids[len(self._indexes)].fill_(token)
                 self._indexes[token] = len(self._indexes)
             self._times[self._indexes[token]].add_(1)
+        known = len(self._indexes)
+        return Counts(self._ids[:known], self._times[:known])
 
 
 def penalised(logits: Tensor, counts: Counts, penalty: float) -> Tensor:

@@ -7,9 +7,8 @@ on and off give the same text for the same seed. Sums are computed in float64, a
 wins, so that a row draws the same token alone and among many rows. Only tokens that pass the filters need noise.
 
 On the CPU a row's token is drawn when verification reaches the row. On a GPU each accepted token would then
-wait for the device again, so the tokens of all rows are drawn at once, and copied together with the likeliest
-tokens. Our own kernels (`sampling_triton.py`) do both if they pass a trial; a recorded step (a CUDA graph)
-contains them. A penalty or a grammar depends on the accepted tokens, so with either a GPU's rows are drawn in
+wait for the device again, so the tokens of all rows are drawn at once, by our own kernels (`sampling_triton.py`) if
+they pass a trial. A penalty or a grammar depends on the accepted tokens, so with either a GPU's rows are drawn in
 turn, too.
 """
 
@@ -75,10 +74,8 @@ class Draws:
         return is_few and vocabulary >= MOST_LIKELY and self.sampling.repetition_penalty == 1
 
 
-class BestTokens(Protocol):
-    """The signature of `best_tokens`. A runner's method of this name may return the result of a recorded step."""
-
-    def __call__(self, logits: Tensor, count: int, draws: Draws | None = None, /) -> Tensor: ...
+BestTokens = Callable[[Tensor, int, Draws | None], Tensor]
+"""The signature of `best_tokens`. A runner's method of this name may return the result of a recorded step."""
 
 
 class Sampler(Protocol):
@@ -96,19 +93,15 @@ def best_tokens(logits: Tensor, count: int, draws: Draws | None = None) -> Tenso
 
     With `draws` the drawn tokens are a further column. Our kernels may find more tokens than `count`. Ids are exact
     in float32, because vocabularies are smaller than 2**24."""
-    if logits.is_cuda and count <= MOST_LIKELY and kernels_suit(logits, draws):
-        return best_by_kernels(logits, draws)
-    found = _best_on_cpu(logits, count) if logits.is_cpu else _best_by_torch(logits, count)
+    if logits.is_cuda and count <= MOST_LIKELY:
+        vocabulary = logits.shape[1]
+        is_possible = vocabulary >= MOST_LIKELY if draws is None else draws.are_recordable(vocabulary)
+        if is_possible and not kernel_fault(logits.device, logits.dtype, vocabulary):
+            return best_by_kernels(logits, draws)
+    found = _best_by_torch(logits, count)
     if draws is None:
         return found
     return torch.cat((found, draw_rows(logits, draws.positions, draws.sampling)[:, None].float()), dim=1)
-
-
-def kernels_suit(logits: Tensor, draws: Draws | None) -> bool:
-    """Return whether our kernels can draw from these logits on a GPU, and have passed their trial."""
-    vocabulary = logits.shape[1]
-    is_possible = vocabulary >= MOST_LIKELY if draws is None else draws.are_recordable(vocabulary)
-    return is_possible and not kernel_fault(logits.device, logits.dtype, vocabulary)
 
 
 def best_by_kernels(logits: Tensor, draws: Draws | None) -> Tensor:
@@ -122,22 +115,17 @@ def best_by_kernels(logits: Tensor, draws: Draws | None) -> Tensor:
     return found if draws else found[:, :-1]
 
 
-def _best_on_cpu(logits: Tensor, count: int) -> Tensor:
-    # Reading the logits takes time on a CPU, so only rows with equal best logits are read again.
-    count = min(count, logits.shape[-1])
-    values, ids = logits.max(dim=-1, keepdim=True) if count == 1 else _topk(logits, count)
-    firsts = ids[:, :1]
-    if count > 1 and len(ties := (values[:, 0] == values[:, 1]).nonzero()[:, 0]):
-        firsts = firsts.index_copy(0, ties, logits[ties].argmax(dim=-1, keepdim=True))
-    return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
-
-
 def _best_by_torch(logits: Tensor, count: int) -> Tensor:
-    firsts = logits.argmax(dim=-1, keepdim=True)
-    if count == 1:
-        ids, values = firsts, logits.gather(1, firsts)
+    count = min(count, logits.shape[-1])
+    if not logits.is_cpu:
+        firsts = logits.argmax(dim=-1, keepdim=True)
+        values, ids = (logits.gather(1, firsts), firsts) if count == 1 else _topk(logits, count)
     else:
-        values, ids = _topk(logits, min(count, logits.shape[-1]))
+        values, ids = logits.max(dim=-1, keepdim=True) if count == 1 else _topk(logits, count)
+        firsts = ids[:, :1]
+        # Reading the logits takes time on a CPU, so only rows with equal best logits are read again.
+        if count > 1 and len(ties := (values[:, 0] == values[:, 1]).nonzero()[:, 0]):
+            firsts = firsts.index_copy(0, ties, logits[ties].argmax(dim=-1, keepdim=True))
     return torch.cat((values.float(), ids.float(), firsts.float()), dim=1)
 
 
@@ -153,21 +141,22 @@ def make_sampler(
     if device.startswith("cuda") and not changes:
         return partial(_drawn_at_once, sampling=sampling, best=best)
     sampler = partial(_drawn_in_turn, sampling=sampling, changes=changes)
+    if not device.startswith("mps"):
+        return sampler
     # Noise is drawn in float64, which an Apple GPU does not have.
-    return partial(_drawn_on_host, sampler=sampler) if device.startswith("mps") else sampler
+    return lambda logits, likely=1, positions=(): sampler(logits.cpu(), likely, positions)
 
 
 def likeliest(logits: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
     """Return the ids and the values [R, K] of each row's `count` largest logits, in one copy from the device.
 
     Among equal best logits the first id is the lowest, as argmax's is; topk does not promise that."""
-    ids, values, _ = _on_host(best_tokens(logits, count), count)
-    return ids, values
+    return _on_host(best_tokens(logits, count), count)[:2]
 
 
 def _greedy(logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, best: BestTokens) -> Choices:
     del positions
-    ids, values, sampled = _on_host(best(logits, likely), likely)
+    ids, values, sampled = _on_host(best(logits, likely, None), likely)
     return Choices(lambda row, _history: sampled[row], ids, values)
 
 
@@ -211,12 +200,6 @@ def _drawn(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
     return int(best_tokens(logits[None], 1, draws)[0, -1])
 
 
-def _drawn_on_host(
-    logits: Tensor, likely: int = 1, positions: Sequence[int] = (), *, sampler: Sampler
-) -> Choices:
-    return sampler(logits.cpu(), likely, positions)
-
-
 def _on_host(found: Tensor, count: int) -> tuple[NDArray[np.int64], NDArray[np.float32], list[int]]:
     """Copy a result of `best_tokens` to the host: ids and logits [R, count], and the last column's tokens [R]."""
     numbers = found.cpu().numpy()
@@ -256,16 +239,24 @@ def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
 
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
     """Draw a token for each row of logits [R, vocab] at its position. Filters about `values` logits at once."""
-    return draw_by_keys(
-        logits, uploaded(_noise_keys(sampling.seed, positions), logits.device), sampling, values
-    )
+    keys = uploaded(_noise_keys(sampling.seed, positions), logits.device)
+    return draw_by_keys(logits, keys, sampling, values)
 
 
 def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int = VALUES) -> Tensor:
     """Draw a token for each row of logits [R, vocab], given the key of its noise [R]."""
-    rows_at_once = max(1, values // logits.shape[-1])
-    parts = zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True)
-    return torch.cat([_draw_some(rows, part, sampling) for rows, part in parts])
+    rows_at_once, drawn = max(1, values // logits.shape[-1]), list[Tensor]()
+    for some, key in zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True):
+        ids, scores, kept = _filter(some.float() / sampling.temperature, sampling)
+        noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
+        if kept is None or sampling.top_k:
+            noisy += gumbel_of(ids + key[:, None])
+        else:  # few tokens are left; finding them costs less than two float64 logarithms for the whole vocabulary
+            rows, places = kept.nonzero(as_tuple=True)
+            noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + key[rows])
+        best = noisy.argmax(dim=-1, keepdim=True)
+        drawn.append(ids.expand(len(scores), -1).gather(1, best)[:, 0])
+    return torch.cat(drawn)
 
 
 @cache
@@ -291,27 +282,13 @@ def _fault_of_kernels(
                 return "the kernels draw other tokens"
             if not torch.equal(found[:, :MOST_LIKELY], _best_by_torch(logits, MOST_LIKELY)[:, :MOST_LIKELY]):
                 return "the kernels find other likeliest tokens"
-            if kind == dtype and (slow := _slowness_of_kernels(logits, draws, timer)):
-                return slow
+            if kind == dtype:
+                ours = timer(partial(best_by_kernels, logits, draws))
+                torchs = timer(partial(_best_by_torch, logits, MOST_LIKELY))
+                torchs += timer(partial(draw_rows, logits, draws.positions, sampling))
+                if slow := slowness(ours, torchs):
+                    return slow
     return ""
-
-
-def _slowness_of_kernels(logits: Tensor, draws: Draws, timer: Timer) -> str:
-    ours = timer(partial(best_by_kernels, logits, draws))
-    draws_by_torch = partial(draw_rows, logits, draws.positions, draws.sampling)
-    return slowness(ours, timer(partial(_best_by_torch, logits, MOST_LIKELY)) + timer(draws_by_torch))
-
-
-def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
-    ids, scores, kept = _filter(logits.float() / sampling.temperature, sampling)
-    noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
-    if kept is None or sampling.top_k:
-        noisy += gumbel_of(ids + keys[:, None])
-    else:  # few tokens are left; finding them costs less than two float64 logarithms for the whole vocabulary
-        rows, places = kept.nonzero(as_tuple=True)
-        noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + keys[rows])
-    best = noisy.argmax(dim=-1, keepdim=True)
-    return ids.expand(len(scores), -1).gather(1, best)[:, 0]
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
@@ -383,9 +360,11 @@ def noise_key(seed: int, position: int) -> int:
 
 def gumbel_of(keyed: Tensor) -> Tensor:
     """Compute the Gumbel noise in float64 for sums of token id and key."""
-    bits = _mix(keyed)
+    bits = keyed * _signed(_GOLDEN)
+    bits = (bits ^ _shifted(bits, 30)) * _signed(_FIRST)
+    bits = (bits ^ _shifted(bits, 27)) * _signed(_SECOND)
     # 52 bits plus a half are never 0 or 1, for which a logarithm is infinite.
-    uniform = _shifted(bits, 12).double().add(0.5) * 2.0**-52
+    uniform = _shifted(bits ^ _shifted(bits, 31), 12).double().add(0.5) * 2.0**-52
     return -torch.log(-torch.log(uniform))
 
 
@@ -405,13 +384,6 @@ def _finalised(value: int) -> int:
     value = (value ^ value >> 30) * _FIRST & _WORD
     value = (value ^ value >> 27) * _SECOND & _WORD
     return value ^ value >> 31
-
-
-def _mix(values: Tensor) -> Tensor:
-    values = values * _signed(_GOLDEN)
-    values = (values ^ _shifted(values, 30)) * _signed(_FIRST)
-    values = (values ^ _shifted(values, 27)) * _signed(_SECOND)
-    return values ^ _shifted(values, 31)
 
 
 def _shifted(values: Tensor, bits: int) -> Tensor:
