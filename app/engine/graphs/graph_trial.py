@@ -63,7 +63,6 @@ def tried_graphs(
     timed. Graphs also `choose` tokens, unless the trial succeeds only without `choose`."""
     if rotary.kind == "dynamic":
         return EagerSteps(model, attention, "its rotary table depends on the text's length")
-    note = ""
     for chooses in dict.fromkeys((choose, None)):
         make = partial(GraphSteps, model, attention, capturer, choose=chooses)
         if not (note := _note_of_trials(make, capturer, timer)):

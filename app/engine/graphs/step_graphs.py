@@ -10,15 +10,11 @@ replayed:
                                                                        each row's drawn token
 
 A graph keeps the addresses and sizes of its recording, so its inputs are tensors that keep theirs (`StepInputs`).
-Keys are written to slots, and attention finds them in the whole buffers by the table of paths (`kv_cache.py`,
-`attention/paths.py`), so a graph does not depend on the prefix's length. When the cache grows, it gets new buffers,
-and all graphs are dropped and recorded anew. A bucket's first steps are eager, so that rare buckets are never
-recorded. Blocks without a prefix, blocks that are too deep or have too many rows, and blocks of which some logits
-are not read are eager, too.
-
-If recording a step fails, the model runs eagerly from then on, and `note` is the reason. If memory ran out during
-the recording, only steps of that row count stay eager. Steps are also eager while the cache cannot grow as far as
-recorded steps need.
+Keys are written to slots, and attention finds them in the whole buffers by the table of paths
+(`attention/paths.py`), so a graph does not depend on the prefix's length. When the cache grows, it gets new
+buffers, and all graphs are dropped and recorded anew. A bucket's first steps are eager, so that rare buckets are
+never recorded. If recording a step fails, the model runs eagerly from then on, and `note` is the reason. If memory
+ran out during the recording, only steps of that row count stay eager.
 """
 
 from collections import Counter
@@ -223,7 +219,9 @@ class GraphSteps(EagerSteps):
     def _replayed(self, cache: BlockCache, block: Block, batch_invariant: bool) -> Tensor:
         rows = len(block)
         bucket = self._captured.get(rows) or _Bucket(StepInputs(rows, self.model.device))
-        draws = self._draws(block)
+        draws = Draws(self.sampling, tuple(block.positions[row] + 1 for row in block.wanted))
+        if not draws.are_recordable(self._vocabulary):  # the kernels do not support these settings
+            draws = replace(draws, sampling=Sampling())
         if not bucket.inputs.fill(block, cache.length, draws.inputs(self._vocabulary)):
             return super().forward(cache, block, batch_invariant)
         try:
@@ -239,12 +237,6 @@ class GraphSteps(EagerSteps):
         bucket.graph.replay()
         self._drawn = draws if self._choose else None
         return self._logits[:rows]
-
-    def _draws(self, block: Block) -> Draws:
-        """Return how a graph draws the tokens after this block's wanted rows: greedily if its kernels do not
-        support the settings."""
-        draws = Draws(self.sampling, tuple(block.positions[row] + 1 for row in block.wanted))
-        return draws if draws.are_recordable(self._vocabulary) else replace(draws, sampling=Sampling())
 
     def _capture(self, cache: BlockCache, block: Block, inputs: StepInputs) -> torch.cuda.CUDAGraph:
         if not len(self._logits):

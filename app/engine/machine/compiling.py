@@ -1,7 +1,7 @@
 """Compiles C with the machine's compiler for its processor, and keeps the libraries.
 
-A library is kept in the user's cache folder; its name is a digest of everything that it was made from. Libraries
-are linked without an OpenMP runtime, so that they use the runtime that torch has loaded, and share torch's threads.
+Libraries are linked without an OpenMP runtime, so that they use the runtime that torch has loaded, and share its
+threads.
 """
 
 import logging
@@ -99,7 +99,12 @@ def compiled(
     try:
         file = folder / f"{_digest(source, compiler)}.so"
         if not file.exists():
-            _compile(source, compiler, file)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            # Linked atomically, because another process may be doing the same.
+            with TemporaryDirectory(dir=folder) as inside, replacing(file) as linked:
+                made, flags = str(Path(inside) / "library.o"), (*FLAGS, *source.flags)
+                _run(inside, compiler, *flags, "-c", str(source.file), "-o", made)
+                _run(inside, compiler, made, *LINK, "-o", str(linked))
         return Compiled(load(str(file)))
     except subprocess.CalledProcessError as error:
         log.info("%s said: %s", compiler, error.stderr)
@@ -129,15 +134,6 @@ def _digest(source: Source, compiler: str) -> str:
         str(sorted(processor_capabilities().items())), platform.machine(),
     )  # fmt: skip
     return sha256("\n".join(made_from).encode()).hexdigest()[:16]
-
-
-def _compile(source: Source, compiler: str, file: Path) -> None:
-    """Compile and link the library atomically, because another process may be doing the same."""
-    file.parent.mkdir(parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=file.parent) as folder, replacing(file) as linked:
-        object_file = Path(folder) / "library.o"
-        _run(folder, compiler, *FLAGS, *source.flags, "-c", str(source.file), "-o", str(object_file))
-        _run(folder, compiler, str(object_file), *LINK, "-o", str(linked))
 
 
 def _run(folder: str, *command: str) -> None:

@@ -1,8 +1,7 @@
 """Chooses how many threads run a step on a CPU: all, or fewer while other programs keep the cores busy.
 
-Threads wait for each other at every matrix product. While another program uses one of their cores, each wait
-lasts until the system gives the core back, and fewer threads may be faster. Only a trial shows how many threads are
-best, so from time to time a step is run twice, on another number of threads and on the chosen number.
+Threads wait for each other at every matrix product. While another program uses one of their cores, fewer threads
+may be faster. Only a trial shows it, so from time to time a step is run twice, on two numbers of threads.
 
 The text must not depend on the number of threads. So the number is chosen only for models in float32 without
 rounded activations, whose last digits depend on the rows of a step anyway, and for models that compute each row

@@ -1,9 +1,8 @@
 """Caches measurements of a model in JSON files, one for each kind of measurement, model, machine and set of
 libraries.
 
-A file contains the cache key of its measurement, and is used only for an equal key. So the measurement is repeated
-for another model, precision, device, number of CPU threads or library version. If the folder cannot be written or a
-file is invalid, no reply fails, and the measurement is repeated as well.
+A file is used only for an equal cache key. If the folder cannot be written or a file is invalid, no reply fails,
+and the measurement is repeated.
 """
 
 import json
@@ -38,6 +37,12 @@ CacheKey = dict[str, str]
 
 def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
     """Describe the model, its layers, its device, and the libraries and kernels that run it."""
+    if model.device.type == "cuda":
+        device = torch.cuda.get_device_name(model.device)
+    else:
+        capabilities = processor_capabilities()
+        kind = capabilities.get("cpu_name") or platform.processor() or platform.machine()
+        device = f"{kind} {_digest(str(sorted(capabilities.items())))} {torch.get_num_threads()} threads"
     config = model.config.to_json_string(use_diff=False)
     layers = sorted({f"{type(layer).__module__}.{type(layer).__qualname__}" for layer in model.modules()})
     return {
@@ -46,7 +51,7 @@ def cache_key_of(model: PreTrainedModel, info: ModelInfo) -> CacheKey:
         "layers": _digest(*layers),
         "dtype": info.dtype,
         "quantisation": info.weights or info.quantisation,
-        "device": _device_name(model.device),
+        "device": device,
         "attention": info.attention,
         **({"steps": "graphs"} if info.graphs else {}),
         **({"offloaded": f"{info.offloaded / 2**30:.0f} GiB"} if info.offloaded else {}),
@@ -74,14 +79,6 @@ def triton_sources() -> list[Path]:
     engine = Path(__file__).parents[1]
     names = ("attention/*kernels.py", "*/*triton*.py", "layers/packed_weight*.py", "layers/fused_modules.py")
     return sorted({file for name in names for file in engine.glob(name)})
-
-
-def _device_name(device: torch.device) -> str:
-    if device.type == "cuda":
-        return torch.cuda.get_device_name(device)
-    capabilities = processor_capabilities()
-    kind = capabilities.get("cpu_name") or platform.processor() or platform.machine()
-    return f"{kind} {_digest(str(sorted(capabilities.items())))} {torch.get_num_threads()} threads"
 
 
 def _digest(*words: str) -> str:

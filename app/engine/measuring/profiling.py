@@ -1,10 +1,9 @@
 """Measures how long a loaded model's steps take at each bucket (a row count that blocks are padded to), and which
 buckets give bitwise identical results.
 
-Each round of timing runs one block of each bucket, from the largest to the smallest; a bucket's time is the median
-of the rounds. If possible, two buckets are also timed after a longer context, because each row attends to all
-tokens of the context. A slow model is timed at fewer buckets. On a busy machine the rounds end early, so that a
-chat need not wait long. `same_bits.py` compares the results of the buckets, beginning with the most useful buckets.
+If possible, two buckets are also timed after a longer context, because each row attends to all tokens of the
+context. On a busy machine the rounds end early, so that a chat need not wait long. `same_bits.py` compares the
+results of the buckets, beginning with the most useful buckets.
 """
 
 from collections.abc import Callable, Sequence
@@ -183,7 +182,16 @@ def time_in_turn(
     sorted by size. Each round runs them from the largest to the smallest, because a step of one row takes up to a
     third longer after a large block. A job first runs `warm_up` times untimed. If memory does not suffice for a
     job, this job and all larger jobs are left out."""
-    possible = _possible(run, jobs, warm_up)
+    possible = jobs
+    for job in range(jobs):
+        try:
+            for _ in range(warm_up):
+                run(job)
+        except RuntimeError as error:
+            if not job or not is_out_of_memory(error):
+                raise
+            possible = job
+            break
     rounds: list[list[float]] = []
     begin = clock()
     fewest, most = ROUNDS
@@ -198,36 +206,17 @@ def time_in_turn(
     return [median(times) for times in zip(*rounds, strict=True)]
 
 
-def _possible(run: Callable[[int], None], jobs: int, times: int) -> int:
-    """Run each job `times` times; return how many jobs ran before memory ran out.
-
-    Raises every error of the first job, and of the other jobs every error except full memory."""
-    for job in range(jobs):
-        try:
-            for _ in range(times):
-                run(job)
-        except RuntimeError as error:
-            if job and is_out_of_memory(error):
-                return job
-            raise
-    return jobs
-
-
 def profile_steps(
     runner: MeasuredRunner, progress: ProgressListener, clock: Callable[[], float] = perf_counter
 ) -> StepProfile:
     """Measure a model's step times on this machine, and which buckets give bitwise identical results."""
-    if isinstance(runner, BlockRunner):
-        return _profile_blocks(runner, progress, clock)
-    return _profile_chains(runner, progress, clock)
-
-
-def _profile_blocks(
-    runner: BlockRunner, progress: ProgressListener, clock: Callable[[], float]
-) -> StepProfile:
-    text = measured_text(runner)
-    dtype = dtype_name(runner.model.dtype)
-    exact = is_exact(runner.model)
+    text, dtype, exact = measured_text(runner), dtype_name(runner.model.dtype), is_exact(runner.model)
+    if isinstance(runner, SequentialRunner):  # chains round differently from single rows
+        timer = StepTimer(runner, text, progress, clock, clock() + LONGEST / 2)
+        free = timer.times(timer.affordable(), is_batch_invariant=False)
+        runner.forget()
+        differs = "steps with several tokens round differently from plain steps, so the text may differ"
+        return StepProfile(free, note=_SAME_TEXT.format(dtype) if exact else f"{dtype}: {differs}")
     is_alone = is_row_independent(runner, text, PREFIX)
     parts = 1 if exact or is_alone or has_experts(runner.model) else 3
     timer = StepTimer(runner, text, _part(progress, 0, parts), clock, clock() + LONGEST / 2)
@@ -246,18 +235,6 @@ def _profile_blocks(
         return _batch_invariant_profile(runner, timer, free, _part(progress, 2, parts))
     finally:
         runner.forget()
-
-
-def _profile_chains(
-    runner: SequentialRunner, progress: ProgressListener, clock: Callable[[], float]
-) -> StepProfile:
-    """Measure the times of chains, which round differently from single rows."""
-    dtype = dtype_name(runner.model.dtype)
-    timer = StepTimer(runner, measured_text(runner), progress, clock, clock() + LONGEST / 2)
-    free = timer.times(timer.affordable(), is_batch_invariant=False)
-    runner.forget()
-    differs = f"{dtype}: steps with several tokens round differently from plain steps, so the text may differ"
-    return StepProfile(free, note=_SAME_TEXT.format(dtype) if is_exact(runner.model) else differs)
 
 
 def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListener:

@@ -1,7 +1,6 @@
 """Finds which buckets give bitwise identical results: reads the same rows at every bucket and compares all values.
 
-There are two comparisons, because one could miss the few values that are rounded differently. For example,
-one value in 30,000 differs if a layer of 64 by 64 runs with sixteen rows instead of one row.
+There are two comparisons, because one could miss the few values that are rounded differently.
 
 1. One layer of each kind and shape gets varied inputs of a real pass, in blocks of every bucket: some 100,000
    values a layer.
@@ -11,9 +10,8 @@ one value in 30,000 differs if a layer of 64 by 64 runs with sixteen rows instea
     chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, and sees the rows before it
     drafted    t0 x  y  t1 | t2 x  y  t3        between the real rows are wrong guesses, which are not committed
 
-So between the two readings a row's neighbours and its index in the block differ, and a key may be in the prefix or
-in the block. If both readings of a bucket agree, the text is the same as long as all blocks are padded to this
-bucket. Buckets whose readings and layers agree with each other form a set.
+If both readings of a bucket agree, the text is the same as long as all blocks are padded to this bucket. Buckets
+whose readings and layers agree with each other form a set.
 """
 
 from collections.abc import Callable, Sequence
@@ -179,7 +177,10 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
     def capture(layer: nn.Module, inputs: tuple[object, ...], named: dict[str, object]) -> None:
         states = inputs[0] if len(inputs) == 1 and not named else None
         if isinstance(states, Tensor) and states.is_floating_point() and states.shape[:2] == (1, len(text)):
-            captured.setdefault(_kind(layer, states), (layer, states[0].clone()))
+            outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no `weight`
+            shapes = (parameter.shape for parameter in layer.parameters(recurse=False))
+            kind = (type(layer), states.shape[-1], outputs, *shapes)
+            captured.setdefault(kind, (layer, states[0].clone()))
 
     inner = [layer for layer in runner.model.modules() if not any(True for _ in layer.children())]
     with ExitStack() as hooks:
@@ -187,12 +188,6 @@ def layers_with_rows(runner: BlockRunner, text: Sequence[int]) -> list[tuple[nn.
             hooks.enter_context(layer.register_forward_pre_hook(capture, with_kwargs=True))
         _read(runner, text, 0, len(text), _chained)
     return [(layer, _varied(rows, layer)) for layer, rows in captured.values()]
-
-
-def _kind(layer: nn.Module, states: Tensor) -> tuple[object, ...]:
-    outputs = getattr(layer, "out_features", 0)  # packed and quantised Linears have no parameter `weight`
-    shapes = (parameter.shape for parameter in layer.parameters(recurse=False))
-    return (type(layer), states.shape[-1], outputs, *shapes)
 
 
 def _varied(states: Tensor, layer: nn.Module) -> Tensor:

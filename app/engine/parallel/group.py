@@ -1,8 +1,7 @@
 """Manages the other ranks from rank 0: starts them, lets them load the model, and starts them again.
 
-With `--devices` the other ranks are child processes of the app, which end with the app. If a rank ends, the next
-reply ends the other ranks, too, and loads the model again on the remaining devices. With torchrun the ranks are
-already running, and torchrun ends all ranks if one of them ends.
+With `--devices` the other ranks are child processes of the app. If a rank ends, the next reply ends the other
+ranks, too, and loads the model again on the remaining devices. With torchrun the ranks are already running.
 """
 
 import json

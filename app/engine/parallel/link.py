@@ -1,11 +1,8 @@
 """Connects ranks: rank 0 sends orders, as JSON, to the other ranks, which answer with tensors or JSON.
 
-Orders and answers are made and needed on the host, so ranks on GPUs, too, use local sockets: no kernel is launched,
-and a rank that waits for its next order keeps no GPU busy. gloo is not used, because its receiver sends a message
-before it gets anything, and each message passes through two threads.
-
-Rank 0 listens on 127.0.0.1, and the other ranks read its port from a store of torch. Any program on this machine
-could connect to the port, so the ranks first send a secret from the store.
+Ranks on GPUs, too, use local sockets: a rank that waits for its next order keeps no GPU busy. gloo is not used,
+because its receiver sends a message before it gets anything, and each message passes through two threads. Any
+program on this machine could connect to rank 0's port, so the ranks first send a secret from a store of torch.
 """
 
 import json
@@ -207,7 +204,11 @@ def _others(store: Any, size: int, within: timedelta) -> dict[int, socket.socket
                 peer = opened.enter_context(server.accept()[0])
             except TimeoutError as error:
                 raise LinkBroken(min(missing)) from error
-            *shown, rank = _greeting_of(peer)
+            peer.settimeout(_GREETING)
+            greeting = torch.zeros(3, dtype=torch.int64)
+            with suppress(LinkBroken):
+                Link({1: peer}, 0, 2).receive(1, greeting)
+            *shown, rank = greeting.tolist()
             if shown == secret and rank in missing:
                 peers[rank] = peer
             else:
@@ -215,12 +216,3 @@ def _others(store: Any, size: int, within: timedelta) -> dict[int, socket.socket
         opened.pop_all()
         server.close()
     return peers
-
-
-def _greeting_of(peer: socket.socket) -> list[int]:
-    greeting = torch.zeros(3, dtype=torch.int64)
-    peer.settimeout(_GREETING)
-    with suppress(LinkBroken):
-        Link({1: peer}, 0, 2).receive(1, greeting)
-    numbers: list[int] = greeting.tolist()
-    return numbers

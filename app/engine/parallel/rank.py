@@ -1,12 +1,12 @@
 """Splits a step into shares, one for each rank, and lets a rank's copy of the model follow the text.
 
-Only rank 0 knows which of the drafted rows are accepted, and only the rank that computed a row has its keys and
-values. Another rank computes the row's token again with its next share, as in LADE (the authors' code):
+Only the rank that computed a row has its keys and values. Another rank computes the row's token again with its next
+share, as in LADE (the authors' code):
 
     text A B, share  C -> D    accepted C D E, where E was another rank's row    missed: E
     next share  F -> G         fed  E -> F -> G, of which E is committed in any case
 
-So no keys and values are sent, and the cache of each rank always has a prefix of the text.
+So no keys and values are sent.
 """
 
 from collections.abc import Generator, Sequence
@@ -191,7 +191,6 @@ class RankModel:
             self._missed = self._missed[most:]
 
     def forget(self) -> None:
-        """Drop the text, the missed tokens and the newest share."""
         self._missed, self._fed = [], None
         self.runner.forget()
 

@@ -1,11 +1,6 @@
 """The jobs of the worker, their queue, and the threads that tokenise requests before they are queued.
 
-    short texts    one thread, one after the other
-    long texts     another thread, so that a short question need not wait for a long document
-
-The tokenizer releases the interpreter's lock, so the engine's thread can decode meanwhile. The tokens are
-valid only for the model whose tokenizer made them. If another model is loaded when the request is answered, the
-session tokenises the request again.
+The tokenizer releases the interpreter's lock, so the engine's thread can decode meanwhile.
 """
 
 from collections.abc import Callable
@@ -91,7 +86,10 @@ def fail_job(job: AnyJob, error: AppError) -> None:
     """Report a job's error to its caller."""
     match job:
         case ReplyJob(_, reply):
-            reply.append(Failed(str(error), _refused_part(error)))
+            parts: dict[type[AppError], RefusedPart]
+            parts = {GrammarRefused: "grammar", PromptTooLong: "prompt", BadOption: "options"}
+            refused = (part for kind, part in parts.items() if isinstance(error, kind))
+            reply.append(Failed(str(error), next(refused, "")))
         case LoadJob(_, ended):
             ended(False)
         case MarginJob(_, _, answer):
@@ -99,15 +97,6 @@ def fail_job(job: AnyJob, error: AppError) -> None:
                 answer.set_exception(error)
         case EmbeddingJob():
             job.end(error)
-
-
-def _refused_part(error: AppError) -> RefusedPart:
-    """Return the part of the request that caused the error; "" if the request did not."""
-    if isinstance(error, GrammarRefused):
-        return "grammar"
-    if isinstance(error, PromptTooLong):
-        return "prompt"
-    return "options" if isinstance(error, BadOption) else ""
 
 
 class JobQueue:
@@ -144,7 +133,8 @@ class JobQueue:
 
 
 class TokenisingThreads:
-    """The threads for short and for long texts; each starts with its first text."""
+    """A thread for short texts, and another for long texts, so that a short question need not wait for a long
+    document. Each starts with its first text."""
 
     def __init__(self) -> None:
         self._short = ThreadPoolExecutor(1, "tokens")

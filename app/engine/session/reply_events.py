@@ -1,8 +1,4 @@
-"""Writes the reply to a request as events: makes the decoder and the sampler of the reply, and runs them.
-
-Events report the progress of reading the prompt, then the text as it is written, then the end. The sampler applies
-the request's penalties, biases, grammar and sampling settings, and can record log probabilities.
-"""
+"""Writes the reply to a request as events: makes the decoder and the sampler of the reply, and runs them."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
@@ -68,7 +64,9 @@ def reply_events(
     sampler, constraint = make_reply_sampler(loaded, request, tokens)
     wanted = request.logits
     recorder = LogprobsRecorder(sampler, wanted.top_logprobs, len(prompt), spell)
-    decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, constraint))
+    texts, budgets = (tokens.documents, tokens.prediction), (source.budget for source in loaded.draft_models)
+    known = (loaded.statistics, loaded.profile, options.sampling, *texts, constraint, next(budgets, None))
+    decoder = make_decoder(decoding, ReplyContext(*known))
     sample = recorder if wanted.top_logprobs >= 0 else sampler
     if wanted.of_prompt:
         yield from prompt_logprobs(loaded.runner, prompt, wanted.top_logprobs, spell, is_stopping)
@@ -116,9 +114,7 @@ def generate(
     stopper: StoppingCriteria,
     same_text_buckets: Buckets = (),
 ) -> Iterator[Prefilling | FirstToken | Step]:
-    """Yield the progress of reading the prompt, the first token, then the decoder's steps.
-
-    The caller may close this generator at any time."""
+    """Yield the progress of reading the prompt, the first token, then the decoder's steps."""
     logits = yield from runner.prefill(prompt, same_text_buckets)
     token = sampler(logits[None], positions=(len(prompt),)).choose(0, prompt)
     reason = stopper.cut((token,)).reason
@@ -137,14 +133,6 @@ def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decod
             return partial(jacobi, width=decoding.window)
         case "lookahead" | "auto":
             return make_lookahead(decoding, known)
-
-
-def _reply_context(
-    loaded: LoadedModel, request: Request, tokens: RequestTokens, constraint: Constraint
-) -> ReplyContext:
-    sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
-    budget = next((source.budget for source in loaded.draft_models), None)
-    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, budget)
 
 
 def _piece(

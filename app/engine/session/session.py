@@ -115,16 +115,21 @@ class Session:
         if self._loaded and choice == self._choice and self._ranks.is_whole:
             return self._loaded
         folders = self._located(choice, progress)
-        before = self._folders, self._choice
+        earlier, earlier_choice = self._folders, self._choice
         try:
-            return self._load_or_retry(folders, choice, progress)
+            try:
+                return self._load(folders, choice, progress)
+            except Exception as error:
+                if not self._makes_room(error):
+                    raise
+            return self._load(folders, choice, progress)
         except EngineClosed:
             raise
         except Exception as error:
             if error.__traceback__:
                 clear_frames(error.__traceback__)  # the frames refer to the weights that were read so far
             if not isinstance(error, LoadCancelled):
-                self._return_to(*before, progress)
+                self._return_to(earlier, earlier_choice, progress)
             elif not self._loaded:
                 self._drop()
             raise
@@ -189,8 +194,7 @@ class Session:
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Measure successors of one more block of tokens (`IdleMeasurement`); return the seconds this took, 0
-        if nothing is left to measure."""
+        """Measure successors of one more block of tokens (`IdleMeasurement`); return its seconds, or 0."""
         return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(
@@ -216,10 +220,8 @@ class Session:
 
     @contextmanager
     def _forgetting_on_error(self) -> Iterator[None]:
-        """Forget earlier prompts if the model fails, because the cache may contain half of a step.
-
-        They are kept after a BadOption, such as that of a wrong grammar, because such a step has committed
-        nothing."""
+        """Forget earlier prompts if the model fails, because the cache may contain half of a step. After a
+        BadOption, such as that of a wrong grammar, nothing was committed."""
         try:
             yield
         except BadOption:
@@ -240,17 +242,6 @@ class Session:
         for draft in folders[1:]:
             check_draft_model(draft)
         return folders
-
-    def _load_or_retry(
-        self, folders: tuple[ModelFolder, ...], choice: ModelChoice, progress: Progress
-    ) -> LoadedModel:
-        """Load the model. If memory ran out and `_makes_room` returns True, try once more."""
-        try:
-            return self._load(folders, choice, progress)
-        except Exception as error:
-            if not self._makes_room(error):
-                raise
-        return self._load(folders, choice, progress)
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:
         """Yield a reply's events. If memory runs out before the first piece, free memory and begin again once."""

@@ -1,8 +1,6 @@
 """The engine's worker, the only thread that uses the model: it takes jobs from a queue and reports their results.
 
-The events of a reply are appended to the caller's sink. An error of a request becomes a `Failed` event with a
-sentence, and the thread continues with the next job. The thread imports torch when the first job comes, so that the
-app's window can open at once.
+The thread imports torch when the first job comes, so that the app's window can open at once.
 """
 
 import logging
@@ -222,7 +220,10 @@ class Engine:
             self._end(job, EngineClosed(CLOSING))
 
     def _work(self) -> None:
-        while not isinstance(job := self._queue.get_or_work(self._ask_more), Shutdown):
+        def ask_more() -> float:
+            return self._session.ask_more() if self._session else 0.0
+
+        while not isinstance(job := self._queue.get_or_work(ask_more), Shutdown):
             if self._is_closing.is_set():
                 self._end(job, EngineClosed(CLOSING))
             else:
@@ -233,9 +234,6 @@ class Engine:
         if self._session and self._plan is not ALONE:
             self._session.close()  # also ends the processes of the other ranks
         self._status = EngineStatus("closed")
-
-    def _ask_more(self) -> float:
-        return self._session.ask_more() if self._session else 0.0
 
     def _run(self, job: AnyJob) -> None:
         """Run a job; report its error to the caller instead of ending the thread."""
