@@ -122,9 +122,8 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
 
 
 def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    """Return the backend with this name; for "auto", the best backend of this machine.
-
-    Raises AttentionUnavailable if the backend with this name cannot be used."""
+    """Return the backend with this name ("auto": the best one). Raises AttentionUnavailable if it cannot be
+    used."""
     if choice == "auto":
         if machine.device.type == "cpu":
             if refusal("native", machine, heads):  # triton's interpreter is for tests
@@ -240,9 +239,8 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
 
 @torch.inference_mode()
 def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials: Trials) -> None:
-    """Run the trials and compare each result with sdpa in float32.
-
-    Raises ArithmeticError for wrong values, and any error of the backend."""
+    """Run the trials; raises ArithmeticError for values unlike sdpa's in float32, and any error of the
+    backend."""
     for rows, prefix in trials:
         query, cache, view = _random_layer(heads, rows, prefix, attend, device)
         wide = LayerCache(cache.keys.float(), cache.values.float())

@@ -86,9 +86,7 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
 
 
 def finish_warps(value_size: int, itemsize: int) -> int:
-    """Return the warps of a `finish_kernel` program: 8 for wide heads in float32, else 4.
-
-    The registers of 4 warps cannot hold the sums of such wide heads."""
+    """Return the warps of a `finish_kernel` program: 4 cannot hold the sums of wide heads in float32."""
     return 8 if padded(value_size) * itemsize >= 1024 else 4
 
 

@@ -139,9 +139,8 @@ class CacheSlots(NamedTuple):
                 buffer.index_copy_(2, self.indices, states)
 
     def up_to(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Return keys and values of the committed rows and the first `rows` rows of the block.
-
-        A recorded step gets the whole buffers."""
+        """Return keys and values up to the block's first `rows` rows; a recorded step gets the whole
+        buffers."""
         if self.indices is not None:
             return self.keys, self.values
         return self.keys[:, :, : self.begin + rows], self.values[:, :, : self.begin + rows]

@@ -103,9 +103,8 @@ def is_ascending(buckets: Sequence[int]) -> bool:
 
 
 def bucket_for(rows: int, buckets: Buckets) -> int:
-    """Return the smallest bucket of at least this many rows; `rows` itself if there are no buckets.
-
-    Raises ValueError for more rows than the largest bucket."""
+    """Return the smallest bucket for these rows, or `rows` without buckets. Raises ValueError if all are too
+    small."""
     if not buckets:
         return rows
     if rows > buckets[-1]:

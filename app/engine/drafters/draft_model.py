@@ -120,9 +120,8 @@ class DraftModel:
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, tokens: list[int], guesses: Sequence[int]) -> Tensor:
-        """Feed the tokens that are not in the cache yet; return the logits [vocab] after all tokens.
-
-        The tokens end with the guesses. Returns an empty tensor if a token cannot be fed."""
+        """Feed the tokens that are not cached yet; return the logits [vocab] after all, or none if one cannot
+        be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)

@@ -125,9 +125,7 @@ class EagleHead(nn.Module):
         return self.forward(tokens, states, positions, attention_mask=None, block=view, **{CACHE_NAME: cache})
 
     def forward(self, tokens: Tensor, states: Tensor, positions: Tensor, **named: Any) -> Tensor:
-        """Compute outputs [1, n, width] of tokens [1, n] with joined states or earlier outputs.
-
-        `named` are arguments of the attention."""
+        """Compute outputs [1, n, width] of tokens [1, n] with joined states or earlier outputs."""
         embedded = self.embed_tokens(tokens)
         named["position_embeddings"] = self.rotary_emb(embedded, positions)
         first, *rest = self.layers

@@ -108,9 +108,7 @@ class ModelDrafter:
         self._drafted: list[_Drafted] = []  # trees that the text has not left yet
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
-        """Grow the best tree: at most `rows` nodes, `depth` guesses in a line, no reach below `floor`.
-
-        First learns from the trees of earlier steps."""
+        """Learn from the trees of earlier steps, then grow the best tree."""
         self._drafted = [
             one for one in self._drafted if not one.learn(context[one.text :], self._chances, self._budget)
         ]

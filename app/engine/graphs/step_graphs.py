@@ -101,9 +101,8 @@ class StepInputs:
 
 
 class CapturedMoves:
-    """A recorded commit: one CUDA graph that moves accepted rows to their slots in every layer.
-
-    The graph is valid as long as the cache keeps its buffers."""
+    """A commit as a CUDA graph, which moves accepted rows in every layer as long as the cache keeps its
+    buffers."""
 
     def __init__(self, cache: BlockCache, capturer: GraphCapturer, device: torch.device) -> None:
         moves = self._moves = torch.zeros((2, MOVES), dtype=torch.long, device=device)
@@ -267,10 +266,8 @@ class GraphSteps(EagerSteps):
         return self._capturer.capture(step)
 
     def _makes_room(self, cache: BlockCache, rows: int) -> bool:
-        """Reserve room after the prefix for recorded steps, which need more than eager steps; return False if
-        memory runs out.
-
-        Graphs are dropped before the cache grows, and if they were recorded with other buffers."""
+        """Reserve room after the prefix for recorded steps; return False if memory runs out. Graphs are dropped
+        before the cache grows, and if they were recorded with other buffers."""
         needed = cache.length + rows
         if self._is_current(cache) and needed <= self._capacity:
             return True

@@ -73,16 +73,13 @@ Counts = dict[int, tuple[float, float]]
 
 
 def successor_code(length: int, gap: int) -> int:
-    """Return the code of a successor known for a context of this length, with this gap class.
-
-    Length 0 means that the model finds the token likely in any context."""
+    """Return the code of a successor of a context of this length (0: of any context), with this gap class."""
     return FIRST_CODE + length * GAP_CLASSES + gap
 
 
 def alternative_code(known: int, gap: int) -> int:
-    """Return the code of a token that the model found likely one position earlier, with this gap class.
-
-    `known` (may be 0) is the length of the context whose successors do not include the token."""
+    """Return the code of a token that was likely one position earlier; `known` is the length of the known
+    context."""
     return FIRST_ALTERNATIVE_CODE + known * LEADS + gap
 
 

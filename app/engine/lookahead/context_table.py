@@ -52,9 +52,8 @@ class ContextTable:
         self._anywhere: list[int] = []
 
     def set_first_successors(self, successors: Packed) -> None:
-        """Set the model's successors of each one-token context [tokens, 8]; zeros mean "not known".
-
-        Successors that are already stored for a token are kept."""
+        """Set the successors of each one-token context [tokens, 8] that has none yet; zeros mean "not
+        known"."""
         known = self.rows[: len(successors), _SUCCESSORS]
         unknown = known[:, 0] == 0
         known[unknown] = successors[unknown]
@@ -93,9 +92,8 @@ class ContextTable:
         self.rows[slots, _SUCCESSORS] = successors[np.tile(np.arange(len(contexts)), LONGEST)[known]]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
-        """Look up the longest known context that has successors, and the longest that has followers.
-
-        If none has successors, return the successors of the empty context."""
+        """Look up the longest known context that has successors (else the empty one), and the longest with
+        followers."""
         successors_found = self._anywhere
         followers_found: list[int] = []
         successor_length = follower_length = 0

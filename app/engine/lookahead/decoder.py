@@ -139,9 +139,8 @@ class _Reply:
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def reported(self, began: float) -> None:
-        """Add the time since `began`, when the last part of a step began, to the time of the next step.
-
-        If the next forward pass runs meanwhile, that part costs no time and is not counted."""
+        """Add the time since `began`, when a step's last part began, to the next step, unless a device computes
+        meanwhile."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began
 

@@ -20,9 +20,7 @@ from app.values.messages import Origin
 
 @dataclass(slots=True, eq=False)
 class DraftTree:
-    """The nodes as columns. Node 0 is the current token, by default the only node.
-
-    Every parent precedes its children."""
+    """The nodes as columns, parents before children. Node 0 is the current token, by default the only node."""
 
     tokens: list[int]
     origins: list[Origin] = field(default_factory=lambda: ["model"])
@@ -70,9 +68,7 @@ class DraftTree:
             del column[max(size, 1) :]
 
     def contexts(self, text: Sequence[int]) -> list[list[int]]:
-        """Return the last four tokens up to each node [T, 4], filled with -1 in front if there are fewer.
-
-        `text` ends with the current token."""
+        """Return the last four tokens up to each node [T, 4], of a text that ends with the current token."""
         found = [last_tokens(text)]
         for node in range(1, len(self)):
             found.append([*found[self.parents[node]][1:], self.tokens[node]])

@@ -96,9 +96,8 @@ class Pool:
         self._drafter.observe(context, accepted)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """Continue a context by `length` tokens, each the likeliest guess; return them.
-
-        Without a guess, tokens of the context are repeated."""
+        """Return the likeliest `length` tokens after a context; without a guess, tokens of the context are
+        repeated."""
         line = list(context)
         while len(line) < len(context) + length:
             edges = self.edges(line[-LONGEST:], len(line))

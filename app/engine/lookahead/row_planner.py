@@ -72,9 +72,7 @@ PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
 @dataclass(frozen=True, slots=True)
 class DraftedStep:
-    """The rows that a step with a draft tree fed, and the tokens that it committed.
-
-    `reaches` are the reaches of the tree's rows, best first."""
+    """The rows that a step with a draft tree fed, with the reaches of the tree's rows, and its tokens."""
 
     reaches: Sequence[float]
     window: JacobiWindow
@@ -132,9 +130,7 @@ class FixedSizesPlanner(DraftPlanner):
 
 
 class RowBudgetPlanner(DraftPlanner):
-    """Gives the steps of a reply at most `rows` rows on average.
-
-    Rows that a step leaves unused are kept for later steps. No step gets more than twice the budget."""
+    """Gives the steps of a reply at most `rows` rows on average: unused rows are kept for later steps."""
 
     def __init__(self, rows: int, sizer: WindowSizer) -> None:
         super().__init__(sizer if rows >= MIN_ROWS_FOR_WINDOW else WindowSizer(0))
@@ -200,9 +196,8 @@ class Tuner(DraftPlanner):
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return the number of tree rows with the largest worth, and count drafts that do not pay.
-
-        If no guess pays and the curve is unproven, returns up to TRIAL rows."""
+        """Return the number of tree rows with the largest worth; if none pays and the curve is unproven, up to
+        TRIAL."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
         self._failures = 0 if kept > 1 else self._failures + 1

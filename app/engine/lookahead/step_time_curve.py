@@ -61,9 +61,7 @@ class CurveShape:
 
 
 class StepTimeCurve:
-    """`seconds[n]` is the expected time of a drafted step of n rows, and `plain` that of a plain step.
-
-    Padded blocks cost as much as their bucket."""
+    """`seconds[n]` is the expected time of a drafted step of n rows, and `plain` that of a plain step."""
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
         """Start from a stored shape, whose buckets are those of `times`, if there is one, else from `times`."""

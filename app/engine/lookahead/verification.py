@@ -35,10 +35,8 @@ class AcceptedPath:
 
 
 def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
-    """Follow the model's choices through the tree; `history` ends with the current token.
-
-    The tokens are appended to `history` for `choose`, because copying a long text takes time, and removed again at
-    the end."""
+    """Follow the model's choices through the tree; `history` ends with the current token. For `choose`, tokens
+    are appended to it and then removed, because copying a long text takes time."""
     length, rows, origins = len(history), [0], list[Origin]()
     try:
         while True:
@@ -54,9 +52,8 @@ def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
 
 
 def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCriteria) -> int:
-    """Return how many guesses in a line the next step may have.
-
-    The limits are the tokens left in the reply, the runner's horizon, and the runner's largest block."""
+    """Return how many guesses in a line the next step may have, by the reply's, the runner's and the block's
+    limits."""
     position = len(tokens) - 1
     return min(stopper.left, runner.horizon(position) - position, runner.max_rows) - 1
 

@@ -88,9 +88,7 @@ def compile_ahead(*finders: Callable[[], object]) -> None:
 def compiled(
     source: Source, load: Callable[[str], Library], folder: Path, which: Which = find_program
 ) -> Compiled[Library]:
-    """Load the library from this folder; compile it first if it is missing.
-
-    If that fails, the result has a note, which is also logged. Outside Linux it has neither library nor note."""
+    """Load the library from this folder, and compile it first if needed. A failure is logged and noted."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
     compiler = find_compiler(which)

@@ -50,9 +50,7 @@ def is_no_verdict(error: BaseException) -> bool:
 
 
 def fault_found(trial: Callable[[], str]) -> str:
-    """Run a trial; return its fault, the reason of an error that it raises, or "".
-
-    Raises errors that prove nothing (`is_no_verdict`)."""
+    """Run a trial; return its fault or its error's reason, or "". Raises errors that prove nothing."""
     try:
         return trial()
     except Exception as error:  # packages, compilers and drivers raise errors of their own types
@@ -62,9 +60,8 @@ def fault_found(trial: Callable[[], str]) -> str:
 
 
 def refused_because(error: BaseException) -> str:
-    """Return why a trial raised this error. If memory ran out, free the trial's memory.
-
-    Raises the error again if the device is lost or the loading was ended."""
+    """Return why a trial raised this error, and free the trial's memory if memory ran out. Raises the error
+    again if the device is lost or the loading was ended."""
     if is_device_fault(error) or isinstance(error, ENDED):
         raise error
     reason = reason_of(error)

@@ -81,9 +81,8 @@ def read_devices(text: str) -> tuple[str, ...]:
 
 
 def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
-    """Return this process's rank if torchrun started it with others, else None.
-
-    Raises BadOption if the ranks run on several machines."""
+    """Return this process's rank if torchrun started several, else None. Raises BadOption for several
+    machines."""
     if "TORCHELASTIC_RUN_ID" not in environment or int(environment["WORLD_SIZE"]) == 1:
         return None
     if environment["LOCAL_WORLD_SIZE"] != environment["WORLD_SIZE"]:
@@ -100,9 +99,7 @@ def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
 
 
 def plan_of(devices: str | None, device: Device, torchrun: TorchrunRank | None) -> RankPlan:
-    """Make the plan that the options `--devices` and `--device` ask for.
-
-    Raises BadOption if both are given, ValueError for bad devices."""
+    """Make the plan of `--devices` and `--device`. Raises BadOption for both, ValueError for bad devices."""
     if devices is not None and device != "auto":
         raise BadOption("Choose one of --device and --devices.")
     return RankPlan(() if devices is None else read_devices(devices), torchrun)

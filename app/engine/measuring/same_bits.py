@@ -115,9 +115,8 @@ def has_experts(model: PreTrainedModel) -> bool:
 
 
 def read_text(runner: BlockRunner, text: Sequence[int], start: int, bucket: int) -> Bits:
-    """Return logits, keys and values of the text after `start`, read in at most PASSES blocks of `bucket` rows.
-
-    Returns [] if the chained and the drafted reading differ."""
+    """Return logits, keys and values of the text after `start`, read in at most PASSES blocks of `bucket` rows;
+    [] if the chained and the drafted reading differ."""
     chained = _read(runner, text, start, bucket, lambda line, position: _chained(line[:bucket], position))
     drafted = _read(runner, text, start, bucket, lambda line, position: _drafted(line, position, bucket))
     return chained if agree(chained, drafted) else []

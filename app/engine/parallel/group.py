@@ -74,10 +74,8 @@ class Ranks:
     def join(
         self, loaded: LoadedModel, folder: ModelFolder, choice: ModelChoice, cache: Path | None
     ) -> LoadedModel:
-        """Load the model on the other ranks; return a model that all ranks compute together.
-
-        A model that cannot check draft trees stays on this device alone, with a note. Raises AppError if a rank
-        fails."""
+        """Load the model on the other ranks; return a model that all ranks compute, or this device alone with a
+        note if it cannot check draft trees. Raises AppError if a rank fails."""
         if self.size == 1:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):

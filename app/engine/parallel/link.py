@@ -60,10 +60,8 @@ class LinkBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `text` has the committed tokens that the rank does not know yet, or a prompt.
-
-    `settings` are a JSON object. A share is sent without its indices in the whole block, because only rank 0 needs
-    them."""
+    """An order. `text` has the committed tokens that the rank does not know yet, or a prompt; `settings` are
+    JSON. A share is sent without its indices in the whole block."""
 
     op: Op
     text: tuple[int, ...] = ()
@@ -161,10 +159,8 @@ def _bytes_of(tensor: Tensor) -> memoryview:
 
 
 def connect(store: Any, rank: int, size: int, within: timedelta = MEETING) -> Link:
-    """Connect rank 0 and the other ranks, which read rank 0's port from a torch store.
-
-    Raises LinkBroken on rank 0 if a rank does not connect in time. On the other ranks, raises RuntimeError if rank
-    0 does not write its port to the store in time, and LinkBroken if they cannot connect to rank 0."""
+    """Connect the ranks, which read rank 0's port from a torch store. Raises LinkBroken if they do not meet in
+    time, and RuntimeError if the port is missing."""
     store.set_timeout(within)
     if rank:
         port, *secret = json.loads(store.get(_KEY))

@@ -224,9 +224,7 @@ def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int
 
 
 def choices_of(answers: NDArray[np.int64], likely: int) -> Choices:
-    """Unpack answers of `answers_of` into choices with the `likely` likeliest tokens of each row.
-
-    Choosing raises LookupError for a row without a sampled token."""
+    """Unpack answers into choices. Choosing raises LookupError for a row without a sampled token."""
     sampled: list[int] = answers[:, 0].tolist()
     ids, bits = answers[:, 1 : 1 + likely] >> _BITS, answers[:, 1 : 1 + likely] & 2**_BITS - 1
 

@@ -128,9 +128,7 @@ class ParallelRunner:
         return self._runner.forward_siblings(tokens)
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Commit this rank's own rows, and send each other rank its unsent tokens if there are FAR or more.
-
-        Raises ValueError without a block to commit."""
+        """Commit this rank's own rows, and send each other rank its unsent tokens if there are FAR or more."""
         if self._block is None:
             raise ValueError(f"there is no block whose rows {list(rows)} could be committed")
         tokens = [self._block.tokens[row] for row in rows]
@@ -165,10 +163,8 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner as broken after any error, because unread answers would be read as those of the next
-        step.
-
-        Raises the error of `lost` for LinkBroken."""
+        """Mark the runner as broken after any error, because unread answers would be read as the next
+        step's."""
         try:
             yield
         except LinkBroken as broken:
@@ -191,9 +187,7 @@ def _choices(answers: Tensor, likely: int = 1, positions: Sequence[int] = (), *,
 
 
 def profile_together(profile: StepProfile, ranks: int, exchange: float) -> StepProfile:
-    """Return the step profile of all ranks together, by the rows of whole blocks.
-
-    `exchange` is the time in seconds of an order and its answer, and is added to steps of several rows."""
+    """Return the step profile of all ranks; an exchange's seconds are added to steps of several rows."""
 
     def together(times: StepTimes) -> StepTimes:
         seconds = (

@@ -343,9 +343,7 @@ class BlockCache(Cache):
 
     @contextmanager
     def writing_at(self, slots: Tensor) -> Iterator[None]:
-        """Make layers write rows to these slots [T], inside the context.
-
-        The buffers must be large enough, because they do not grow."""
+        """Make layers write rows to these slots [T], inside the context. Buffers do not grow there."""
         for layer in self._rows:
             layer.slots = slots
         try:
@@ -370,9 +368,8 @@ class BlockCache(Cache):
         return max(at for at in (0, self.length, *self._kept) if at <= length)
 
     def keep_states(self) -> None:
-        """Keep the recurrent states after the committed rows, so that the cache can be rewound to this length.
-
-        Only the states of the KEPT_STATES largest lengths are kept."""
+        """Keep the recurrent states after the committed rows, so that the cache can be rewound to this
+        length."""
         if self._recurrent:
             self._kept[self.length] = [layer.kept for layer in self._recurrent]
             self._kept = dict(sorted(self._kept.items())[-KEPT_STATES:])
@@ -412,8 +409,7 @@ class BlockCache(Cache):
 
 
 def block_cache(config: PreTrainedConfig) -> BlockCache:
-    """Make an empty cache for a model of this config.
-
-    Every layer gets keys and values if a layer's kind is unknown or no layer is recurrent."""
+    """Make an empty cache for a model of this config. Recurrent layers have states only if all kinds are
+    known."""
     kinds = layer_kinds(config.get_text_config(decoder=True))
     return BlockCache(kinds=kinds if {"recurrent", "hybrid"}.intersection(kinds) else [])

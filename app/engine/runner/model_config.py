@@ -30,9 +30,8 @@ def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Return how many positions the model has; a dynamic rotary table multiplies them by its factor.
-
-    Returns UNKNOWN_CONTEXT if the config does not say."""
+    """Return how many positions the model has, for a dynamic table times its factor; UNKNOWN_CONTEXT if
+    unknown."""
     positions = getattr(config, "max_position_embeddings", None)
     if not positions:
         return UNKNOWN_CONTEXT

@@ -54,9 +54,7 @@ class ModelRunner(Protocol):
         """Return logits [n, vocab]: row i follows the prefix and `tokens[i]` alone. Commits nothing."""
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Return a sampler for the results of `prefill` and `forward` from now on.
-
-        With `from_logits` these results must be logits; otherwise they may have any format that the sampler
+        """Return a sampler for results from now on, which must be logits with `from_logits`, else what it
         reads."""
 
     def commit(self, rows: Sequence[int]) -> None:

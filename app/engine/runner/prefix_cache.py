@@ -62,9 +62,8 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix from which the most of these ids can be restored, and mark it as used.
-
-        Returns None if fewer than WORTH_KEEPING of these ids can be restored."""
+        """Return the prefix that restores the most of these ids, and mark it as used; None if it restores
+        few."""
         best = max(self._kept, key=lambda one: one.shared(ids), default=None)
         if best is None or best.shared(ids) < WORTH_KEEPING:
             return None
@@ -75,10 +74,8 @@ class PrefixCache:
     def keep(
         self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: StatesByLength | None = None
     ) -> None:
-        """Copy a prefix, unless a kept prefix begins with it or it is larger than the limit.
-
-        Drops kept prefixes that it continues, and the least recently used prefixes beyond the limit. If memory runs
-        out, drops all."""
+        """Copy a prefix, unless a kept one begins with it or it exceeds the limit; then drop those that it
+        continues and the least recently used beyond the limit. If memory runs out, drop all."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

@@ -71,9 +71,8 @@ class EagerSteps:
 def run_block(
     model: PreTrainedModel, cache: BlockCache, block: Block, attend: Attend
 ) -> tuple[Tensor, BlockView]:
-    """Run one forward pass; return logits [R, vocab] of the wanted rows, and the view that attention used.
-
-    Commits nothing."""
+    """Run one forward pass; return the wanted rows' logits [R, vocab], and attention's view. Commits
+    nothing."""
     device = model.device
     view = BlockView(block, cache.length, attend, device)
     cache.begin(block, device)
@@ -234,9 +233,8 @@ class BlockRunner:
         return int(self.model.config.get_text_config(decoder=True).vocab_size)
 
     def _padded(self, block: Block) -> Block:
-        """Pad the block to the smallest bucket with enough rows. Blocks that exceed every CUDA graph stay unpadded.
-
-        Raises ValueError for more rows than the largest of `same_text_buckets`."""
+        """Pad the block to the smallest bucket with enough rows. Blocks that exceed every CUDA graph stay
+        unpadded."""
         buckets, rows, wanted = self.buckets, len(block), len(block.wanted)
         if not buckets or (not self.same_text_buckets and max(rows, wanted) > buckets[-1]):
             return block
@@ -245,9 +243,7 @@ class BlockRunner:
         return padded(block, bucket_for(rows, buckets), bucket_for(wanted, buckets))
 
     def _read(self, ids: Sequence[int], farthest: int = 0) -> Iterator[Tensor]:
-        """Read and commit the rest of `ids` in chunks; yield the logits [vocab] after each chunk.
-
-        Uses the rotary table for the last position, or for `farthest` if that is larger."""
+        """Read and commit the rest of `ids` in chunks; yield the logits [vocab] after each chunk."""
         farthest = self._farthest = max(farthest, len(ids) - 1)
         if self._rotary.kind == "dynamic" and not self._prefix:
             # A pass at position 0 resets the rotary table to that of short texts.
@@ -281,9 +277,8 @@ class BlockRunner:
 
     @torch.inference_mode()
     def _make_room(self, rows: int) -> None:
-        """Reserve room for a prompt and AHEAD further rows; shrink a cache that is far too large (MUCH).
-
-        If memory runs out, drops the prefixes of other conversations and reserves room for the prompt alone."""
+        """Reserve room for a prompt and AHEAD further rows, or for the prompt alone if memory runs out; shrink
+        a cache that is far too large (MUCH)."""
         if self.cache.capacity > max(ROOMY, MUCH * rows):
             self.steps.release()
             self.cache.give_back(rows + AHEAD)

@@ -123,9 +123,7 @@ class _ReadPrompt:
 
 
 class SequentialRunner:
-    """Runs chains of tokens on a model with transformers' own attention and cache.
-
-    A chain of one row is committed when it is fed, so that its state need not be copied."""
+    """Runs chains of tokens with transformers' own attention and cache. Single rows are committed when fed."""
 
     max_branches = 1
     same_text_buckets: Buckets = ()  # empty, because chains round differently from single rows
@@ -247,9 +245,8 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def feed(self, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
-        """Feed tokens; returns logits [keep, vocab] of the last `keep` of them.
-
-        If `start` is 0, drops the prefix and the state first."""
+        """Feed tokens, after dropping everything if `start` is 0; return logits [keep, vocab] of the last
+        `keep`."""
         if start == 0:
             self.forget()
         device = self.model.device
@@ -291,9 +288,7 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def _take_back(self, rows: int = 0) -> int:
-        """Undo the newest pass if it is not committed, but keep its first `rows` rows if the state only grows.
-
-        Returns how many of these rows could not be kept."""
+        """Undo a pass that is not committed; return how many of its first `rows` rows could not be kept."""
         kept = 0
         if self._before is not None:
             kept = rows if self._before.only_grows else 0

@@ -101,9 +101,8 @@ class GrammarMask:
         return logits.masked_fill(uploaded(~allowed, logits.device), -torch.inf)
 
     def constraint(self, vocabulary: int) -> Constraint:
-        """Make a constraint for drafts, with a copy of the matcher.
-
-        `vocabulary` is the number of tokens for which the model has weights."""
+        """Make a constraint for drafts of a model with weights for `vocabulary` tokens, with a copy of the
+        matcher."""
         return DraftConstraint(self._movable.copy(), self._prompt_tokens, vocabulary)
 
 
@@ -173,9 +172,8 @@ def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LL
 
 
 def _source(grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat, is_open: bool) -> str:
-    """Return the grammar in llguidance's own format; if the reply's format has thoughts, a thought may come first.
-
-    Raises ValueError if the grammar is invalid."""
+    """Return the grammar in llguidance's format, after a thought if the format has thoughts. Raises
+    ValueError."""
     is_lark = grammar.kind == "lark"
     source = grammar_source(grammar.kind, _by_id(grammar.source, vocabulary) if is_lark else grammar.source)
     if not reply.thought_closing:

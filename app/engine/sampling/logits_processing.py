@@ -56,9 +56,8 @@ class Counts(NamedTuple):
     times: Tensor
 
     def changed(self, logits: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Return logits [vocab] with `change` applied to the tokens that occur.
-
-        `change` is (logits [n], times [n]) -> logits [n]."""
+        """Return logits [vocab] with `change`, (logits [n], times [n]) -> logits [n], applied to tokens that
+        occur."""
         scores = logits[self.ids]
         return logits.index_copy(0, self.ids, torch.where(self.times > 0, change(scores, self.times), scores))
 

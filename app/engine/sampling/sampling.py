@@ -132,9 +132,8 @@ def _best_by_torch(logits: Tensor, count: int) -> Tensor:
 def make_sampler(
     sampling: Sampling, device: str = "cpu", best: BestTokens = best_tokens, processes: Sequence[Process] = ()
 ) -> Sampler:
-    """Make the sampler of one reply for logits on this device ("cpu", "cuda:0", ...).
-
-    `processes` change a row's logits, one after the other; they may keep counts from row to row."""
+    """Make a reply's sampler for logits on this device. `processes` change a row's logits, one after the
+    other."""
     changes = (*processes, *repetition_penalty(sampling))
     if sampling.temperature == 0 and not changes:
         return partial(_greedy, best=best)
@@ -292,9 +291,8 @@ def _fault_of_kernels(
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Return the ids and scores [K] of one row that pass top-k, top-p and min-p.
-
-    They are sorted, best first, if top-k or top-p is used."""
+    """Return the ids and scores [K] of one row that pass the filters; sorted, best first, with top-k or
+    top-p."""
     ids, found, kept = _filter(scores[None], sampling)
     if kept is None:
         return ids[0], found[0]

@@ -115,11 +115,8 @@ class JobQueue:
         return self._waiting.get(timeout=timeout)[2]
 
     def get_or_work(self, work: Callable[[], float], pause: float = PAUSE) -> AnyJob | Shutdown:
-        """Wait for the next job, remove and return it. If none comes within `pause` seconds, call `work`
-        repeatedly.
-
-        `work` returns the seconds that it took, and the queue waits as long for a job before the next call. If
-        `work` returns 0, it is not called again."""
+        """Wait for the next job and return it. If none comes within `pause` seconds, call `work`, which returns
+        the seconds to wait before its next call; 0 ends the calls."""
         while pause:
             try:
                 return self.get(pause)

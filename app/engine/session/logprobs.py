@@ -53,10 +53,8 @@ class LogprobsRecorder:
 def prompt_logprobs(
     runner: ModelRunner, prompt: Sequence[int], top: int, spell: Spell, is_stopping: Callable[[], bool]
 ) -> Iterator[Prefilling]:
-    """Read the prompt in small blocks, and yield the log probabilities of its tokens with the progress.
-
-    The first token, which nothing predicts, gets the log probability 0. Ends early when `is_stopping` returns
-    True."""
+    """Read the prompt in small blocks; yield its tokens' log probabilities (0 for the first token) with the
+    progress. Ends early when `is_stopping` returns True."""
     logits = (yield from runner.prefill(prompt[:1]))[None]
     yield Prefilling(1, len(prompt), (TokenLogprobs(LikelyToken(spell(prompt[:1])[0], 0.0)),))
     done = 1

@@ -53,9 +53,8 @@ log = logging.getLogger(__name__)
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Make the tokenizer of requests to this model, for other threads, from a copy of the model's own tokenizer.
-
-    Must be called by the thread that uses the model."""
+    """Make the tokenizer of requests, for other threads, from a copy. Called by the thread that uses the
+    model."""
     own = deepcopy(loaded.tokenizer)
     own("")  # switches off truncation and padding, which its file may have set
     info = loaded.info
@@ -201,9 +200,7 @@ class Session:
         self, request: Request, written: Sequence[int], progress: Progress
     ) -> Iterator[Prefilling | Margin]:
         """Read the prompt and a reply's first tokens, yielding progress, then the Margin of the two likeliest
-        tokens.
-
-        This prefill is not counted in the statistics, and its logits may be rounded differently from a step's."""
+        tokens. Its logits may be rounded differently from a step's."""
         loaded = self.open(request.model, progress)
         ids = self._tokens(request).followed_by(written)
         with self._forgetting_on_error():
@@ -231,9 +228,8 @@ class Session:
             raise
 
     def _located(self, choice: ModelChoice, progress: Progress) -> tuple[ModelFolder, ...]:
-        """Return the folder of the model and then that of its draft model, if any.
-
-        Raises AppError if a folder is missing or cannot be used in this way."""
+        """Return the folder of the model, then of its draft model. Raises AppError if one is missing or cannot
+        be used."""
         names = (choice.name, choice.draft_model) if choice.draft_model else (choice.name,)
         folders = tuple(self._locate(name, progress) for name in names)
         refuse_draft_head(folders[0])
@@ -259,10 +255,8 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free memory after it ran out; return whether to try again.
-
-        Unloads a sentence-embedding model from the GPU, and frees torch's cached memory. If there is no such
-        model, does so only if cuBLAS could not start."""
+        """Free memory after it ran out, if a sentence-embedding model leaves the GPU or cuBLAS could not start;
+        return whether to try again."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_gpu():

@@ -65,9 +65,7 @@ imports torchao if it is installed), and about weights that are in main memory o
 
 
 def import_session() -> type["Session"]:
-    """Import torch and the class that answers requests; return the class.
-
-    Also starts threads that compile the C libraries that are not compiled yet."""
+    """Import torch and return the class that answers requests; compile the C libraries on other threads."""
     quiet_imports()
     from app.engine.cpu_kernels import compiled_kernels
     from app.engine.lookahead.native_drafter import compiled_drafter
@@ -129,9 +127,8 @@ class Engine:
         self.tokenise(request).add_done_callback(put)
 
     def tokenise(self, request: Request) -> Future[TokenisedRequest]:
-        """Tokenise a request on another thread if its model is loaded; otherwise leave that to the worker.
-
-        `result()` raises AppError if the model cannot read the request."""
+        """Tokenise on another thread if the model is loaded, else leave it to the worker. `result()` raises
+        AppError."""
         tokenizer = self._session.tokenizer_for(request.model) if self._session else None
         return self._tokenising.tokenise(request, tokenizer.tokens if tokenizer else None)
 
@@ -172,9 +169,8 @@ class Engine:
         return job.answer
 
     def check_grammar(self, grammar: Grammar) -> None:
-        """Raise GrammarRefused for a grammar that cannot be used.
-
-        The caller waits for the sandbox, usually 5 seconds at most; the worker thread does not wait."""
+        """Raise GrammarRefused for a grammar that cannot be used. The caller waits for the sandbox, the worker
+        does not."""
         self._sandbox.check_grammar(grammar)
 
     def chat_format(self, template: str) -> ChatFormat:
@@ -191,9 +187,8 @@ class Engine:
         return session.reader if session else CachedTokenReader()
 
     def stop(self) -> None:
-        """Let the thread stop the running reply and end the queued jobs with an error; refuse new jobs.
-
-        Does not wait for the thread. Safe to repeat."""
+        """Let the thread stop the running reply and fail queued jobs; refuse new jobs. Does not wait. Safe to
+        repeat."""
         with self._lock:
             self._is_closing.set()
             self._queue.put(Shutdown())
@@ -201,9 +196,7 @@ class Engine:
         self._sandbox.close()
 
     def close(self, timeout: float = 30.0) -> None:
-        """Stop the engine and wait for the thread to end, at most `timeout` seconds. Safe to repeat.
-
-        A thread that has not ended by then is only logged."""
+        """Stop the engine and wait at most `timeout` seconds for the thread to end. Safe to repeat."""
         self.stop()
         self._thread.join(timeout)
         if self._thread.is_alive():
@@ -271,9 +264,8 @@ class Engine:
         return import_session()(*given, estimate=self._estimate)
 
     def _startup_error(self, error: Exception) -> AppError:
-        """Return the error of an engine that cannot start, for example without torch; show it in the status.
-
-        The first error is kept, because a half-imported library raises a different error at the next attempt."""
+        """Return the error of an engine that cannot start, and show it. The first error is kept, because a
+        half-imported library raises another one at the next attempt."""
         if self._startup_failure is None:
             if is_out_of_memory(error):
                 self._startup_failure = ModelTooLarge(
