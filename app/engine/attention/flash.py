@@ -73,19 +73,13 @@ def flash_over_cache() -> OverCache:
     """Import the package and wrap its function. The import is here, because the package needs a CUDA device."""
     from flash_attn import flash_attn_with_kvcache
 
-    def over_cache(
-        query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor, scale: float, softcap: float
-    ) -> tuple[Tensor, Tensor]:
-        out, log = flash_attn_with_kvcache(
-            query,
-            keys,
-            values,
-            cache_seqlens=lengths,
-            softmax_scale=scale,
-            softcap=softcap,
-            num_splits=SPLITS,
-            return_softmax_lse=True,
-        )
-        return out, log
-
-    return over_cache
+    return lambda query, keys, values, lengths, scale, softcap: flash_attn_with_kvcache(
+        query,
+        keys,
+        values,
+        cache_seqlens=lengths,
+        softmax_scale=scale,
+        softcap=softcap,
+        num_splits=SPLITS,
+        return_softmax_lse=True,
+    )

@@ -15,7 +15,12 @@ class TensorFiles:
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._files: dict[str, Any] = {}
-        for path in _paths(folder):
+        names = {SAFE_WEIGHTS_NAME}
+        if not (
+            folder / SAFE_WEIGHTS_NAME
+        ).is_file():  # folders in its file names are ignored, to read only this one
+            names = {Path(name).name for name in _weight_map(folder).values()}
+        for path in sorted(folder / name for name in names):
             file = stack.enter_context(safe_open(path, framework="pt"))
             self._files |= dict.fromkeys(file.keys(), file)
 
@@ -40,15 +45,6 @@ def tensor_names(folder: Path) -> list[str]:
         with safe_open(folder / SAFE_WEIGHTS_NAME, framework="pt") as weights:
             return list(weights.keys())
     return list(_weight_map(folder)) if (folder / SAFE_WEIGHTS_INDEX_NAME).is_file() else []
-
-
-def _paths(folder: Path) -> list[Path]:
-    """Return the checkpoint's files. Folders in the index's file names are ignored, so that only this folder is
-    read."""
-    whole = folder / SAFE_WEIGHTS_NAME
-    if whole.is_file():
-        return [whole]
-    return sorted(folder / Path(name).name for name in set(_weight_map(folder).values()))
 
 
 def _weight_map(folder: Path) -> dict[str, str]:

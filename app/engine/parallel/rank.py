@@ -173,10 +173,13 @@ class RankModel:
         self._fed = None
 
     def forward(self, block: Block) -> Tensor:
-        """Feed the missed tokens and a share, whose row 0 is the current token; return the logits [R, vocab] of the
-        share's wanted rows."""
-        if self._missed and not self._fits(block):
-            self.catch_up()
+        """Feed the missed tokens (first, if they do not fit into one pass) and a share, whose row 0 is the current
+        token; return the logits [R, vocab] of the share's wanted rows."""
+        if count := len(self._missed):
+            first, last = block.positions[0], max(block.positions)
+            is_small = last - first + count <= MAX_DEPTH and len(block) + count <= self.runner.max_rows
+            if not is_small or last >= self.runner.horizon(first - count):
+                self.catch_up()
         self._fed = block
         return self.runner.forward(after_missed(self._missed, block))
 
@@ -193,15 +196,6 @@ class RankModel:
     def forget(self) -> None:
         self._missed, self._fed = [], None
         self.runner.forget()
-
-    def _fits(self, block: Block) -> bool:
-        """Return whether the missed tokens and the share can be fed in one pass."""
-        count, first, last = len(self._missed), block.positions[0], max(block.positions)
-        return (
-            last - first + count <= MAX_DEPTH
-            and len(block) + count <= self.runner.max_rows
-            and last < self.runner.horizon(first - count)
-        )
 
 
 def answers_of(sampler: Sampler, logits: Tensor, block: Block) -> NDArray[np.int64]:
