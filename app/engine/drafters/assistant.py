@@ -1,5 +1,5 @@
-"""An assistant of Gemma 4, a small draft model. Its layers have no keys and values of their own: they attend to
-the keys and values of the target, which is the model that checks the drafts.
+"""An assistant of Gemma 4, a small draft model whose layers attend to the keys and values of the target, which is
+the model that checks the drafts.
 
 An assistant reads only the newest token: its embedding, and the target's state one token earlier.
 
@@ -9,8 +9,7 @@ An assistant reads only the newest token: its embedding, and the target's state 
     attends to       A B        A B           A B
     predicts after   A B C      A B C d       A B C d e
 
-Guesses have the position of C, too, as in transformers (`SinglePositionMultiTokenCandidateGenerator`). Full layers
-attend to the target's last full layer, sliding layers to the target's last sliding layer.
+Guesses have the position of C, too, as in transformers (`SinglePositionMultiTokenCandidateGenerator`).
 """
 
 from collections.abc import Mapping, Sequence

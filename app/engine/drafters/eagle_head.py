@@ -7,12 +7,7 @@ the head's own output replaces the state. The LM head may have a smaller vocabul
 t + d2t[t].
 
 The weights have the layout and names with which vllm-project/speculators saves them (`models/eagle3/core.py`,
-`models/eagle3/model_definitions.py` and `DraftVocabMixin` in its `model.py`, August 2026):
-
-    embed_tokens, norm, lm_head, fc, input_norm or fc_norm.<i> if the config asks for them, d2t, t2d
-    layers.0.   input_layernorm, hidden_norm, post_attention_layernorm, self_attn.<q|k|v|o>_proj (for qwen3 with
-                q_norm and k_norm), mlp.<gate|up|down>_proj
-    layers.1.   and so on, if there are more: ordinary decoder layers
+`models/eagle3/model_definitions.py` and `DraftVocabMixin` in its `model.py`, August 2026).
 """
 
 from collections.abc import Sequence

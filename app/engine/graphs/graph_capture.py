@@ -1,8 +1,5 @@
-"""Captures work on a CUDA device as graphs.
-
-A graph repeats every kernel with the addresses and values of its capture. So values that change between steps must
-be read from tensors that keep their addresses and live as long as the graph. The host must not wait for the device
-during a capture.
+"""Captures work on a CUDA device as graphs, which repeat every kernel with the addresses and values of its capture.
+So values that change between steps must be read from tensors that live as long as the graph.
 """
 
 from collections.abc import Callable, Iterator

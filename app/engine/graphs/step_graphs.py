@@ -168,10 +168,13 @@ class GraphSteps(EagerSteps):
     @torch.inference_mode()
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """Return logits [R, vocab] of the wanted rows; the next block may overwrite them."""
-        self._drawn = None
-        if not self._has_graph_for(cache, block):
-            return super().forward(cache, block, batch_invariant)
-        return self._replayed(cache, block, batch_invariant)
+        self._drawn, rows = None, len(block)
+        if self.buckets and rows <= self.buckets[-1] and len(block.wanted) == rows:
+            self._runs[rows] += 1
+            is_refused = self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length
+            if not is_refused and self._makes_room(cache, rows):
+                return self._replayed(cache, block, batch_invariant)
+        return super().forward(cache, block, batch_invariant)
 
     def best_tokens(self, rows: int, count: int, draws: Draws | None = None) -> Tensor | None:
         """Return the tokens that the newest step's graph found. Returns None if no graph found any, if it
@@ -183,16 +186,6 @@ class GraphSteps(EagerSteps):
             return self._best[:rows, :-1]
         is_drawn = draws == Draws(drawn.sampling, drawn.positions[:rows])
         return self._best[:rows] if is_drawn else None
-
-    def _has_graph_for(self, cache: BlockCache, block: Block) -> bool:
-        """Return whether a graph of the block's row count can be used now, with room reserved. Counts the block."""
-        rows = len(block)
-        if not self.buckets or rows > self.buckets[-1] or len(block.wanted) != rows:
-            return False
-        self._runs[rows] += 1
-        if self._runs[rows] <= EAGER_STEPS or rows in self._refused or not cache.length:
-            return False
-        return self._makes_room(cache, rows)
 
     @torch.inference_mode()
     def commit(self, cache: BlockCache, rows: Sequence[int]) -> None:

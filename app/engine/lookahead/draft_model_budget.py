@@ -1,17 +1,15 @@
 """Decides when the draft model is asked: when the tokens that it brings are worth the time that it takes.
 
 A question to the draft model costs s seconds and asks for the tokens after one node of the draft tree. The tuner
-(`row_planner.py`) values a second at R tokens. If the node's reach is r (the chance that the target, the model
-that checks the draft, accepts all guesses up to it), the question brings g * r tokens. The gain g is measured:
-the number of tokens accepted in drafted steps, minus the number that the pool's own tree would have brought,
-divided by the sum of the asked nodes' reaches. So a question is asked if
+(`row_planner.py`) values a second at R tokens. If the node's reach (`draft_tree.py`) is r, the question brings
+g * r tokens. The gain g is measured: the number of tokens accepted in drafted steps, minus the number that the
+pool's own tree would have brought, divided by the sum of the asked nodes' reaches. So a question is asked if
 
     g * r  >  R * s,   that is, if r is above R * s / g
 
 No node has a reach above 1, so if R * s / g is above 1, questions are asked only as trials: half a percent of the
-time of steps without a question is saved, and a trial begins when the saved time is enough for one question. The
-cost of a question includes reading the tokens that the draft model has not read yet, because it does not read the
-prompt before it is asked.
+time of steps without a question is saved, and a trial begins when it is enough for one question and for reading
+the tokens that the draft model has not read yet.
 """
 
 from math import sqrt

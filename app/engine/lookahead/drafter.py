@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from heapq import heappop, heappush
-from types import MappingProxyType
 from typing import Protocol
 
 import numpy as np
@@ -44,8 +43,6 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
 from app.engine.sampling.logits_processing import AllowedTokens, Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Sampling
-
-NO_ALTERNATIVES: Mapping[int, int] = MappingProxyType({})
 
 SUREST = 0.995
 """The largest probability of an edge; it also bounds the edges of nodes that were not looked up yet."""
@@ -149,7 +146,7 @@ class PythonDrafter:
         if successors_found:
             first = successor_code(successor_length, 0)
             likely = {token: first + gap for token, gap in self._rank(successors_found, position)}
-        before = alternatives(self._table, context) if is_current else NO_ALTERNATIVES
+        before = alternatives(self._table, context) if is_current else {}
         for token, gap in before.items():
             likely.setdefault(token, alternative_code(successor_length, gap))
         edges = []
@@ -226,7 +223,7 @@ def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, in
     know the four tokens before the last token."""
     known = table.lookup(context[-LONGEST - 1 : -1]) if len(context) > LONGEST else None
     if known is None or known.successor_length < LONGEST:
-        return NO_ALTERNATIVES
+        return {}
     found = {token: gap_class(gap * GAP_STEP) for token, gap in map(unpack_successor, known.successors)}
     # the likeliest token's packed gap is its lead over the second one, not a distance; its distance is 0
     found[unpack_successor(known.successors[0])[0]] = 0

@@ -1,9 +1,8 @@
 """The pool: what is known about which tokens follow which. A drafter (drafter.py) makes guesses from it.
 
-It has two kinds of knowledge about each context, which is a sequence of one to four tokens. Successors are the
-model's own likeliest next tokens. They are stored for every row whose logits a drafted step reads; for one-token
-contexts they are also measured at load and while the model is idle. Followers come from texts: the prompt, the
-reply so far, columns of the window (jacobi_window.py), documents, a predicted output and earlier turns.
+Successors are the model's own likeliest tokens after a context of one to four tokens; for single tokens they are
+also measured at load and while the model is idle. Followers come from texts: the prompt, the reply so far, columns
+of the window (jacobi_window.py), documents, a predicted output and earlier turns.
 """
 
 from collections.abc import Collection, Sequence

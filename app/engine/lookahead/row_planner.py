@@ -1,8 +1,8 @@
-"""Decides how many rows each step feeds.
+"""Decides how many rows each step feeds: with fixed sizes W, N and G, as in the paper on lookahead decoding (Fu et
+al. 2024), with a row budget, or by the tuner, which maximises tokens per second on this machine.
 
-A planner has fixed sizes W, N and G, as in the paper on lookahead decoding (Fu et al. 2024); or a row budget; or it
-is the tuner, which maximises tokens per second on this machine. Beside the tree (`draft_tree.py`), a step feeds the
-window, and pending rows: accepted rows that the runner must feed once more (`sequential_runner.py`).
+Beside the tree (`draft_tree.py`), a step feeds the window, and pending rows: accepted rows that the runner must
+feed once more (`sequential_runner.py`).
 
 For the tuner a row costs time and may bring tokens. If R tokens a second were written recently, a second is worth
 R tokens, and a step of n rows is worth
@@ -12,8 +12,7 @@ R tokens, and a step of n rows is worth
 seconds(n) is read from the curve of step times (`step_time_curve.py`). The n with the largest worth gives the
 most tokens per second in the long run (Dinkelbach 1967: maximise a ratio of sums by pricing its denominator at
 the ratio reached so far). With R = 500 and steps of 2.0, 2.2 and 3.0 ms for 1, 8 and 16 rows, seven guesses of
-reach 0.1 bring 0.7 tokens and cost 0.1: they pay. Eight further guesses of reach 0.03 bring 0.24 and cost 0.4:
-they do not pay. If no guess pays, n is 1: plain decoding.
+reach 0.1 bring 0.7 tokens and cost 0.1: they pay. Eight further guesses of reach 0.03 bring 0.24 and cost 0.4.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,4 @@
-"""Recognises errors of the machine, and writes the sentences that report them. Importing this does not import
-torch.
-
-After some faults a process has lost its CUDA device, and only a new process can use the GPU.
-"""
+"""Recognises errors of the machine, and writes the sentences that report them, without importing torch."""
 
 import logging
 import re

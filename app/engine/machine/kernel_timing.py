@@ -1,7 +1,7 @@
 """Compares the time of our kernels on a GPU with torch's, so that ours are not used if they are clearly slower.
 
-Only steps with our kernels can be recorded as graphs, whose kernels the host does not launch one by one. So our
-attention is timed on the GPU alone (`gpu_seconds`), and torch's with the host's launches (`step_seconds`).
+Only steps with our kernels can be recorded as graphs. So our attention is timed on the GPU alone (`gpu_seconds`),
+and torch's with the host's launches (`step_seconds`).
 """
 
 from collections.abc import Callable

@@ -254,7 +254,17 @@ def _batch_invariant_profile(
     def is_late() -> bool:
         return timer.clock() > timer.end + LONGEST / 2
 
-    bucket_sets = _find_bucket_sets(runner, timer.text, batch_invariant.buckets, comparing, is_late)
+    layers = layers_with_rows(runner, timer.text[: max(batch_invariant.buckets)])
+    order = tuple(bucket for bucket in USEFUL_FIRST if bucket in batch_invariant.buckets)
+
+    def read(bucket: int) -> list[Tensor]:
+        comparing(order.index(bucket), len(order))
+        if is_late() and bucket not in order[:ALWAYS_READ]:
+            return []
+        readings = read_text(runner, timer.text, PREFIX, bucket)
+        return readings and [*readings, *read_layers(layers, bucket)]
+
+    bucket_sets = group_by_bits(order, read)
     note = describe_buckets(dtype_name(runner.model.dtype), bucket_sets)
     return StepProfile(free, batch_invariant, bucket_sets, note, not is_late())
 
@@ -277,26 +287,6 @@ def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Bucket
         f"{dtype}: the text may differ between lookahead on and off. Preventing that needs Triton attention; "
         f"without it a step takes {ratio:.1f} times as long after {long.prefix:,} tokens"
     )
-
-
-def _find_bucket_sets(
-    runner: BlockRunner,
-    text: Sequence[int],
-    buckets: Buckets,
-    progress: ProgressListener,
-    is_late: Callable[[], bool],
-) -> tuple[Buckets, ...]:
-    layers = layers_with_rows(runner, text[: max(buckets)])
-    order = tuple(bucket for bucket in USEFUL_FIRST if bucket in buckets)
-
-    def read(bucket: int) -> list[Tensor]:
-        progress(order.index(bucket), len(order))
-        if is_late() and bucket not in order[:ALWAYS_READ]:
-            return []
-        readings = read_text(runner, text, PREFIX, bucket)
-        return readings and [*readings, *read_layers(layers, bucket)]
-
-    return group_by_bits(order, read)
 
 
 def describe_buckets(dtype: str, bucket_sets: Sequence[Buckets]) -> str:

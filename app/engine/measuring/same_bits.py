@@ -1,17 +1,14 @@
 """Finds which buckets give bitwise identical results: reads the same rows at every bucket and compares all values.
 
-There are two comparisons, because one could miss the few values that are rounded differently.
-
 1. One layer of each kind and shape gets varied inputs of a real pass, in blocks of every bucket: some 100,000
-   values a layer.
+   values a layer, because few values are rounded differently.
 
 2. The whole model, with attention, reads the same text at every bucket, each time in two ways:
 
     chained    t0 t1 t2 t3 | t4 t5 t6 t7        every row is real and committed, and sees the rows before it
     drafted    t0 x  y  t1 | t2 x  y  t3        between the real rows are wrong guesses, which are not committed
 
-If both readings of a bucket agree, the text is the same as long as all blocks are padded to this bucket. Buckets
-whose readings and layers agree with each other form a set.
+Buckets whose readings and layers agree with each other form a set.
 """
 
 from collections.abc import Callable, Sequence

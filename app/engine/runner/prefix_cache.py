@@ -1,9 +1,7 @@
-"""Keeps prefixes of other conversations, because clients and the page use one KV cache in turn.
+"""Keeps copies of other conversations' keys and values, because clients and the page use one KV cache in turn.
 
-The KV cache has one prefix. Before another prompt overwrites at least WORTH_KEEPING tokens of it, its keys
-and values are copied here. If a later prompt begins with the same tokens, they are copied back unchanged.
-When the kept prefixes exceed a share of the free memory, the least recently used are dropped. All are dropped
-when memory runs out, when all text is forgotten, and when the model is unloaded.
+When they exceed a share of the free memory, the least recently used are dropped. All are dropped when memory runs
+out, when all text is forgotten, and when the model is unloaded.
 """
 
 import logging

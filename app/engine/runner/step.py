@@ -1,10 +1,7 @@
 """The steps that a decoder yields, the order in which their parts run, and a reply's statistics.
 
-    in turn       launch 1, finish 1, report 1, show 1, launch 2, finish 2, ...
-    overlapped    launch 1, finish 1, launch 2, report 1, show 1, finish 2, ...
-
-A GPU computes the next pass while the host reports a step (makes its trace, learns from it) and shows it. On
-a CPU a pass is over as soon as its launch returns, so each step is shown before the next one is launched.
+in turn       launch 1, finish 1, report 1, show 1, launch 2, finish 2, ...
+overlapped    launch 1, finish 1, launch 2, report 1, show 1, finish 2, ...    on a GPU
 """
 
 from collections.abc import Callable, Generator, Iterator

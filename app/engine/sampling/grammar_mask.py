@@ -1,7 +1,4 @@
-"""Restricts replies to a grammar, with llguidance.
-
-Verification follows the accepted path: a matcher consumes the tokens before each row and then masks that row's
-logits. So a token that the grammar forbids is never drawn, even if it was drafted.
+"""Restricts replies to a grammar, with llguidance: a row's logits are masked when verification reaches it.
 
 The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that the
 grammar forces, such as the names of a schema's properties, are drafted first.
@@ -58,7 +55,14 @@ class Grammars:
 
         If the format of the `reply` has thoughts, the answer may follow a thought; with `is_open` the prompt has
         opened the thought. Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
-        tokens = self._tokens = self._tokens or _prepared(tokenizer, eos_ids)
+        if not isinstance(tokenizer, PreTrainedTokenizerFast):
+            raise GrammarRefused(
+                "The tokenizer of this model cannot be used with a grammar: choose another model, or ask for "
+                "neither JSON nor a response_format nor a forced tool."
+            )
+        if self._tokens is None:
+            self._tokens = from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
+        tokens = self._tokens
         try:
             source = _source(grammar, tokenizer.get_vocab(), reply, is_open)
         except ValueError as error:
@@ -160,15 +164,6 @@ class _MovableMatcher:
         self._matcher.consume_tokens(rest[:known])
         self._taken = path[: len(taken) + known]
         return self._matcher if known == len(rest) else None
-
-
-def _prepared(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> LLTokenizer:
-    if not isinstance(tokenizer, PreTrainedTokenizerFast):
-        raise GrammarRefused(
-            "The tokenizer of this model cannot be used with a grammar: choose another model, or ask for neither "
-            "JSON nor a response_format nor a forced tool."
-        )
-    return from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
 
 
 def _source(grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat, is_open: bool) -> str:

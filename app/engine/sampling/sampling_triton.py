@@ -5,12 +5,10 @@
 
 The kernels draw the same tokens as `sampling.py`. A token's rank is an integer, made of its score and then
 its id, so that among equal scores the lowest id ranks first. Each filter keeps the tokens down to some rank.
-With top-k, these tokens are found one by one: a row's best token is the best of its groups' best tokens, and
-is then removed from its group. Without top-k, the first candidate is the token with the highest noisy score
-(score plus noise). If the filters drop a candidate, the next one has the highest noisy score of the tokens
-that rank above it. Noise is computed in float32, and in float64 for tokens that could win within float32's
-error. Sums of chances are computed in float64 if their error could decide. Settings that change between
-replies are read from the device's memory, so that both launches can be recorded.
+Without top-k, the first candidate is the token with the highest noisy score (score plus noise). If the filters
+drop it, the next one has the highest noisy score of the tokens that rank above it. Noise is computed in float32,
+and in float64 for tokens that could win within float32's error. Settings are read from the device's memory, so
+that both launches can be recorded.
 """
 
 import torch

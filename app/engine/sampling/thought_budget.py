@@ -1,7 +1,6 @@
 """Ends a thought after a number of tokens, by allowing only the tokens that close it.
 
-The forced tokens depend only on the reply's tokens before them, so verification forces the same tokens with
-lookahead on and off. With a budget of 3 tokens, and a closing of two:
+With a budget of 3 tokens, and a closing of two:
 
     reply     <think> hm so well </think> \\n\\n Yes.
     forced                       ^        ^
