@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import Block, Visible, siblings_block
-from app.engine.sampling.sampling import best_tokens
 from app.values.messages import MAX_ROWS, Prefilling
 
 VOCABULARY = 97
@@ -86,10 +85,6 @@ class ScriptedRunner:
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
         """In one block."""
         return self.forward(siblings_block(tokens, len(self.prefix)))
-
-    def best_tokens(self, logits: Tensor, count: int) -> Tensor:
-        """As they are looked for in any logits."""
-        return best_tokens(logits, count)
 
     def commit(self, rows: Sequence[int]) -> None:
         """Take the rows' tokens into the prefix."""
