@@ -115,7 +115,7 @@ class PythonDrafter:
         line = list(context[-LONGEST - 1 :])
         for index, token in enumerate(accepted):
             edges = self.edges(line[-LONGEST - 1 :], len(context) + index, is_current=not index)
-            if allowed := self._sources.constraint(context, lambda end=index: accepted[:end]):
+            if allowed := self._sources.constraint(context, partial(tuple, accepted[:index])):
                 edges = narrowed(edges, allowed, self._estimator)
             for chance, guess, cell in edges[:1]:
                 if cell != FORCED:

@@ -177,9 +177,11 @@ def compiled_drafter() -> Compiled[PyDLL]:
 def best_drafter(found: Compiled[PyDLL] | None = None) -> MakeDrafter:
     """Return the maker of drafters in C if the library was compiled, else of drafters in Python."""
     library = (found or compiled_drafter()).library
+    if library is None:
+        return PythonDrafter
 
     def make(sources: DraftSources) -> Drafter:
-        is_native = library is not None and sources.constraint is unconstrained
-        return NativeDrafter(library, sources) if is_native else PythonDrafter(sources)
+        is_free = sources.constraint is unconstrained
+        return NativeDrafter(library, sources) if is_free else PythonDrafter(sources)
 
     return make
