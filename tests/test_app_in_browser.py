@@ -251,7 +251,6 @@ def test_the_page_is_there_by_day_and_by_night(
 def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> None:
     with PageDriver(browser, app.url) as driver:
         driver.wait_until_ready()
-        driver.page.emulate_media(reduced_motion="reduce")
         driver.ask(QUESTION)
         driver.page.click("#open-xray")
         driver.page.wait_for_selector("#xray-picture .xray")

@@ -262,10 +262,12 @@ def at() -> Iterator[Address]:
     server.server_close()
 
 
-def failed(at: Address, path: str, folder: Path, seconds: float = 30) -> tuple[str, str]:
+def failed(
+    at: Address, path: str, folder: Path, starting: float = 30, answering: float = 30
+) -> tuple[str, str]:
     """Start the server at this path and call its tool. Return how that failed, and the server's state."""
     address = at(path)
-    servers = ToolServers(lambda: [ToolServer("evil", address=address)], folder, seconds, seconds)
+    servers = ToolServers(lambda: [ToolServer("evil", address=address)], folder, starting, answering)
     try:
         with pytest.raises(ToolFailed) as raised:
             servers.call(servers.tools("evil")[0], "{}", lambda: False)
@@ -322,8 +324,8 @@ SLOW = ("silent", "slow-head", "slow-events", "drip", "call-silent", "call-slow-
 @pytest.mark.parametrize("path", SLOW)
 def test_an_address_that_does_not_answer_in_time_is_given_up(at: Address, tmp_path: Path, path: str) -> None:
     began = time.monotonic()
-    told, state = failed(at, path, tmp_path, 6)
-    assert (told, state) == ("evil did not answer within 6 seconds, so it was ended.", "failed")
+    told, state = failed(at, path, tmp_path, 60 if path.startswith("call-") else 2, 2)
+    assert (told, state) == ("evil did not answer within 2 seconds, so it was ended.", "failed")
     assert time.monotonic() - began < 30
 
 

@@ -161,7 +161,7 @@ def test_a_program_that_does_not_answer_is_ended(make: Make) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     {
-        "hang": "did not answer within 15 seconds",
+        "hang": "did not answer within 4 seconds",
         "die": r"ended unexpectedly \(exit code 3\)",
         "endless": "sent a message of more than 32 MB",
         "lines": "writes messages that cannot be read",
@@ -173,7 +173,7 @@ def test_a_program_that_does_not_answer_is_ended(make: Make) -> None:
 def test_a_call_that_fails_ends_in_a_sentence_and_the_server_is_started_again(
     make: Make, name: str, words: str
 ) -> None:
-    servers = make(raw(), answering=15)
+    servers = make(raw(), answering=4 if name == "hang" else 60)
     with pytest.raises(ToolFailed, match=f"^raw {words}"):
         called(servers, name)
     assert servers.status("raw").state == "failed"

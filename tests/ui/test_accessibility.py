@@ -36,12 +36,6 @@ def add(a, b):  # both
 """
 
 
-@pytest.fixture(autouse=True)
-def _still(person: PageDriver) -> None:
-    """What moves would be measured half way."""
-    person.page.emulate_media(reduced_motion="reduce")
-
-
 def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) -> None:
     assert grave_by_day_and_by_night(person.page) == []
     engine.text = RICH

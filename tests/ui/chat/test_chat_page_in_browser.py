@@ -135,7 +135,6 @@ def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
     engine.text, engine.grammar_problem = '{"a": 1}', "Invalid type: strng"
-    person.page.emulate_media(reduced_motion="reduce")
     person.open_tab("settings")
     assert not person.page.is_visible("#json-schema")
     person.page.click("#answer-json input")

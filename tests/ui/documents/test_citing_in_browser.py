@@ -110,7 +110,6 @@ def test_chip_sources_and_reader_are_accessible(
     browser: Any, running: Running, engine: ScriptedEngine, scheme: str, size: dict[str, int]
 ) -> None:
     with PageDriver(browser, running.url, scheme=scheme, size=size) as person:
-        person.page.emulate_media(reduced_motion="reduce")
         choose(person)
         person.page.click(PICKER)
         assert grave_findings(person.page) == []

@@ -132,7 +132,6 @@ def test_the_view_is_accessible(
     browser: Any, running: Running, documents: ScriptedDocuments, scheme: str, size: dict[str, int]
 ) -> None:
     with PageDriver(browser, running.url, scheme=scheme, size=size) as person:
-        person.page.emulate_media(reduced_motion="reduce")
         person.page.click("#to-documents")
         assert grave_findings(person.page) == []
         paste(person, TEXT, "Lease")

@@ -41,7 +41,6 @@ def engine() -> ScriptedEngine:
 def test_a_race_is_run_read_and_exported(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url) as person:
         page = person.page
-        page.emulate_media(reduced_motion="reduce")
         page.click("#to-race")
         page.click("#race-start")
         page.wait_for_selector("#race-history .past li")

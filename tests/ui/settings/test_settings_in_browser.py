@@ -61,7 +61,6 @@ def test_programs_are_connected_by_keyboard_and_refused_once_the_key_is_renewed(
     key = person.text("#connection-details .field:nth-child(2) code")
     command = str(person.page.get_attribute(".example [data-copy-text]", "data-copy-text"))
     assert key in command and api_status(running, key) == 200
-    person.page.emulate_media(reduced_motion="reduce")
     assert grave_by_day_and_by_night(person.page) == []
     person.page.click(".renew summary")
     person.page.click(".renew button")

@@ -297,7 +297,6 @@ def test_a_server_is_added_read_turned_off_removed_and_put_back_in_the_browser(
     page.wait_for_selector(".log >> text=It has started.")
     assert page.evaluate("document.activeElement.dataset.do") == "log", "the keyboard stays where it is"
     assert page.is_visible(".unfolded >> text=weather of today"), "what is open stays open"
-    page.emulate_media(reduced_motion="reduce")
     assert grave_by_day_and_by_night(page) == []
     page.click("#own-tools [role=switch] >> nth=1")
     until(lambda: services.settings.tools.bundled == (DOCUMENTS,))

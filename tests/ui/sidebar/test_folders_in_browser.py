@@ -20,7 +20,6 @@ def test_a_chat_is_moved_and_its_folder_unfolded_and_renamed(
         store.create(title=title, folder=name)
     with PageDriver(browser, running.url, scheme=scheme) as person:
         page = person.page
-        page.emulate_media(reduced_motion="reduce")
         page.wait_for_selector(".chat-line >> text=Loose")
         assert page.locator(".chat-line").count() == 1
         person.do_with_chat("Loose", "move")
