@@ -34,7 +34,7 @@ class PageDriver:
         self._context = self.page.context
         self._context.set_default_timeout(PATIENCE)
         self.page.set_viewport_size(size)
-        # What moves takes a fifth of the browser's time, and would be measured half way.
+        # What moves would be measured half way.
         self.page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
         self.complaints: list[str] = []
         self.foreign: list[str] = []
