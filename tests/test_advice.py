@@ -330,20 +330,27 @@ ASKED = (
 """What `generate` refuses. The advice of all is followed twice, since loading a model takes a while."""
 
 
-@pytest.fixture
-def files(data: Path, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def choices(library: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with files to choose, right and wrong ones."""
-    folder = tmp_path / "files"
-    folder.mkdir()
-    (folder / "data").symlink_to(data)
+    folder = tmp_path_factory.mktemp("choices")
     (folder / "text").write_text("Some words in a file.\n")
     (folder / "nothing").write_text("")
     (folder / "binary").write_bytes(b"\xff\xfe\x00\x01")
     (folder / "empty.json").write_text("{}")
     (folder / "deep.json").write_text("[" * 100_000)
     (folder / "good.jsonl").write_text('{"prompt": "Hello"}\n')
-    assert typed("chats", "export", "--out", folder / "chats.json").returncode == 0
-    assert typed("chats", "backup", folder / "backup.sqlite").returncode == 0
+    own = ("--data-dir", library)
+    assert typed("chats", "export", "--out", folder / "chats.json", *own).returncode == 0
+    assert typed("chats", "backup", folder / "backup.sqlite", *own).returncode == 0
+    return folder
+
+
+@pytest.fixture
+def files(choices: Path, data: Path, tmp_path: Path) -> Path:
+    """A copy of the choices, beside the data folder."""
+    folder = shutil.copytree(choices, tmp_path / "files")
+    (folder / "data").symlink_to(data)
     return folder
 
 

@@ -3,6 +3,8 @@
 import json
 import sys
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 from typing import get_args
 
@@ -72,13 +74,31 @@ def test_every_decoder_is_saved_with_its_sizes(tmp_path: Path, decoder: DecoderN
     assert file.load() == chosen
 
 
-def test_settings_of_the_first_release_are_read(tmp_path: Path) -> None:
+WITHOUT_THINKING = replace(UNUSUAL, options=replace(UNUSUAL.options, thinking=Thinking()), thinking={})
+OFFLINE = Settings(library=ModelSettings(is_offline=True))
+OFFLINE_AND_USUAL = Settings(library=ModelSettings(is_offline=True, embedder=DEFAULT_EMBEDDER))
+
+
+@pytest.mark.parametrize(
+    ("saved", "missing", "expected"),
+    [
+        (UNUSUAL, ("options.decoding.rows", "options.decoding.same_text"), UNUSUAL),
+        (UNUSUAL, ("options.thinking", "thinking"), WITHOUT_THINKING),
+        (Settings(), ("library",), Settings()),
+        (OFFLINE, ("library.embedder",), OFFLINE_AND_USUAL),
+    ],
+)
+def test_settings_of_earlier_releases_are_read(
+    tmp_path: Path, saved: Settings, missing: tuple[str, ...], expected: Settings
+) -> None:
     file = SettingsFile(tmp_path)
-    file.save(UNUSUAL)
-    saved = json.loads(file.path.read_text(encoding="utf-8"))
-    del saved["options"]["decoding"]["rows"], saved["options"]["decoding"]["same_text"]
-    file.path.write_text(json.dumps(saved), encoding="utf-8")
-    assert file.load() == UNUSUAL
+    file.save(saved)
+    values = json.loads(file.path.read_text(encoding="utf-8"))
+    for name in missing:
+        *parts, last = name.split(".")
+        del reduce(getitem, parts, values)[last]
+    file.path.write_text(json.dumps(values), encoding="utf-8")
+    assert file.load() == expected
 
 
 def test_defaults_that_the_first_release_wrote_are_todays(tmp_path: Path) -> None:
@@ -181,15 +201,6 @@ def test_settings_that_cannot_be_opened_are_told_in_a_sentence(tmp_path: Path) -
         SettingsFile(tmp_path).load()
 
 
-def test_settings_of_the_first_version_have_no_library_and_are_read(tmp_path: Path) -> None:
-    file = SettingsFile(tmp_path)
-    file.save(Settings())
-    saved = json.loads(file.path.read_text())
-    del saved["library"]
-    file.path.write_text(json.dumps(saved))
-    assert file.load() == Settings()
-
-
 @pytest.mark.parametrize(
     ("tools", "kept"),
     [
@@ -223,15 +234,6 @@ def test_tool_servers_are_kept_with_their_secrets_for_their_owner_alone(tmp_path
     assert file.load() == settings
     if sys.platform != "win32":
         assert file.path.stat().st_mode & 0o777 == 0o600
-
-
-def test_a_library_of_an_earlier_release_finds_by_meaning_with_the_usual_model(tmp_path: Path) -> None:
-    file = SettingsFile(tmp_path)
-    file.save(Settings(library=ModelSettings(is_offline=True)))
-    saved = json.loads(file.path.read_text())
-    del saved["library"]["embedder"]
-    file.path.write_text(json.dumps(saved))
-    assert file.load().library == ModelSettings(is_offline=True, embedder=DEFAULT_EMBEDDER)
 
 
 def test_the_library_is_remembered_and_checked(tmp_path: Path) -> None:
@@ -284,12 +286,3 @@ def test_the_choice_of_thinking_belongs_to_its_model() -> None:
     again = other.with_thinking(Thinking("high", 100)).with_loaded(ModelChoice("org/a@main"))
     assert again.options.thinking == Thinking("off")
     assert again.thinking == {"org/a": Thinking("off"), "org/b": Thinking("high", 100)}
-
-
-def test_settings_without_a_choice_of_thinking_are_read(tmp_path: Path) -> None:
-    file = SettingsFile(tmp_path)
-    file.save(UNUSUAL)
-    saved = json.loads(file.path.read_text(encoding="utf-8"))
-    del saved["options"]["thinking"], saved["thinking"]
-    file.path.write_text(json.dumps(saved), encoding="utf-8")
-    assert file.load() == replace(UNUSUAL, options=replace(UNUSUAL.options, thinking=Thinking()), thinking={})

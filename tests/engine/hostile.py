@@ -38,30 +38,27 @@ def long(name: str, size: int) -> Spoil:
     return spoil
 
 
-def pipe(name: str) -> Spoil:
-    """A file that is never read to its end."""
+def instead(name: str, make: Callable[[Path], object]) -> Spoil:
+    """Something else than a file of this name."""
 
     def spoil(folder: Path) -> None:
         (folder / name).unlink(missing_ok=True)
-        os.mkfifo(folder / name)
+        make(folder / name)
 
     return spoil
+
+
+def pipe(name: str) -> Spoil:
+    """A file that is never read to its end."""
+    return instead(name, os.mkfifo)
 
 
 def link(name: str, target: str) -> Spoil:
-    def spoil(folder: Path) -> None:
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).symlink_to(target)
-
-    return spoil
+    return instead(name, lambda path: path.symlink_to(target))
 
 
 def directory(name: str) -> Spoil:
-    def spoil(folder: Path) -> None:
-        (folder / name).unlink(missing_ok=True)
-        (folder / name).mkdir()
-
-    return spoil
+    return instead(name, Path.mkdir)
 
 
 def template(text: str) -> Spoil:

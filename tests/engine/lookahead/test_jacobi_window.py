@@ -35,26 +35,22 @@ def test_a_window_that_never_paid_is_tried_again_every_few_replies() -> None:
     assert [sizer.begin_reply() for _ in range(2 * RETRY)] == ([0] * (RETRY - 1) + [1]) * 2
 
 
-def test_a_window_that_earns_its_price_stays() -> None:
+@pytest.mark.parametrize(
+    ("price", "accepted", "steps", "next_columns"),
+    {
+        "it earns its price": (1 / (1.5 * WORTH), 1, 20 * STEPS, 3),
+        "it earns far more": (0.01, 1, STEPS, 4),
+        "it has no price and finds nothing": (0.0, 0, 10 * STEPS, 3),
+        "it has no price": (0.0, 1, 10 * STEPS, 3),
+    }.values(),
+)
+def test_a_window_stays_and_one_that_earns_far_more_gets_another_column_in_the_next_reply(
+    price: float, accepted: int, steps: int, next_columns: int
+) -> None:
     sizer = WindowSizer(3)
     window = window_of(sizer)
-    settle(sizer, window, price=1 / (1.5 * WORTH), accepted=1, steps=20 * STEPS)
-    assert (window.width, sizer.columns) == (3, 3)
-
-
-def test_a_window_that_earns_far_more_gets_another_column_in_the_next_reply() -> None:
-    sizer = WindowSizer(3)
-    window = window_of(sizer)
-    settle(sizer, window, price=0.01, accepted=1)
-    assert (window.width, sizer.columns) == (3, 4), "this reply's window keeps its size"
-
-
-@pytest.mark.parametrize("accepted", [0, 1])
-def test_a_window_without_a_price_stays_as_it_is(accepted: int) -> None:
-    sizer = WindowSizer(5)
-    window = window_of(sizer)
-    settle(sizer, window, price=0.0, accepted=accepted, steps=10 * STEPS)
-    assert (window.width, sizer.columns) == (5, 5)
+    settle(sizer, window, price=price, accepted=accepted, steps=steps)
+    assert (window.width, sizer.columns) == (3, next_columns)
 
 
 CURRENT = 100

@@ -85,13 +85,20 @@ def test_times_never_fall_with_rows_and_keep_their_weighted_sum(pairs: list[tupl
     assert ascending(sorted(seconds), weights) == sorted(seconds)
 
 
-def test_real_steps_bring_the_curve_to_what_they_took() -> None:
+@pytest.mark.parametrize(
+    ("buckets", "rows", "fed", "seconds"),
+    [((), 8, 8, 0.012), ((8, 64), 9, 64, 0.07)],
+    ids=["as fed", "padded"],
+)
+def test_real_steps_bring_the_width_that_was_fed_to_what_they_took(
+    buckets: tuple[int, ...], rows: int, fed: int, seconds: float
+) -> None:
     """Eight rows turn out to cost 1.2 plain steps, where the curve at load said 1.1."""
-    curve = StepTimeCurve(TIMES, ())
+    curve = StepTimeCurve(TIMES, buckets)
     for _ in range(6 * ROUND):
-        curve.refine(8, 0.012)
+        curve.refine(rows, seconds)
         curve.refine_plain(0.010)
-    assert curve.seconds[8] / curve.plain == pytest.approx(1.2, rel=0.01)
+    assert curve.seconds[fed] / curve.plain == pytest.approx(seconds / 0.010, rel=0.01)
 
 
 def test_steps_between_two_measured_widths_are_held_against_the_line_between_them() -> None:
@@ -127,14 +134,6 @@ def test_one_step_that_took_very_long_says_little() -> None:
     for _ in range(ROUND):
         curve.refine_plain(curve.plain)
     assert curve.seconds[64] / curve.plain <= before * 1.3
-
-
-def test_a_padded_step_refines_the_width_that_was_fed() -> None:
-    curve = StepTimeCurve(TIMES, (8, 64))
-    for _ in range(6 * ROUND):
-        curve.refine(9, 0.070)
-        curve.refine_plain(0.011)
-    assert curve.seconds[64] / curve.plain == pytest.approx(0.070 / 0.011, rel=0.05)
 
 
 def test_a_curve_is_proven_by_steps_that_draft_and_only_for_a_time() -> None:

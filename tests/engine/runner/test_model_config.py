@@ -66,18 +66,11 @@ def test_right_drafts_are_cut_at_the_switch_and_nothing_else_changes(
 
 
 @switching_far
-def test_a_prompt_of_several_chunks_is_read_with_one_table(architecture: Architecture) -> None:
-    prompt = numbers(FAR + 30, seed=7)
-    expected = transformers_says(architecture, prompt, limit=12)
-    runner = load(architecture.make()).runner
-    assert write(runner, prompt, plain, limit=12).tokens == expected
-    runner.forget()
-    assert write(runner, prompt, LOOKAHEAD, limit=12).tokens == expected
-
-
-@switching_far
-def test_a_long_reply_reads_several_chunks_anew_at_the_switch(architecture: Architecture) -> None:
-    prompt = numbers(FAR - 6, seed=8)
+@pytest.mark.parametrize(
+    "length", [FAR + 30, FAR - 6], ids=["read with one table", "read anew at the switch"]
+)
+def test_several_chunks_say_what_transformers_says(architecture: Architecture, length: int) -> None:
+    prompt = numbers(length, seed=7)
     expected = transformers_says(architecture, prompt, limit=16)
     runner = load(architecture.make()).runner
     assert write(runner, prompt, plain, limit=16).tokens == expected

@@ -290,23 +290,22 @@ def test_a_model_is_loaded_once_and_another_takes_its_place(session: Session, pl
     assert (session.info.name, places.asked) == ("other", ["tiny", "other"])
 
 
-def test_a_model_that_cannot_be_found_leaves_the_old_one(session: Session, places: Places) -> None:
+@pytest.mark.parametrize(
+    ("name", "failure"),
+    [
+        ("lost", pytest.raises(ModelNotFound, match="There is no model lost")),
+        ("empty", pytest.raises(ModelBroken)),
+    ],
+)
+def test_a_model_that_is_not_found_or_not_loaded_leaves_the_old_one(
+    session: Session, places: Places, name: str, failure: Any
+) -> None:
     before = ask(session)
-    with pytest.raises(ModelNotFound, match="There is no model lost"):
-        ask(session, model=replace(CPU, name="lost"))
-    assert session.info is not None
-    assert session.info.name == "tiny"
-    assert ids_of(ask(session)) == ids_of(before)
-    assert places.asked == ["tiny", "lost"]
-
-
-def test_a_model_that_cannot_be_loaded_brings_the_old_one_back(session: Session, places: Places) -> None:
-    before = ask(session)
-    with pytest.raises(ModelBroken):
-        ask(session, model=replace(CPU, name="empty"))
+    with failure:
+        ask(session, model=replace(CPU, name=name))
     assert session.info is not None and session.info.name == "tiny"
     assert ids_of(ask(session)) == ids_of(before)
-    assert places.asked == ["tiny", "empty"]
+    assert places.asked == ["tiny", name]
 
 
 def test_a_model_that_has_gone_meanwhile_is_not_brought_back(session: Session, places: Places) -> None:

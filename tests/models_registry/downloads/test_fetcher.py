@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from huggingface_hub import snapshot_download
@@ -188,17 +189,20 @@ def test_a_hub_that_is_down_is_told(fetch: Fetch, server: FakeHub) -> None:
         fetch()
 
 
-def test_a_model_that_vanished_between_two_tries_is_told(server: FakeHub, hub: Hub) -> None:
+@pytest.mark.parametrize(
+    ("lose", "words"),
+    [
+        (lambda models: models.clear(), "no model org/small on Hugging Face"),
+        (lambda models: models["org/small"].pop(WEIGHTS), "no longer on Hugging Face: cancel this download"),
+    ],
+    ids=["model", "file"],
+)
+def test_what_vanished_between_two_tries_is_told(
+    server: FakeHub, hub: Hub, lose: Callable[[Any], object], words: str
+) -> None:
     plan = hub.plan(HubId("org/small"))
-    server.models.clear()
-    with pytest.raises(ModelNotFound, match="no model org/small on Hugging Face"):
-        download(DownloadRequest(HubId("org/small"), plan, hub), lambda _: None)
-
-
-def test_a_file_that_vanished_is_told(server: FakeHub, hub: Hub) -> None:
-    plan = hub.plan(HubId("org/small"))
-    del server.models["org/small"][WEIGHTS]
-    with pytest.raises(ModelNotFound, match="no longer on Hugging Face: cancel this download"):
+    lose(server.models)
+    with pytest.raises(ModelNotFound, match=words):
         download(DownloadRequest(HubId("org/small"), plan, hub), lambda _: None)
 
 

@@ -3,7 +3,7 @@
 from itertools import count
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from app.ui.chat.live_markdown import LiveMarkdown
@@ -68,6 +68,7 @@ def test_text_in_pieces_ends_as_text_at_once(pieces: list[str]) -> None:
 
 
 @given(pieces=TEXTS)
+@example(pieces=list(REPLY))
 def test_a_reply_in_pieces_ends_as_a_reply_at_once(pieces: list[str]) -> None:
     live, text = LiveReplyText(), ""
     for piece in pieces:
@@ -75,14 +76,6 @@ def test_a_reply_in_pieces_ends_as_a_reply_at_once(pieces: list[str]) -> None:
         live.update(text)
     live.update(text, 1.5, is_done=True)
     assert live.html == reply_html(text, 1.5)
-
-
-def test_a_reply_letter_by_letter_ends_as_a_reply_at_once() -> None:
-    live = LiveReplyText()
-    for end in range(len(REPLY)):
-        live.update(REPLY[:end])
-    live.update(REPLY, 2.0, is_done=True)
-    assert live.html == reply_html(REPLY, 2.0)
 
 
 def test_what_is_settled_does_not_change() -> None:
