@@ -216,5 +216,4 @@ def launch(playwright_loop: None, playwright: Any, chromium_path: str) -> Launch
 
 @pytest.fixture(scope="module")
 def browser(chromium: Any, playwright_loop: None) -> Any:  # noqa: ARG001
-    """A headless Chromium."""
     return chromium

@@ -105,7 +105,6 @@ class ScriptedDocuments:
         return self.texts[document]
 
     def passages(self, document: int) -> tuple[Passage, ...]:
-        """Its paragraphs."""
         text, start, passages = self.text(document), 0, []
         title = self.kept[document].title
         for number, part in enumerate(text.split("\n\n")):
@@ -156,7 +155,6 @@ class ScriptedDocuments:
         return ()
 
     def become(self, document: int, **changes: object) -> None:
-        """Have a document become this."""
         self.kept[document] = replace(self.kept[document], **changes)  # type: ignore[arg-type]
         self.changes += 1
 

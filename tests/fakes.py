@@ -245,7 +245,6 @@ def steps(text: str, lookahead: bool) -> list[Piece]:
 
 
 def after_step(before: Statistics, origins: Sequence[Origin]) -> Statistics:
-    """The running numbers after one more step."""
     drafted = len(origins) > 1
     return replace(
         before,

@@ -12,8 +12,6 @@ CONNECTS = ("TCP_CONNECT_ATTEMPT", "UDP_CONNECT", "SOCKS_CONNECT")
 
 
 class NetLog:
-    """The log, read."""
-
     def __init__(self, file: Path) -> None:
         log = json.loads(file.read_text(encoding="utf-8"))
         self._names = {number: name for name, number in log["constants"]["logEventTypes"].items()}

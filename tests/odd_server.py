@@ -30,7 +30,6 @@ class OddServer:
         return f"127.0.0.1:{self.port}"
 
     def serve(self, connection: socket.socket) -> None:
-        """Answer one request, and hang up."""
         place = len(self.taken)
         self.taken.append(0)
         with connection, suppress(OSError):

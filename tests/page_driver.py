@@ -88,7 +88,6 @@ class PageDriver:
         self.complaints[:] = before
 
     def wait_until_ready(self) -> None:
-        """Wait until the model is there."""
         self.page.wait_for_selector("#status .ready", timeout=300_000)
 
     def begin_chat(self) -> None:
@@ -106,7 +105,6 @@ class PageDriver:
         return self.wait_for_reply()
 
     def send(self, text: str) -> None:
-        """Type a message and press Enter."""
         self.page.fill("#message textarea", text)
         self.page.press("#message textarea", "Enter")
 
@@ -120,7 +118,6 @@ class PageDriver:
         self.page.wait_for_selector("#live .prose > * > *", timeout=timeout * 1000)
 
     def last_answer(self) -> str:
-        """The last answer in the chat."""
         return str(self.page.locator(f"{LAST} .said").inner_text()).strip()
 
     def press(self, words: str) -> None:
@@ -141,7 +138,6 @@ class PageDriver:
         self.page.click(f"#side-tab-{tab}")
 
     def open_chat(self, title: str) -> None:
-        """Go to a chat of the list."""
         self.page.click(f".chat-line .open >> text={title}")
         self.page.wait_for_selector(f".chat-line[aria-current] >> text={title}")
 

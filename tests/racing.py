@@ -116,8 +116,6 @@ def _piece(words: list[str], statistics: Statistics) -> Piece:
 
 
 class RememberedRaces:
-    """A history in a list."""
-
     def __init__(self) -> None:
         self.results: list[RaceResult] = []
 

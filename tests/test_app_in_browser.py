@@ -191,7 +191,6 @@ def test_the_xray_follows_pauses_steps_and_is_saved(person: PageDriver) -> None:
 
 
 def race(person: PageDriver) -> None:
-    """Run a short race to its end."""
     person.page.click("#to-race")
     person.page.fill("#race-tokens input", "48")
     person.page.click("#race-start")

@@ -25,7 +25,6 @@ CLOSING_SECONDS = 6.0
 
 @pytest.fixture
 def taken_port() -> Iterator[int]:
-    """A port that somebody else listens on."""
     with closing(socket.socket()) as other:
         other.bind(("127.0.0.1", 0))
         other.listen()

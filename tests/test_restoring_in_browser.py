@@ -18,7 +18,6 @@ TABLES = ("chat", "message", "preset", "folder", "collection", "document", "pass
 
 
 def rows(file: Path) -> dict[str, list[tuple[Any, ...]]]:
-    """What a database holds."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as connection:
         return {table: sorted(connection.execute(f"SELECT * FROM {table}"), key=repr) for table in TABLES}
 
@@ -39,13 +38,11 @@ def fill(person: PageDriver) -> str:
 
 
 def data_section(person: PageDriver) -> None:
-    """Go to Settings, Data."""
     person.page.click("#to-settings")
     person.page.click("#settings-nav [data-section=data]")
 
 
 def back_up(person: PageDriver, target: Path) -> None:
-    """Save a backup as a person does."""
     data_section(person)
     with person.page.expect_download() as download:
         person.page.click("#back-up a >> text=Back up")
@@ -53,7 +50,6 @@ def back_up(person: PageDriver, target: Path) -> None:
 
 
 def empty(person: PageDriver) -> None:
-    """Delete all that there is."""
     person.remove_document()
     data_section(person)
     person.page.click("#delete-chats summary")

@@ -39,7 +39,6 @@ class ScriptedDecoders:
         self._first = first
 
     def submit(self, request: Request, reply: Reply) -> None:
-        """Write the whole reply."""
         self.requests.append(request)
         self.replies.append(reply)
         for event in self._events(request):

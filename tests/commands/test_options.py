@@ -35,7 +35,6 @@ def commands(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str
 
 
 def groups(group: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Every group, the first one included."""
     yield path, group
     for name, command in group.commands.items():
         if isinstance(command, TyperGroup):

@@ -17,7 +17,6 @@ Done = subprocess.CompletedProcess[str]
 
 
 def command(*arguments: str | Path) -> list[str]:
-    """The words of a command line."""
     return [sys.executable, "run.py", *map(str, arguments)]
 
 

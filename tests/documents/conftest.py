@@ -24,5 +24,4 @@ def documents(database: Database, tmp_path: Path) -> Iterator[Documents]:
 
 @pytest.fixture
 def notes(documents: Documents) -> int:
-    """An empty collection."""
     return documents.create("Notes")

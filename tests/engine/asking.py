@@ -69,7 +69,6 @@ def ids_of(reply: Reply) -> list[int]:
 
 
 def failure(reply: Reply) -> str:
-    """The sentence with which a reply failed."""
     last = events_of(reply)[-1]
     assert isinstance(last, Failed), last
     assert "\n" not in last.sentence

@@ -23,7 +23,6 @@ def config(**changes: Any) -> Spoil:
 
 
 def write(name: str, content: bytes | str) -> Spoil:
-    """Another file of this name."""
     data = content.encode() if isinstance(content, str) else content
     return lambda folder: (folder / name).write_bytes(data)
 
@@ -62,13 +61,10 @@ def directory(name: str) -> Spoil:
 
 
 def template(text: str) -> Spoil:
-    """Another chat template."""
     return write("chat_template.jinja", text)
 
 
 def tokenizer(change: Callable[[dict[str, Any]], object]) -> Spoil:
-    """Another tokenizer.json."""
-
     def spoil(folder: Path) -> None:
         file = folder / "tokenizer.json"
         values = json.loads(file.read_text())

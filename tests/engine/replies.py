@@ -129,8 +129,6 @@ def with_pool(pool: Pool, decoding: Decoding) -> Decoder:
 
 
 def planned(planner: DraftPlanner, pool: Pool) -> Decoder:
-    """Lookahead with this planner and this pool."""
-
     def decode(
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:

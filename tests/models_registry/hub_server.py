@@ -67,7 +67,6 @@ class FakeHub:
 
 @contextmanager
 def running(hub: FakeHub) -> Iterator[FakeHub]:
-    """Serve the hub until the block ends."""
     handler = type("Handler", (_Handler,), {"hub": hub})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True

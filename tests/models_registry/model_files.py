@@ -38,7 +38,6 @@ def sharded_files() -> dict[str, bytes]:
 
 
 def write(folder: Path, files: dict[str, bytes]) -> Path:
-    """Put the files into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (folder / name).write_bytes(content)

@@ -62,7 +62,6 @@ class Kill:
 
     @property
     def cuts_reply(self) -> bool:
-        """Whether a reply was being written."""
         return self.state == "interrupted"
 
     @property

@@ -94,7 +94,6 @@ class Killer:
 
 
 def make_files(folder: Path) -> None:
-    """The files that are added."""
     for number in range(FILES):
         text = "\n\n".join(_section(Random(f"{number}.{at}"), at) for at in range(SECTIONS))
         (folder / f"manual{number}.md").write_text(text, encoding="utf-8")

@@ -44,7 +44,6 @@ class Papers:
         page.click("#to-chat")
 
     def faults(self) -> list[str]:
-        """What is missing now."""
         titles = {title for title, _ in self._rows()}
         return [f"{title} is missing" for title in self._acknowledged if title not in titles]
 
@@ -58,7 +57,6 @@ class Papers:
         return late + [f"{title} has another text" for title in whole if self._text(title) != whole[title]]
 
     def unready(self) -> int:
-        """How many are not ready."""
         return sum(state != "ready" for _, state in self._rows())
 
     def _rows(self) -> list[tuple[str, str]]:

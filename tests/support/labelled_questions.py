@@ -52,7 +52,6 @@ class Question:
     before: str = ""
 
     def is_answered_by(self, title: str, passage: str) -> bool:
-        """Whether a passage has the answer."""
         if self.document in BOOKS:
             return title == BOOKS[self.document] and self.answer in re.sub(r"\s+", " ", passage)
         return title in self.answer.split("|")

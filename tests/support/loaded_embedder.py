@@ -32,7 +32,6 @@ class LoadedEmbedder:
         self._model = load_sentence_model(ModelFolder(folder, name=folder.name), "cpu")
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
-        """Vectors, at once."""
         answer: Future[Vectors] = Future()
         answer.set_result(self._model.embed(texts))
         return answer

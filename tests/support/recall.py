@@ -18,8 +18,6 @@ DRAWS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A mean and its 95% confidence interval."""
-
     mean: float
     low: float
     high: float

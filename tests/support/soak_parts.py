@@ -190,7 +190,6 @@ def kill_tab(page: Any) -> None:
 
 
 def questions(data_dir: Path) -> int:
-    """How many questions are stored."""
     with closing(sqlite3.connect(data_dir / FILE_NAME)) as connection:
         (count,) = connection.execute("SELECT count(*) FROM message WHERE role = 'user'").fetchone()
     return int(count)

@@ -27,6 +27,5 @@ def frames_until(
 
 
 def frames(views: Sequence[PolledRenderer], times: int) -> list[dict[str, Any]]:
-    """As many frames of a new page."""
     count = iter(range(1, times + 1))
     return frames_until(views, lambda _: next(count) == times)

@@ -93,7 +93,6 @@ def events(running: Running) -> list[tuple[int, list[str]]]:
 
 
 def loads(running: Running) -> list[int]:
-    """The events by which a page begins."""
     with ask(running, "/config") as answer:
         dependencies = json.load(answer)["dependencies"]
     return [one["id"] for one in dependencies if [target[1] for target in one["targets"]] == ["load"]]
@@ -175,7 +174,6 @@ def test_what_the_page_does_not_ask_for_is_not_found(shared: Running) -> None:
 
 
 def status(running: Running, method: str, path: str) -> int:
-    """The status code of the answer."""
     try:
         with ask(running, path, b"{}" if method == "POST" else None) as answer:
             return int(answer.status)

@@ -13,7 +13,6 @@ from app.web.listening import LOOPBACK, PORTS_TRIED, listen
 
 @pytest.fixture
 def taken() -> Iterator[int]:
-    """A port that somebody else listens on."""
     with listen(0) as other:
         yield other.getsockname()[1]
 

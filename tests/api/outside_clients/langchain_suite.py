@@ -15,23 +15,19 @@ class TestChatOpenAI(ChatModelIntegrationTests):
 
     @property
     def chat_model_class(self) -> type[BaseChatModel]:
-        """The client."""
         return ChatOpenAI
 
     @property
     def chat_model_params(self) -> dict[str, object]:
-        """Its options."""
         server = {"model": model_id, "base_url": url, "api_key": key, "max_retries": 2, "timeout": 120}
         return {**server, "temperature": 0, "max_tokens": 200, "stream_usage": True}
 
     @property
     def supports_image_inputs(self) -> bool:
-        """It reads text alone."""
         return False
 
     @property
     def supports_json_mode(self) -> bool:
-        """It has response_format json_object."""
         return True
 
     @property

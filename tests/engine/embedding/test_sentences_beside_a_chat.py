@@ -61,8 +61,6 @@ class CrowdedLlama(LlamaForCausalLM):  # type: ignore[no-untyped-call]
 
 
 class Sentences(SentenceModels):
-    """Remembers where its models were loaded."""
-
     def __init__(self) -> None:
         super().__init__(load=self._loaded)
         self.devices: list[Device] = []

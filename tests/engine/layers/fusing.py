@@ -16,7 +16,6 @@ def named(name: str) -> Architecture:
 
 
 def fused_model(loaded: LoadedModel, kernels: LayerKernels) -> PreTrainedModel:
-    """The loaded model with fused layers."""
     runner = loaded.runner
     assert isinstance(runner, BlockRunner)
     # Few rows: triton's interpreter takes long.

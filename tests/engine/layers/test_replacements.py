@@ -265,7 +265,6 @@ def linears_of(model: nn.Module) -> list[nn.Linear]:
 
 
 def copied(model: PreTrainedModel, replace: Callable[[nn.Linear], nn.Module]) -> PreTrainedModel:
-    """The model with each Linear replaced."""
     return copy_with(model, {linear: replace(linear) for linear in linears_of(model)})
 
 

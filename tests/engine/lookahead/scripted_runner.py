@@ -55,12 +55,10 @@ class ScriptedRunner:
 
     @property
     def max_rows(self) -> int:
-        """The largest bucket, where there are any."""
         return self.same_text_buckets[-1] if self.same_text_buckets else MAX_ROWS
 
     @property
     def buckets(self) -> tuple[int, ...]:
-        """Those of the same text."""
         return self.same_text_buckets
 
     def horizon(self, position: int) -> int:
@@ -70,7 +68,6 @@ class ScriptedRunner:
     def prefill(
         self, ids: Sequence[int], same_text_buckets: tuple[int, ...] = ()
     ) -> Generator[Prefilling, None, Tensor]:
-        """Reads the prompt in one go."""
         self.same_text_buckets = same_text_buckets
         self.prefix = list(ids)
         yield Prefilling(len(ids), len(ids))
@@ -87,11 +84,9 @@ class ScriptedRunner:
         return self.forward(siblings_block(tokens, len(self.prefix)))
 
     def commit(self, rows: Sequence[int]) -> None:
-        """Take the rows' tokens into the prefix."""
         self.prefix += [self.blocks[-1].tokens[row] for row in rows]
 
     def forget(self) -> None:
-        """Drop the prefix."""
         self.prefix = []
 
     def _line(self, block: Block, visible: Visible, row: int) -> list[int]:

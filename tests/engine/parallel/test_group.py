@@ -44,7 +44,6 @@ SHARED = replace(SHORT, sampling=SAMPLED, decoding=WIDE)
 
 @pytest.fixture
 def children(monkeypatch: pytest.MonkeyPatch) -> list[ChildProcess]:
-    """The processes that are started."""
     started: list[ChildProcess] = []
 
     def start(module: str) -> ChildProcess:
@@ -57,7 +56,6 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[ChildProcess]:
 
 @pytest.fixture(params=some({"2": 2, "3": 3}, "2"))
 def size(request: pytest.FixtureRequest) -> int:
-    """How many ranks there are."""
     return cast(int, request.param)
 
 

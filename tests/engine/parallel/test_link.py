@@ -22,7 +22,6 @@ from app.values.messages import MAX_ROWS
 
 @pytest.fixture
 def links() -> Iterator[tuple[Link, Link]]:
-    """Rank 0 and rank 3 of four."""
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield Link({3: ours}, 0, 4), Link({0: theirs}, 3, 4)

@@ -28,7 +28,6 @@ SECONDS = 10
 
 
 def pressed(do: str, name: object = "", value: str = "") -> gr.EventData:
-    """A button with this action was pressed."""
     return gr.EventData(None, {"do": do, "name": str(name), "value": value})
 
 
@@ -82,7 +81,6 @@ class Visitor:
         return self.press("ask", "", text)
 
     def get(self, text: str) -> None:
-        """Send a message and have it answered."""
         assert self.ask(text) == ("", "")
         self.wait()
 
@@ -106,7 +104,6 @@ class Visitor:
         self.look()
 
     def look(self) -> Screen:
-        """The page as it is now."""
         parts = self.renderer.render(), self.chats.render()
         if any(now is not then for now, then in zip_longest(parts, self._parts)):
             self._parts, self._screen = parts, Screen({**parts[0], **parts[1]})
@@ -148,12 +145,10 @@ class Visitor:
 
     @property
     def messages(self) -> tuple[StoredMessage, ...]:
-        """The chat as it is stored."""
         return self.services.conversations.thread(self.state.version.chat, 1000).messages
 
     @property
     def texts(self) -> list[str]:
-        """What its messages say."""
         return [message.text for message in self.messages]
 
 

@@ -59,7 +59,6 @@ LIVE = f'<article class="message" data-message="7">{thought_html("Hm.", is_think
 
 
 def draw_live(page: Any, html: str = LIVE) -> None:
-    """Draw the answer that is being written."""
     page.evaluate("html => { place.innerHTML = html; }", html)
 
 

@@ -88,7 +88,6 @@ def test_a_page_that_is_opened_later_sees_it_too(squeezed: Visitor) -> None:
 
 
 def view_of(person: Visitor) -> PolledRenderer:
-    """What draws the person's page."""
     return PolledRenderer(person.renderer.render, person.renderer.is_slow, 0.0)
 
 

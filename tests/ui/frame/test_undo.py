@@ -7,8 +7,6 @@ from app.ui.frame.undo import UNDO_SECONDS, Deletions
 
 
 class Shelf:
-    """Something to delete from, and a clock."""
-
     def __init__(self) -> None:
         self.books = ["Dune", "Emma"]
         self.seconds = 0.0

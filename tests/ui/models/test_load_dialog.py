@@ -50,7 +50,6 @@ def actions(services: Services) -> LoadActions:
 
 @pytest.fixture
 def dialog(actions: LoadActions) -> LoadDialog:
-    """The dialog of a model, open."""
     dialog = LoadDialog()
     actions.open(dialog, SMALL)
     return dialog
@@ -266,7 +265,6 @@ def test_options_are_remembered_for_each_model(
 
 @pytest.fixture
 def writing(services: Services, engine: ScriptedEngine) -> Iterator[None]:
-    """A reply that is being written."""
     engine.step_limit = 1
     services.conversations.start(NewChat(ChatVersion(), services.asked(Options()), "hi"))
     yield

@@ -35,7 +35,6 @@ def actions(engine: LaneEngine) -> RaceActions:
 
 
 def started(engine: LaneEngine, tokens: float | None = 64, lanes: tuple[Any, ...] = LANES) -> RacePlan:
-    """Start a race and return its plan."""
     race = make_race(engine)
     shown = make_actions(race).start(RaceViewState(), "code", " Say it. ", tokens, *lanes)
     assert shown[0] == ""

@@ -18,14 +18,12 @@ pytestmark = pytest.mark.browser
 
 @pytest.fixture
 def person(page_driver: PageDriver) -> PageDriver:
-    """A person in the Settings view."""
     page_driver.page.click("#to-settings")
     page_driver.page.wait_for_selector("#settings-general")
     return page_driver
 
 
 def go_to(person: PageDriver, section: str) -> None:
-    """Go to a section of the view."""
     person.page.click(f"#settings-nav [data-section={section}]")
     person.page.wait_for_selector(f"#settings-{section}")
 

@@ -30,19 +30,16 @@ class Librarian(Visitor):
         return self.list.act(self.state, pressed(action, chat, value))
 
     def begin(self, question: str) -> int:
-        """Begin a chat and have it answered."""
         self.actions.new_chat(self.state)
         self.get(question)
         return self.state.version.chat
 
     @property
     def sidebar(self) -> str:
-        """The list as it is drawn."""
         return self.look().sidebar
 
     @property
     def toast(self) -> str:
-        """What stands in the toast."""
         return str(UndoRenderer(self.services.deletions, self.services.documents).render()["undo"])
 
 
