@@ -84,7 +84,7 @@ OFFLINE_AND_USUAL = Settings(library=ModelSettings(is_offline=True, embedder=DEF
     [
         (UNUSUAL, ("options.decoding.rows", "options.decoding.same_text"), UNUSUAL),
         (UNUSUAL, ("options.thinking", "thinking"), WITHOUT_THINKING),
-        (Settings(), ("library",), Settings()),
+        (UNUSUAL, ("library",), UNUSUAL),
         (OFFLINE, ("library.embedder",), OFFLINE_AND_USUAL),
     ],
 )
