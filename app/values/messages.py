@@ -170,10 +170,10 @@ class Decoding:
 
     def __post_init__(self) -> None:
         require_one_of(DecoderName, "decoder", self.decoder)
-        require(0 <= self.window <= 128, "window must be from 0 (off) to 128", self.window)
-        require(2 <= self.ngram <= 16, "ngram must be from 2 to 16", self.ngram)
-        require(0 <= self.guesses <= 128, "guesses must be from 0 (off) to 128", self.guesses)
-        require(0 <= self.rows <= MAX_ROWS, f"rows must be from 0 (auto) to {MAX_ROWS}", self.rows)
+        require(0 <= self.window <= 128, "W (window) must be from 0 (off) to 128", self.window)
+        require(2 <= self.ngram <= 16, "N (n-gram) must be from 2 to 16", self.ngram)
+        require(0 <= self.guesses <= 128, "G (guesses) must be from 0 (off) to 128", self.guesses)
+        require(0 <= self.rows <= MAX_ROWS, f"rows per step must be from 0 (auto) to {MAX_ROWS}", self.rows)
 
 
 @dataclass(frozen=True, slots=True)

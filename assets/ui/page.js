@@ -14,7 +14,8 @@
   };
 
   // If the focused button is redrawn, the new button of the same name gets the focus. A menu has a name, too.
-  const PRESSED = "button, summary, select, input:is([type=radio], [type=checkbox]), a[href]";
+  const CLICKED = "button, summary, input:is([type=radio], [type=checkbox]), a[href]";
+  const PRESSED = `${CLICKED}, select`;
   const redraw = (place, html) => {
     const held = document.activeElement;
     const isHeld = held.matches(PRESSED) && place.contains(held);
@@ -28,6 +29,23 @@
     const buttons = [...place.querySelectorAll(PRESSED)];
     (name ? buttons.find((each) => nameOf(each) === name) : buttons[at])?.focus();
   };
+
+  // A button that is replaced between the beginning and the end of its press is not clicked. So nothing is drawn while a
+  // mouse button or the space bar is held down on a button; the server sends no further frame meanwhile.
+  const isPress = ({ key, button }) => key === " " || button === 0;
+  let press = null; // resolved after the click of the press
+  let endPress = null;
+  const begin = (event) => {
+    if (endPress || !isPress(event) || !event.target.closest?.(`label, ${CLICKED}`)) return;
+    press = new Promise((resolve) => (endPress = resolve));
+  };
+  const end = () => setTimeout(() => {
+    endPress?.();
+    press = endPress = null;
+  });
+  for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, begin, true);
+  for (const kind of ["pointerup", "pointercancel", "dragstart", "contextmenu", "keyup"]) addEventListener(kind, end, true);
+  addEventListener("blur", end); // the window's
 
   // The message that is being written. Unchanged blocks are not replaced, so a selection in them stays.
   let written = { message: 0, blocks: [] };
@@ -133,7 +151,8 @@
     clearTimeout(retry);
     const mine = new WebSocket(`ws://${location.host}/foresight/page?session=${encodeURIComponent(session)}`);
     socket = mine;
-    mine.addEventListener("message", ({ data }) => {
+    mine.addEventListener("message", async ({ data }) => {
+      await press;
       if (socket !== mine) return;
       delete document.body.dataset.isLost;
       draw(JSON.parse(data));

@@ -115,5 +115,5 @@ def test_a_lane_that_is_none_is_named_with_those_that_are(lane: str) -> None:
 
 
 def test_a_lane_with_an_impossible_size_gets_its_rule() -> None:
-    with pytest.raises(BadOption, match="Ngram must be from 2 to 16; it is 99"):
+    with pytest.raises(BadOption, match=r"N \(n-gram\) must be from 2 to 16; it is 99"):
         read_lanes("lookahead:5/99/5", DecoderSizes(), same_text=True)

@@ -113,7 +113,7 @@ def build_option_panel(options: Options, lookahead: gr.Checkbox) -> tuple[gr.com
             elem_id="temperature",
         )  # fmt: skip
         with gr.Row(elem_classes="pair"):
-            max_new_tokens = _integer_box(now.max_new_tokens, "Max tokens", "max-tokens", "no limit")
+            max_new_tokens = _integer_box(now.max_new_tokens, "Max new tokens", "max-tokens", "no limit")
             seed = _integer_box(now.seed, "Seed", "seed", "new each time")
         with gr.Accordion("More sampling", open=False):
             with gr.Row(elem_classes="pair"):

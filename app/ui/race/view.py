@@ -125,7 +125,7 @@ class RaceView:
                         self._build_lane(number, settings.options.decoding) for number in range(MOST_LANES)
                     ]
                     tokens = gr.Number(
-                        DEFAULT_TOKENS, precision=0, label="Max tokens", elem_id="race-tokens", min_width=84,
+                        DEFAULT_TOKENS, precision=0, label="Max new tokens", elem_id="race-tokens", min_width=84,
                         scale=0, placeholder="no limit",
                     )  # fmt: skip
                     with gr.Column(elem_id="race-buttons", scale=0, min_width=96):

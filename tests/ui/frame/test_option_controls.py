@@ -1,15 +1,28 @@
 """The option controls and their values; what is changed is saved, and what is wrong is shown beside them."""
 
+import re
 from dataclasses import replace
 from html import unescape
 from pathlib import Path
 from typing import Any, get_args
 
+import gradio as gr
 import pytest
 
 from app.ui import Services
-from app.ui.frame.option_controls import OptionActions, judged, saved_with, to_options, to_values
+from app.ui.frame.option_controls import (
+    OptionActions,
+    OptionValues,
+    build_lookahead_switch,
+    build_option_panel,
+    changed_options,
+    judged,
+    saved_with,
+    to_options,
+    to_values,
+)
 from app.ui.frame.services import with_drawn_seed
+from app.ui.settings.controls import build_decoder_controls
 from app.values.messages import NEW_SEED, DecoderName, Decoding, Options, Sampling
 
 CHOSEN = Options(
@@ -51,10 +64,10 @@ def test_what_has_no_control_is_kept() -> None:
     ("name", "value", "sentence"),
     [
         ("max_new_tokens", -1, "Max new tokens must be 0 (no limit) or more."),
-        ("window", -1, "Window must be from 0 (off) to 128."),
-        ("ngram", 1, "Ngram must be from 2 to 16."),
-        ("guesses", 999, "Guesses must be from 0 (off) to 128."),
-        ("rows", 999, "Rows must be from 0 (auto) to 256."),
+        ("window", -1, "W (window) must be from 0 (off) to 128."),
+        ("ngram", 1, "N (n-gram) must be from 2 to 16."),
+        ("guesses", 999, "G (guesses) must be from 0 (off) to 128."),
+        ("rows", 999, "Rows per step must be from 0 (auto) to 256."),
         ("rows", None, "Type a number."),
         ("temperature", -0.5, "Temperature must be from 0 to 100."),
         ("temperature", "warm", "Type a number."),
@@ -70,6 +83,19 @@ def test_an_impossible_value_gets_one_sentence_and_the_last_valid_one_is_used(
     controls = to_values(Options())._replace(**{name: value})
     assert judged(CHOSEN, controls)[1] == {name: sentence}
     assert getattr(to_values(to_options(controls, CHOSEN)), name) == getattr(to_values(CHOSEN), name)
+
+
+def test_what_is_wrong_names_the_box_as_its_label_does() -> None:
+    with gr.Blocks():
+        shown = build_option_panel(Options(), build_lookahead_switch(Options()))
+        controls = (*shown, *build_decoder_controls(to_values(Options())).controls)
+    labels = {name: box.label or "" for name, box in zip(OptionValues._fields, controls, strict=True)}
+    numbers = {name: -9 for name, box in zip(labels, controls, strict=True) if hasattr(box, "step")}
+    faults = changed_options(Options(), numbers)[1]
+    assert len(faults) == 11
+    for name, sentence in faults.items():
+        first_word, _, words = re.sub(r" \(.*", "", labels[name]).partition(": ")
+        assert sentence.startswith(f"{first_word} ({words})" if words else first_word), sentence
 
 
 def test_an_empty_seed_is_a_new_one_each_time() -> None:
@@ -135,14 +161,16 @@ def test_options_are_remembered_or_the_reason_is_shown_beside_them(
 ) -> None:
     assert '"window": ""' in choose(actions, window=9)
     assert services.settings.options.decoding.window == 9
-    assert "Window must be" in choose(actions, window=-9)
+    assert "W (window) must be" in choose(actions, window=-9)
     assert services.settings.options.decoding.window == 9
 
 
 def test_an_invalid_box_is_told_and_loses_no_other_change(actions: OptionActions, services: Services) -> None:
     page = CONTROLS._replace(window=999, seed=7)
-    assert "Window must be" in actions.choose_options(saved_with("window"), BOXES, *page)
-    assert "Window must be" in actions.choose_options(saved_with("seed"), BOXES, *page), "it is still there"
+    assert "W (window) must be" in actions.choose_options(saved_with("window"), BOXES, *page)
+    assert "W (window) must be" in actions.choose_options(saved_with("seed"), BOXES, *page), (
+        "it is still there"
+    )
     assert services.settings.options.sampling.seed == 7
     assert services.settings.options.decoding.window == Options().decoding.window
 

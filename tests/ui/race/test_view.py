@@ -79,7 +79,7 @@ def test_a_wrong_box_is_told_and_its_last_valid_value_is_used(engine: LaneEngine
     actions = make_actions(race)
     ids = {"window": "race-W-2", "ngram": "race-N-2", "guesses": "race-G-2"}
     assert "&quot;race-N-2&quot;: &quot;&quot;" in actions.judge(1, ids, state, 15, 7, 15)
-    assert "Ngram must be from 2 to 16." in actions.judge(1, ids, state, 15, 99, 15)
+    assert "N (n-gram) must be from 2 to 16." in actions.judge(1, ids, state, 15, 99, 15)
     assert "Type a number." in actions.judge(1, ids, state, None, 7, 15)
     lanes = (*LANES[:5], None, 99, *LANES[7:])
     actions.start(state, "code", "Say it.", -1, *lanes)

@@ -1,0 +1,76 @@
+"""A press counts although the part in which it began changes meanwhile: in a browser, with frames sent by the test."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from app.ui.frame.theme import head
+
+pytestmark = pytest.mark.browser
+
+CONTROLS = {
+    "button": "<button data-do='remove'>Remove</button>",
+    "menu": "<details><summary>More</summary></details>",
+    "box": "<label><input type='checkbox'>On</label>",
+    "link": "<a href='#there'>There</a>",
+}
+SERVER = """() => {
+    window.sent = [];
+    window.clicks = 0;
+    addEventListener("click", ({ target }) => (clicks += target.matches("button, summary, input, a")), true);
+    window.WebSocket = class extends EventTarget {
+        static OPEN = 1;
+        readyState = 1;
+        constructor() { super(); window.server = this; }
+        send(text) { sent.push(text); }
+        draw(parts) { this.dispatchEvent(new MessageEvent("message", { data: JSON.stringify(parts) })); }
+    };
+    window.foresight.connect(Object.assign(document.createElement("p"), { textContent: "session" }));
+}"""
+
+
+@pytest.fixture
+def page(browser: Any) -> Iterator[Any]:
+    page = browser.new_page()
+    page.set_default_timeout(5000)
+    page.set_content(f"<head>{head({})}</head><body><div id='list'></div></body>")
+    page.evaluate(SERVER)
+    yield page
+    page.close()
+
+
+def draw(page: Any, html: str) -> None:
+    page.evaluate("html => server.draw({ list: html })", html)
+
+
+@pytest.mark.parametrize("name", CONTROLS)
+def test_a_press_counts_although_the_part_changes_meanwhile(page: Any, name: str) -> None:
+    draw(page, CONTROLS[name])
+    page.wait_for_selector("#list > *")
+    page.hover("#list > *")
+    page.mouse.down()
+    draw(page, f"{CONTROLS[name]}<p>New</p>")
+    page.mouse.up()
+    page.wait_for_selector("#list >> text=New")
+    assert page.evaluate("clicks") == 1
+    if name in ("button", "box"):
+        page.focus("#list :is(button, input)")
+        page.keyboard.down(" ")
+        draw(page, f"{CONTROLS[name]}<p>Newer</p>")
+        page.keyboard.up(" ")
+        page.wait_for_selector("#list >> text=Newer")
+        assert page.evaluate("clicks") == 2
+
+
+@pytest.mark.parametrize("end", ["dragstart", "contextmenu", "pointercancel", "blur"])
+def test_the_page_is_drawn_again_if_a_press_ends_without_a_click(page: Any, end: str) -> None:
+    draw(page, CONTROLS["button"])
+    page.hover("#list button")
+    page.mouse.down()
+    before = page.evaluate("sent.length")
+    draw(page, "<p>New</p>")
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    assert page.evaluate("sent.length") == before, "the server must wait with its next frame"
+    page.evaluate("kind => window.dispatchEvent(new Event(kind))", end)
+    page.wait_for_selector("#list >> text=New")
