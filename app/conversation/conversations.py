@@ -207,6 +207,7 @@ class Conversations:
         if prepared.answer:
             store.write(message, prepared.answer)
             return reply
+        self.queue.forget_reason(chat)
         before = context.written or MessageContent(sources=prepared.sources)
         self._leaving_out |= {chat} if prepared.left_out else set()
         # Finished replies of other chats are stored, so their logs are dropped. A page that still reads such a log

@@ -40,7 +40,7 @@ class MessageQueue:
         return chat in self._settings
 
     def reason(self, chat: int) -> str:
-        """Returns why the chat's queue last had to wait for the user; "" if it has not had to since the start."""
+        """Returns why the chat's queue has to wait for the user; "" if a later reply has begun since."""
         return self._reasons.get(chat, "")
 
     def takes(self, chat: int) -> bool:
@@ -71,6 +71,10 @@ class MessageQueue:
         """Makes the chat's queue wait until the user sends it. Does nothing to a queue that waits already."""
         if self._settings.pop(chat, None):
             self._reasons[chat] = reason
+
+    def forget_reason(self, chat: int) -> None:
+        """Forgets why the chat's queue waits, because a later reply begins."""
+        self._reasons.pop(chat, None)
 
     def close(self) -> None:
         """Pauses all queues, because the app ends. Waits until no message is being sent."""

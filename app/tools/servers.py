@@ -134,6 +134,7 @@ class _Connection:
         self._turn = threading.Lock()
         self._log = b""
         self._child: ChildProcess | None = None
+        self._reader = threading.Thread()
         self._retry_at = 0.0
         self._is_ended = False
 
@@ -196,7 +197,8 @@ class _Connection:
             child = self._child = ChildProcess(MODULE, has_log=True)
         except (AppError, OSError) as error:
             raise self._failed(str(error)) from error
-        threading.Thread(target=self._read_log, args=(child.log,), daemon=True).start()
+        self._reader = threading.Thread(target=self._read_log, args=(child.log,), daemon=True)
+        self._reader.start()
         self._list(self._answered(self._starting, is_stopping, described))
 
     def _list(self, offered: Answer) -> None:
@@ -234,11 +236,13 @@ class _Connection:
         raise SessionLost(str(failed)) if answer.get("is_lost") else failed
 
     def _failed(self, problem: str, state: ServerState = "failed") -> ToolFailed:
-        if (self._status.state, state) == ("starting", "failed"):
-            self._retry_at = monotonic() + RETRY_SECONDS
-        self._status = ServerStatus(state, problem)
         if self._child:
             self._child.close()
+        if (self._status.state, state) == ("starting", "failed"):
+            self._retry_at = monotonic() + RETRY_SECONDS
+            self._reader.join(SECONDS_TO_END)
+            problem += f" Its log ends: “{last[0]}”." if (last := self.log[-1:]) else ""
+        self._status = ServerStatus(state, problem)
         return ToolFailed(problem)
 
     def _read_log(self, log: BinaryIO) -> None:

@@ -25,6 +25,13 @@
       for (const [id, sentence] of Object.entries(JSON.parse(faults ?? "{}"))) show(id, sentence);
     }).observe(element, { childList: true, subtree: true, attributes: true });
 
+  // When it is left, Gradio changes the number beside a slider to the nearest possible one without reporting that.
+  document.addEventListener("blur", ({ target }) => {
+    const typed = target.value;
+    if (!target.matches?.(".block:has([type=range]) [type=number]")) return;
+    setTimeout(() => target.value !== typed && target.dispatchEvent(new Event("input", { bubbles: true })));
+  }, true);
+
   // Typing removes the fault of a text box, because its text is checked again when it is used.
   document.addEventListener("input", ({ target }) => {
     const place = target.matches("[data-testid=textbox]") && target.closest("[id].block");

@@ -143,9 +143,10 @@ def test_a_program_that_dies_at_its_start_is_told_with_its_log_and_not_started_a
 ) -> None:
     monkeypatch.setattr("app.tools.servers.RETRY_SECONDS", 3600.0)
     servers = make(raw("dies"))
-    with pytest.raises(ToolFailed, match=r"^raw ended unexpectedly \(exit code 1\)"):
+    with pytest.raises(ToolFailed, match=r"^raw ended unexpectedly \(exit code 1\)") as failure:
         servers.tools("raw")
-    until(lambda: servers.log("raw") == ("no configuration",))
+    assert str(failure.value).endswith("then restart it. Its log ends: “no configuration”.")
+    assert servers.log("raw") == ("no configuration",)
     assert servers.status("raw").state == "failed"
     with pytest.raises(ToolFailed, match="exit code 1"):
         servers.tools("raw")

@@ -104,6 +104,20 @@ def test_a_wrong_value_is_told_at_its_box_and_the_message_is_sent_with_the_last_
     assert person.text("#max-tokens .fault") == ""
 
 
+def test_a_number_beside_a_slider_that_gradio_changes_is_used_and_no_longer_called_wrong(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
+    person.open_tab("settings")
+    person.page.fill("#temperature [type=number]", "999")
+    person.page.wait_for_selector("#temperature [aria-invalid=true]")
+    person.page.press("#temperature [type=number]", "Tab")
+    person.page.wait_for_selector("#temperature [type=number][aria-invalid=false]")
+    assert person.page.input_value("#temperature [type=number]") == "2"
+    person.send("Send me")
+    person.wait_for_reply()
+    assert engine.requests[-1].options.sampling.temperature == 2
+
+
 def test_an_empty_box_stays_empty_and_an_empty_seed_is_a_new_one_each_time(
     person: PageDriver, engine: ScriptedEngine, services: Services
 ) -> None:
@@ -214,6 +228,10 @@ SCROLLERS = """() => [...document.querySelectorAll("*")].filter(each => each.che
     each.scrollHeight > each.clientHeight + 1 && /auto|scroll/.test(getComputedStyle(each).overflowY)
 ).map(each => each.id)"""
 
+LINES_OF_TABS = """
+new Set([...document.querySelectorAll("#top button[id^=to-]")].map(tab => tab.getBoundingClientRect().top)).size
+"""
+
 
 def test_a_narrow_window_has_one_scrollbar_in_each_view(browser: Any, running: Running) -> None:
     with PageDriver(browser, running.url, size=NARROW) as driver:
@@ -224,6 +242,7 @@ def test_a_narrow_window_has_one_scrollbar_in_each_view(browser: Any, running: R
                 driver.page.wait_for_selector(f"body[data-view={view}]")
                 assert len(driver.page.evaluate(SCROLLERS)) <= 1, view
                 assert driver.page.locator("#top").bounding_box()["y"] == 0
+                assert driver.page.evaluate(LINES_OF_TABS) == 1, view
 
 
 def has_focus(selector: str) -> str:

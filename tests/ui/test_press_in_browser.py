@@ -1,4 +1,4 @@
-"""A press counts although the part in which it began changes meanwhile: in a browser, with frames sent by the test."""
+"""A press counts although its part changes meanwhile: in a browser, with frames sent by the test."""
 
 from collections.abc import Iterator
 from typing import Any
