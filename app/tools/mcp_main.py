@@ -337,10 +337,10 @@ def _sentence(error: BaseException, server: Job) -> str:
             "Failed to parse"
         ):  # the library's words, which no code tells from the server's
             return f"{name} sent a message that cannot be read."
-        case MCPError() if reason.startswith(("SSE stream", CLOSED)):
+        case MCPError() | anyio.ClosedResourceError() | anyio.BrokenResourceError() if not isinstance(
+            error, MCPError
+        ) or reason.startswith(("SSE stream", CLOSED)):
             return f"{name} broke off its answer, or sent more than {LONGEST_MESSAGE // 2**20} MB."
-        case anyio.ClosedResourceError() | anyio.BrokenResourceError():
-            return f"{name} broke the connection. Try again, or restart it."
         case MCPError():
             return f"{name} answered with an error: {reason}."
         case httpx2.ProtocolError():

@@ -9,10 +9,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, ClassVar
 
+import anyio
 import pytest
 
 from app.errors import ToolFailed
 from app.system.child_process import message_in
+from app.tools.mcp_main import _sentence
 from app.tools.servers import ToolServers
 from app.values.tools import ToolServer
 from tests.support.waiting import until
@@ -365,6 +367,11 @@ def servers(at: Address, tmp_path: Path, request: pytest.FixtureRequest) -> Iter
     made = ToolServers(lambda: [ToolServer("evil", address=at(f"sessions/call-{request.param}"))], tmp_path)
     yield made
     made.close()
+
+
+@pytest.mark.parametrize("error", [anyio.ClosedResourceError(), anyio.BrokenResourceError()])
+def test_a_connection_that_breaks_at_any_moment_is_told_in_plain_words(error: Exception) -> None:
+    assert _sentence(error, {"name": "evil"}) == "evil broke off its answer, or sent more than 32 MB."
 
 
 @pytest.mark.parametrize("servers", ["forgets", "forgets-badly"], indirect=True)

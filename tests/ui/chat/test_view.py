@@ -224,8 +224,8 @@ def test_a_stop_keeps_the_queue_which_goes_on_when_it_is_sent(
     person.actions.stop(person.state)
     person.wait()
     assert "Stopped. 2 messages wait until you send them." in queue_of(person)
-    person.regenerate(person.messages[-1].id)
-    assert ">2 messages wait until you send them." in queue_of(person), "another reply is written now"
+    person.press("regenerate", person.messages[-1].id)
+    assert "> 2 messages wait until you send them." in queue_of(person), "another reply is written now"
     person.actions.stop(person.state)
     person.wait()
     assert len(engine.requests) == 2
