@@ -22,7 +22,7 @@ from app.ui.frame.option_controls import (
     to_values,
 )
 from app.ui.frame.services import with_drawn_seed
-from app.ui.settings.controls import build_decoder_controls
+from app.ui.settings.controls import DecoderControls
 from app.values.messages import NEW_SEED, DecoderName, Decoding, Options, Sampling
 
 CHOSEN = Options(
@@ -88,7 +88,7 @@ def test_an_impossible_value_gets_one_sentence_and_the_last_valid_one_is_used(
 def test_what_is_wrong_names_the_box_as_its_label_does() -> None:
     with gr.Blocks():
         shown = build_option_panel(Options(), build_lookahead_switch(Options()))
-        controls = (*shown, *build_decoder_controls(to_values(Options())).controls)
+        controls = (*shown, *DecoderControls(to_values(Options())).controls)
     labels = {name: box.label or "" for name, box in zip(OptionValues._fields, controls, strict=True)}
     numbers = {name: -9 for name, box in zip(labels, controls, strict=True) if hasattr(box, "step")}
     faults = changed_options(Options(), numbers)[1]
