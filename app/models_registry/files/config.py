@@ -305,8 +305,8 @@ def _recurrent_sizes(values: Mapping[str, Any]) -> tuple[int, int]:
 
 def _unnamed_sizes(values: Mapping[str, Any]) -> tuple[int, int]:
     """Return what `_recurrent_sizes` returns, for models whose config has no keys for the state's sizes."""
-    hidden = _count(values, "hidden_size") or _count(values, "embedding_dim")
-    heads = _count(values, "num_attention_heads") or _count(values, "num_heads") or 1
+    hidden, heads = (_size(values, key, "") for key in ("hidden_size", "num_attention_heads"))
+    heads = heads or 1
     width = _count(values, "lru_width") or hidden
     match values.get("model_type"):
         case "rwkv":
@@ -366,7 +366,9 @@ def _size(values: Mapping[str, Any], key: str, name: str) -> int:
 
 
 def _first(values: Mapping[str, Any], key: str) -> Any:
-    return next((values[one] for one in (key, *OTHER_NAMES.get(key, ())) if values.get(one) is not None), 0)
+    # A decoder taken from an encoder-decoder model may differ from the encoder, whose sizes have the usual names.
+    names = sorted((key, *OTHER_NAMES.get(key, ())), key=lambda one: not one.startswith("decoder_"))
+    return next((values[one] for one in names if values.get(one) is not None), 0)
 
 
 def _impossible(key: str, value: object, name: str) -> ModelBroken:

@@ -40,8 +40,13 @@ FORMS = {
 """Names of other quantisation methods as people write them, by their names in files."""
 FORM_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq", "hf_quant_config.json": "modelopt"}
 """Files that show a quantisation method if config.json does not name it."""
-PACKED = (".qweight", ".weight_packed", ".weight.absmax", ".SCB", ".trellis")
+PACKED = (
+    ".qweight", ".q_weight", ".weight_packed", ".weight.absmax", ".weight._data", ".SCB", ".trellis", ".codebooks",
+    ".biases",
+)  # fmt: skip
 """Ends of the names of tensors that only quantised models have."""
+WHOLE_OR_SHORT = ("I", "U", "F8", "F4")
+"""Beginnings of the types of integers and short floats, in which only quantised models store most numbers."""
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 OTHER_KINDS = {
@@ -153,9 +158,11 @@ def refuse_embedder(files: Iterable[str], name: str) -> None:
         )
 
 
-def refuse_tensors(names: Iterable[str], name: str) -> None:
-    """Raise ModelBroken if tensors with these names are quantised, although no config.json says so."""
-    if any(one.endswith(PACKED) for one in names):
+def refuse_tensors(names: Iterable[str], stored: str, name: str) -> None:
+    """Raise ModelBroken if tensors with these names are quantised, although no config.json says so.
+
+    `stored` is the type in which most numbers are stored."""
+    if stored.startswith(WHOLE_OR_SHORT) or any(one.endswith(PACKED) for one in names):
         raise ModelBroken(
             f"The weights of {name} are quantised in a format that its config.json does not name: choose the "
             "original model, or a GGUF file."

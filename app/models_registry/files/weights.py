@@ -24,7 +24,6 @@ from app.values.packed_checkpoint import (
     STACKED_BLOCKS,
     STACKED_SCALES,
     CheckpointForm,
-    checkpoint_form,
 )
 
 STORED_BYTES = {
@@ -90,8 +89,13 @@ class Weights:
         the weights of its decoder and its head."""
         if config.form:
             return self._unpacked(config.form).of_text(replace(config, form=None))
-        embedding = (config.vocabulary, config.hidden)
-        found = (one.name for one in self.tensors if one.name.endswith(EMBEDDINGS) and one.shape == embedding)
+        found = (
+            one.name
+            for one in self.tensors
+            if one.name.endswith(EMBEDDINGS)
+            and one.shape[1:] == (config.hidden,)
+            and one.shape[0] >= config.vocabulary  # embeddings may be padded
+        )
         place = next(found, "").rpartition(".embed_tokens")[0]
         if not config.note or not place:
             return self
@@ -186,8 +190,8 @@ def check_model(folder: Path, name: str) -> None:
     config = config_of(folder, name)
     sizes = check_config(config, name)
     weights = read_weights(folder, name)
-    if not checkpoint_form(text_values(config_values(config, name))):
-        refuse_tensors((tensor.name for tensor in weights.tensors), name)
+    if not text_values(config_values(config, name)).get("quantization_config"):
+        refuse_tensors((tensor.name for tensor in weights.tensors), weights.stored, name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)
     has = {
         "num_hidden_layers": weights.layers or sizes["num_hidden_layers"],

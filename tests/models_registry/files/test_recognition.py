@@ -1,6 +1,7 @@
 """What cannot be loaded is recognised by its files: each kind has a true sentence, and none of them is damage."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from transformers import CONFIG_MAPPING
 
 from app.errors import ModelError
 from app.models_registry.files.config import check_config, parse_config
-from app.models_registry.files.recognition import refuse_config, refuse_files
+from app.models_registry.files.recognition import refuse_config, refuse_files, refuse_tensors
 from app.models_registry.files.transformers_tables import (
     ENCODERS,
     MULTIMODAL,
@@ -18,7 +19,7 @@ from app.models_registry.files.transformers_tables import (
     default_values,
     is_in,
 )
-from app.models_registry.files.weights import check_model
+from app.models_registry.files.weights import Tensor, Weights, check_model
 from tests.models_registry.model_files import model_files, write
 from tests.tiers import some
 
@@ -168,12 +169,35 @@ def test_what_a_part_of_a_config_leaves_out_is_what_transformers_assumes() -> No
 
 def test_sizes_of_a_decoder_taken_from_an_encoder_decoder_are_its_own() -> None:
     values = {"model_type": "bart", "architectures": ["BartForCausalLM"], "is_decoder": True, "d_model": 64} | {
-        "is_encoder_decoder": False, "vocab_size": 100, "decoder_layers": 3, "decoder_ffn_dim": 96,
+        "is_encoder_decoder": False, "num_hidden_layers": 2,
+        "vocab_size": 100, "decoder_layers": 3, "decoder_ffn_dim": 96,
         "decoder_attention_heads": 4, "encoder_layers": 2,
     }  # fmt: skip
     refuse_config(values, "x")
     found = parse_config(json.dumps(values).encode(), "x")
     assert (found.layers, found.intermediate, found.heads) == (3, 96, 4)
+
+
+@pytest.mark.parametrize(
+    ("names", "stored"),
+    [
+        ((".weight",), "U32"), ((".weight",), "I8"), ((".weight",), "F8_E4M3"), ((".weight", ".biases"), "BF16"),
+        ((".weight._data",), "BF16"), ((".q_weight",), "BF16"), ((".codes", ".codebooks"), "BF16"),
+    ],
+)  # fmt: skip
+def test_a_quantisation_that_no_file_names_is_known_by_the_tensors(
+    names: tuple[str, ...], stored: str
+) -> None:
+    with pytest.raises(ModelError, match="quantised in a format that its config"):
+        refuse_tensors((f"model.layers.0.mlp.up_proj{name}" for name in names), stored, "this")
+    refuse_tensors(("model.layers.0.mlp.up_proj.weight",), "BF16", "this")
+
+
+def test_a_padded_embedding_belongs_to_the_text_part() -> None:
+    config = replace(parse_config(config_of("mistral3"), "x"), vocabulary=100, hidden=64)
+    shapes = {"language_model.model.embed_tokens": (108, 64), "vision_tower.layer": (64, 64)}
+    weights = Weights(tuple(Tensor(f"{name}.weight", "BF16", shape) for name, shape in shapes.items()))
+    assert [one.shape for one in weights.of_text(config).tensors] == [(108, 64)]
 
 
 def test_sizes_may_be_lists_and_floats() -> None:
