@@ -21,7 +21,7 @@ from app.engine.block.block import chain_block, common_length
 from app.engine.block.context_entries import GAPS, LEADS
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
-from app.engine.sampling.logits_processing import TokenCounts, penalised
+from app.engine.sampling.penalties import TokenCounts, penalised
 from app.engine.sampling.sampling import gumbel, survivors
 from app.values.messages import Sampling
 

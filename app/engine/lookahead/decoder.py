@@ -48,7 +48,7 @@ from app.engine.lookahead.row_planner import (
 from app.engine.lookahead.verification import most_drafts, trace_of, verify_and_commit
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step, StepInParts, run_steps
-from app.engine.sampling.logits_processing import Constraint, unconstrained
+from app.engine.sampling.penalties import Constraint, unconstrained
 from app.engine.sampling.sampling import Sampler
 from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling

@@ -41,7 +41,7 @@ from app.engine.lookahead.acceptance_estimator import (
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.ranking import make_rank
-from app.engine.sampling.logits_processing import AllowedTokens, Constraint, unconstrained
+from app.engine.sampling.penalties import AllowedTokens, Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Sampling
 
 SUREST = 0.995

@@ -24,7 +24,7 @@ from app.engine.lookahead.jacobi_window import WindowSizer
 from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.step_time_curve import CurveShape, StepTimeCurve
 from app.engine.runner.model_runner import ModelRunner
-from app.engine.sampling.logits_processing import Constraint, unconstrained
+from app.engine.sampling.penalties import Constraint, unconstrained
 from app.engine.sampling.sampling import likeliest
 from app.values.messages import MAX_ROWS, Sampling
 

@@ -18,7 +18,7 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import SUREST, Drafter, DraftSources, Edge, MakeDrafter, PythonDrafter
 from app.engine.lookahead.ranking import farthest
 from app.engine.machine.compiling import Compiled, Source, cache_folder, compiled, once
-from app.engine.sampling.logits_processing import unconstrained
+from app.engine.sampling.penalties import unconstrained
 
 MOST_EDGES = 2 * entries.SUCCESSORS + entries.FOLLOWERS
 

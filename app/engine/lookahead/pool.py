@@ -16,7 +16,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import GREEDY, DraftSources, Edge, MakeDrafter, PythonDrafter
-from app.engine.sampling.logits_processing import Constraint, unconstrained
+from app.engine.sampling.penalties import Constraint, unconstrained
 from app.values.messages import MAX_ROWS, Origin, Sampling
 
 

@@ -22,7 +22,7 @@ from torch import Tensor
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.machine.hardware import uploaded
-from app.engine.sampling.logits_processing import AllowedTokens, Constraint
+from app.engine.sampling.penalties import AllowedTokens, Constraint
 from app.engine.text.sandbox import refused_grammar
 from app.engine.text.sandbox_main import grammar_source
 from app.errors import GrammarRefused

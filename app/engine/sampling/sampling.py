@@ -26,7 +26,7 @@ from torch import Tensor
 from app.engine.machine.device_faults import fault_found
 from app.engine.machine.hardware import uploaded
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
-from app.engine.sampling.logits_processing import Process, repetition_penalty
+from app.engine.sampling.penalties import Process, repetition_penalty
 from app.values.messages import Sampling
 
 Choose = Callable[[int, Sequence[int]], int]

@@ -12,7 +12,7 @@ from functools import lru_cache
 import torch
 from torch import Tensor
 
-from app.engine.sampling.logits_processing import Process
+from app.engine.sampling.penalties import Process
 from app.values.chat_format import ReplyFormat
 
 MOST_FORCED = 64

@@ -14,7 +14,7 @@ from app.engine.lookahead.plain import plain
 from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, StatisticsMeter, Step
-from app.engine.sampling.logits_processing import Constraint, Process, biases, penalties, unconstrained
+from app.engine.sampling.penalties import Constraint, Process, biases, penalties, unconstrained
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
 from app.engine.session.logprobs import LogprobsRecorder, Spell, prompt_logprobs

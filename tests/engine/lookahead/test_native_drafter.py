@@ -14,7 +14,7 @@ from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.drafter import DraftSources, PythonDrafter
 from app.engine.lookahead.native_drafter import NativeDrafter, best_drafter, compiled_drafter
-from app.engine.sampling.logits_processing import AllowedTokens
+from app.engine.sampling.penalties import AllowedTokens
 from app.values.messages import MAX_ROWS, Origin, Sampling
 
 needs_compiler = pytest.mark.skipif(compiled_drafter().library is None, reason="there is no C compiler here")

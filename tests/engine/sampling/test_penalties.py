@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from transformers import RepetitionPenaltyLogitsProcessor
 
-from app.engine.sampling.logits_processing import (
+from app.engine.sampling.penalties import (
     FEW,
     ROOM,
     Process,
