@@ -1,10 +1,10 @@
-"""Measures tokens per step with each source of the n-gram pool, alone and together, with and without a window.
+"""Measures tokens per step with several combinations of the n-gram pool's sources, with and without a window.
 
     python -m labs.ablation --model stories260K --raw --prompts assets/bench/stories.jsonl --max-new-tokens 200
 
 Every reply begins with a new pool; each combination estimates anew how often guesses are accepted. The window
-keeps about a third of the budget. Prints a Markdown table of tokens per step, and ends with an error if a text
-differs from plain decoding's.
+takes about a third of the rows (the budget). Prints a Markdown table of tokens per step, and ends with an error if
+a text differs from plain decoding's.
 """
 
 import argparse
@@ -42,9 +42,9 @@ TEXTS = frozenset({"prompt", "output"})
 COMBINATIONS: dict[str, Sources] = {
     "prompt and output": TEXTS,
     "successors": frozenset({"successor"}),
-    "successors, first ones asked at load": frozenset({"successor", "first"}),
+    "successors, also those measured at load": frozenset({"successor", "first"}),
     "prompt, output and successors": TEXTS | {"successor"},
-    "everything but the window": TEXTS | {"successor", "first"},
+    "all sources": TEXTS | {"successor", "first"},
 }
 
 
@@ -95,7 +95,7 @@ class Bench:
             text, steps = self._reply(self._decoder(rows, sources, estimator), prompt)
             if text != expected:
                 raise ValueError(
-                    f"lookahead wrote another text than plain from {sorted(sources)} at {rows} rows"
+                    f"with {sorted(sources)} and {rows} rows, lookahead wrote another text than plain decoding"
                 )
             if steps:
                 earned.append(fmean(len(step.tokens) for step in steps))

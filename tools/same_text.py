@@ -3,9 +3,10 @@
     python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
 
 Each side (on, off) has its own session. The second session reads the step times that the first has measured, as the
-app does at its next start. Every second prompt continues plain's last reply, or half of a story; with `--reuse`,
-each side then reuses its cache. Replies are written to the full length. Prints a JSON line of options and numbers
-after every 20 prompts and at the end, and with `--show` a line for each reply that differs.
+app does at its next start. Every second prompt continues the chat with plain's last reply (of a story, with the
+first half of that reply); with `--reuse`, each side then reuses its cache. Replies are written to the full length.
+Prints a JSON line of options and numbers after every 20 prompts and at the end, and with `--show` a line for each
+reply that differs.
 """
 
 import argparse
@@ -129,7 +130,7 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
 
 
 def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
-    """Return the next turn of a chat, or a text with half of its reply and the prompt."""
+    """Return the chat so far with the prompt as its next question; or a text, half of its reply, and the prompt."""
     if isinstance(before, tuple) and isinstance(prompt, tuple):
         return (*before, Message("assistant", reply), *prompt)
     return f"{before}{reply[: len(reply) // 2]} {prompt}"

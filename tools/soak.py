@@ -49,7 +49,7 @@ DTYPES: tuple[DType, ...] = ("bfloat16", "float32")
 
 @dataclass(frozen=True, slots=True)
 class Lap:
-    """The events of a lap, and the bytes in use after it."""
+    """The counts of a lap's replies and of their prompt tokens, and the bytes in use after it."""
 
     replies: int
     stopped: int
@@ -127,11 +127,13 @@ def _write(session: Session, request: Request, pieces: int) -> Finished:
 
 def _interrupt(session: Session, request: Request) -> bool:
     """Leave a reply in the middle of a step, as an error does; then clear the session, as the worker does."""
+    pieces = 0
     for event in session.events(request, no_progress, StopAfter(0)):
-        if isinstance(event, Piece):
+        pieces += isinstance(event, Piece)
+        if pieces == 2:  # the first piece comes after the prefill, before any step
             break
     session.forget()
-    return isinstance(event, Piece)
+    return pieces == 2
 
 
 def _locate(name: str, _progress: Progress) -> ModelFolder:

@@ -69,7 +69,7 @@ async def chat_plan(services: ApiServices, asked: ChatRequest, make: MakePlan) -
     """Make the plan of a chat's answer on a thread, because translating many messages would block the event loop.
 
     The model's chat template is read and tried only if the request is about tools, asks for a format, or continues
-    a reply with a thought."""
+    a reply that has a thought."""
     model = await services.chosen(asked.model)
     is_about_tools = asked.tools or any(message.is_about_tools for message in asked.messages)
     is_needed = is_about_tools or asked.response_format or asked.messages[-1].thought

@@ -55,8 +55,8 @@ def search(connection: sqlite3.Connection, words: str, excerpts: int = 30) -> tu
     for number, row in enumerate(connection.execute(FOUND, {"query": query}).fetchall()):
         shown = ""
         if number < excerpts:
-            text = "SELECT text FROM message WHERE id = ?"
-            message = connection.execute(text, (row["message"],)).fetchone()
+            select = "SELECT text FROM message WHERE id = ?"
+            message = connection.execute(select, (row["message"],)).fetchone()
             shown = excerpt(str(message["text"] if message else row["title"]), words)
         results.append(ChatSearchResult(summary_of(row), shown, row["message"]))
     return tuple(results)

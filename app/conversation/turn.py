@@ -101,7 +101,7 @@ class NewQuestion(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Regeneration(Turn):
-    """Another version of the answer `message`; with `is_search_skipped` without a search of the documents.
+    """Another version of the answer `message`. If `is_search_skipped`, the documents are not searched for it.
 
     With `is_compared` the new version has the same passages, and a note that compares it with the answer."""
 
@@ -120,7 +120,7 @@ class Regeneration(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Continuation(Turn):
-    """The continuation of the answer `message` at its end."""
+    """A request to write on where the answer `message` ends."""
 
     message: int
 

@@ -1,6 +1,6 @@
 """Shows the page in a native window, from a separate process that runs this module as a program: graphics drivers
-and triton bring different versions of LLVM, which crash in one process. It ends when its window or its standard
-input is closed, so it ends with the app."""
+and triton bring different versions of LLVM, which crash in one process. The process ends when its window or its
+standard input is closed, so it ends with the app."""
 
 import logging
 import os
@@ -123,10 +123,10 @@ def main() -> None:
     width, height = SIZE
     window = webview.create_window("Foresight", address, width=width, height=height, min_size=SMALLEST)
     try:
-        # private_mode=False lets the page store its appearance settings.
         commands_thread = threading.Thread(
             target=follow_commands, args=(window, sys.stdin.buffer), daemon=True
         )
+        # private_mode=False lets the page store its appearance settings.
         webview.start(commands_thread.start, private_mode=False, storage_path=storage)
     except webview.WebViewException as error:
         sys.stderr.write(f"{error}\n")

@@ -18,7 +18,8 @@ PREFIX_SHARE = 0.05
 
 
 def machine_name(device: str) -> str:
-    """Return a torch device's processor and the operating system: "AMD Ryzen 7 7840U, Linux". May run a program."""
+    """Return a torch device's processor and the operating system: "AMD Ryzen 7 7840U, Linux". May run a program of
+    the system."""
     name = gpu_name(device) if device.startswith("cuda") else ""
     return ", ".join(filter(None, (name or processor_name(), platform.system())))
 

@@ -1,4 +1,4 @@
-"""A training conversation, and functions that clean the texts of all sources."""
+"""A training conversation, and functions that clean and arrange the messages of all sources."""
 
 import re
 from collections.abc import Iterable
@@ -54,5 +54,5 @@ def alternating(lines: Iterable[tuple[Role, str]]) -> list[Message]:
 
 
 def from_the_user_on(messages: list[Message]) -> list[Message]:
-    """Return the messages without a first message of the assistant."""
+    """Return the messages, without the first one if it is the assistant's."""
     return messages[1:] if messages and messages[0].role == "assistant" else messages

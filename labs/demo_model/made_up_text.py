@@ -96,7 +96,7 @@ class TextMaker:
     def form_of(self, sentence: str) -> str:
         """Replace one to three long words of a real sentence by slots.
 
-        If there is no such word, or the sentence is too long, returns a form of facts."""
+        If there is no such word, or the sentence is too long or has a brace, returns a `fact_form`."""
         rng, words = self.rng, sentence.split()
         long = [place for place, word in enumerate(words) if LONG_WORD.fullmatch(word)]
         if not long or len(sentence) > LONGEST_FORM or "{" in sentence:

@@ -8,8 +8,9 @@ the new state S_i and the result y_i are sums. S is the state before the block, 
     y_i = exp(G_i) q_i S + sum over j of exp(G_i - G_j) (q_i . k_j) u_j
 
 So matrix products [T, T] with the mask "is an ancestor" compute a block. In a state space u_i is the row's input
-times its step. In a delta net u_i = b_i (v_i - k_i exp(g_i) S_parent), so the u of all rows solve a triangular
-system, because parents come before their children. In some delta nets g is a vector, with a decay for each channel.
+times its step. In a delta net, with the row's value v_i and rate b_i, u_i = b_i (v_i - k_i exp(g_i) S_parent). So
+the u of all rows solve a triangular system, because parents come before their children. In some delta nets g is a
+vector, with a decay for each channel.
 """
 
 from collections.abc import Callable
@@ -31,7 +32,7 @@ Function = Callable[..., Any]
 
 _NO_LIMIT = (0.0, float("inf"))
 _PAIRS = 1024
-"""The number of pairs of rows whose channels' decays are computed at once, so that they take little memory."""
+"""How many pairs of rows are computed at once if each channel has its own decay; this limits the memory."""
 
 
 def _convolution(
@@ -44,7 +45,7 @@ def _convolution(
 ) -> Tensor:
     """Compute a convolution [1, C, T] of each row's newest inputs [1, C, T, kernel] with weights [C, kernel].
 
-    Inputs [1, C, n], which are one text, are left to the layer's own function."""
+    Inputs [1, C, n] have no branches, so they are left to the layer's own function."""
     if inputs.dim() == 3:
         line: Tensor = of_line(inputs, weight, bias, activation=activation, **others)
         return line
@@ -57,7 +58,7 @@ def _convolution(
 def _convolution_of_row(
     of_row: Function, inputs: Tensor, conv_state: RecurrentLayer, weight: Tensor, *others: Any, **named: Any
 ) -> Tensor:
-    """Compute a convolution [1, C, 1] of a single row, for layers that call a function of its own for it."""
+    """Compute a convolution [1, C, 1] of a single row. Some layers call a separate function for single rows."""
     newest = conv_state.update_conv_state(inputs, conv_kernel_size=weight.shape[-1])
     return _convolution(of_row, newest, weight, *others, **named)
 
@@ -182,8 +183,8 @@ class _Paths:
     channels or of each one."""
 
     def __init__(self, logs: Tensor, visible: Tensor) -> None:
-        """Take the logarithms of each row's own decay [T, H], or of its channels' decays [T, H, K]."""
-        # In float64, because differences of long sums lose digits, unlike products row by row.
+        """Start from `logs`, the logarithms of each row's own decay [T, H] or of its channels' decays [T, H, K]."""
+        # The sums are in float64, because differences of long sums lose digits. transformers multiplies row by row.
         self.sums = (visible.double() @ logs.double().flatten(1)).view(*logs.shape[:2], -1).transpose(0, 1)
         self.decay = self.sums.exp().float()
         self._visible, self._is_by_channel = visible, logs.dim() == 3
@@ -203,10 +204,10 @@ class _Paths:
 
 
 class _StateAfter(partial[Tensor]):
-    """A function for the state after a path. Some layers convert a state before they store it."""
+    """A function for the state after a path. Some layers convert a state, by `to`, before they store it."""
 
     def to(self, _dtype: torch.dtype) -> "_StateAfter":
-        """Return this function, because its states are float32."""
+        """Ignore the conversion: states stay in float32."""
         return self
 
 
@@ -215,7 +216,7 @@ def _state_after(
 ) -> Tensor:
     """Return the state [1, H, K, V], or [1, H, V, K] if `is_transposed`, after the path `rows` [n] to `last`.
 
-    Every layer keeps these arguments until the commit, so they are the smallest that are enough."""
+    Every layer keeps these arguments until the commit, so they are as small as possible."""
     weights = (sums[:, last, None] - sums[:, rows]).exp().float()
     path = _repeated(keys.index_select(1, rows), len(state)) * weights
     found = state * sums[:, last, :, None].exp().float() + path.mT @ updates.index_select(1, rows)

@@ -22,7 +22,7 @@ from app.values.largest_step import window_rows
 
 
 class JacobiWindow:
-    """The guesses of one reply: rows[N-1][W]. rows[0][0] is ignored, because the current token has this index.
+    """The guesses of one reply: rows[N-1][W]. rows[0][0] is ignored, because it is the current token's place.
 
     A window of width 0 is closed: it adds nothing to a block and learns nothing."""
 
@@ -42,8 +42,8 @@ class JacobiWindow:
 
     @property
     def need(self) -> int:
-        """The number of block rows to allow for the window: those that it adds, or whose logits it reads. With
-        N = 2 the latter are one more, because the only row begins with the current token."""
+        """How many block rows the window needs: the larger of the number that it adds and the number whose logits
+        it reads. With N = 2 it reads one more than it adds: the current token's, which is in the block anyway."""
         return max(self.size, self.width)
 
     @property
@@ -113,13 +113,14 @@ FADE = 0.5
 class WindowSizer:
     """Chooses how many columns the window has, in all replies of a model.
 
-    The window's cost is the planner's estimate of the tokens that its rows, or their time, would have brought
-    without it. Its gain is the number of accepted tokens from its n-grams. Every STEPS steps the sums are
-    compared. If the window gained less than WORTH times its cost, it loses a column. If it gained more than
-    2 * WORTH times its cost, the next reply begins with one more column (at most MOST_COLUMNS)."""
+    The window's cost is the planner's estimate of the tokens that are lost by it: those that a larger draft tree in
+    its rows, or more steps in its time, would have brought. Its gain is the number of accepted tokens from its
+    n-grams. Every STEPS steps the sums are compared. If the window gained less than WORTH times its cost, it loses
+    a column. If it gained more than 2 * WORTH times its cost, the next reply begins with one more column (at most
+    MOST_COLUMNS)."""
 
     def __init__(self, columns: int) -> None:
-        self.columns = columns  # that a reply's window begins with
+        self.columns = columns  # the number with which a reply's window begins
         self._gained = self._cost = 0.0
         self._steps = self._replies = 0
 

@@ -3,9 +3,9 @@
 Threads wait for each other at every matrix product. While another program uses one of their cores, fewer threads
 may be faster. Only a trial shows it, so from time to time a step is run twice, on two numbers of threads.
 
-The text must not depend on the number of threads. So the number is chosen only for models in float32 without
-rounded activations, whose last digits depend on the rows of a step anyway, and for models that compute each row
-independently.
+The text must not depend on the number of threads. So the number is changed for two kinds of models only: those in
+float32 without rounded activations, where it changes only the last digits (as the number of rows does), and those
+that compute each row independently.
 """
 
 from collections.abc import Callable
@@ -23,7 +23,7 @@ from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import EagerSteps
 
 SHARE = 0.01
-"""About the share of all decoding time that trials may take."""
+"""The approximate share of decoding time that trials may take."""
 MARGIN = 0.9
 """Another number of threads is better if it takes less than this share of the time, twice in a row."""
 
@@ -34,7 +34,7 @@ class ThreadChoice:
     def __init__(self, most: int) -> None:
         self.count = self._most = most
         self._turn = self._wins = 0
-        self._saved = self._price = 0.0  # seconds
+        self._allowance = self._price = 0.0  # seconds
 
     @property
     def other(self) -> int:
@@ -45,17 +45,17 @@ class ThreadChoice:
 
     @property
     def is_trial_due(self) -> bool:
-        """Whether enough time was saved for the next trial, or `other` won its first trial and is tried again."""
-        return self._wins > 0 or self._saved >= self._price
+        """Whether the allowance is enough for the next trial, or `other` won its first trial and is tried again."""
+        return self._wins > 0 or self._allowance >= self._price
 
     def observe(self, seconds: float) -> None:
-        """Add a share of a step's seconds to the time saved for the next trial."""
-        self._saved += SHARE * seconds
+        """Add a share of a step's seconds to the allowance for trials."""
+        self._allowance += SHARE * seconds
 
     def compare(self, seconds: float, of_other: float) -> None:
         """Compare a step's seconds on `count` and on `other` threads; after two wins in a row `other` becomes
         `count`."""
-        self._saved, self._price = 0.0, of_other
+        self._allowance, self._price = 0.0, of_other
         if of_other >= MARGIN * seconds:
             self._turn, self._wins = self._turn + 1, 0
             return

@@ -36,6 +36,7 @@ READABLE = ("fp8",)
 FORMS = {
     "gptq": "GPTQ", "awq": "AWQ", "modelopt": "NVIDIA ModelOpt", "hqq": "HQQ", "aqlm": "AQLM", "exl2": "ExLlamaV2",
     "exl3": "ExLlamaV3", "eetq": "EETQ", "quark": "AMD Quark", "auto-round": "AutoRound", "quanto": "Quanto",
+    "vptq": "VPTQ", "higgs": "HIGGS", "spqr": "SpQR", "bitnet": "BitNet",
 }  # fmt: skip
 """Names of other quantisation methods as people write them, by their names in files."""
 FORM_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq", "hf_quant_config.json": "modelopt"}

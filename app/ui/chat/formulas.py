@@ -65,7 +65,7 @@ def _mathml(latex: str, is_display: bool) -> str:
     if not latex or len(latex) > LONGEST or _REFUSED.search(latex):
         return ""
     try:
-        # latex2mathml does not know some environments, and would number others; align* stands for them.
+        # latex2mathml does not know some environments, and would number others: they become align*, or are removed.
         known = _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex)) if "\\begin" in latex else latex
         tree = convert_to_element(known, display="block" if is_display else "inline")
     except Exception:
@@ -143,7 +143,7 @@ def _last(text: str, mark: str) -> int:
 
 
 def _block_rule(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    """Read a formula whose delimiters begin its first and end its last line, with no blank line inside."""
+    """Read a formula that starts where a line starts and ends where a line ends, with no blank line inside."""
     if state.is_code_block(start):
         return False
     opening = _line(state, start)[:2]

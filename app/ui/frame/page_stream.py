@@ -1,9 +1,9 @@
 """Streams what changes on a page. One stream polls the parts of all views of one page, and sends those that differ
 from what the page shows:
 
-    part              on the page
-    str               the HTML of the component of that id, or the label of that button
-    bool              data-NAME on the body, which the stylesheets read
+    type of a part    what it sets on the page
+    str               the HTML of the component whose id is the part's name, or the label of the button with this id
+    bool              the attribute data-NAME of the body, which the stylesheets read
     ReplyHtmlBlocks   a growing list of HTML blocks, which is sent from the first changed block on
 
 While a view cannot be drawn, the page keeps what it shows, and the part `problem` contains the reason. The page
@@ -23,7 +23,7 @@ from typing import Any
 from app.errors import AppError, first_line
 
 ACTIVE_SECONDS = 1 / 12
-"""Seconds between two polls while something happens on a page; a reply is hardly ever drawn more often."""
+"""Seconds between two polls while something happens on a page. A reply is seldom drawn more often."""
 SLOW_SECONDS = 1 / 4
 """Minimum seconds, roughly, between two polls of views that need not move smoothly."""
 IDLE_SECONDS = 2 / 5
@@ -90,8 +90,8 @@ class PolledRenderer:
             self.problem = self._logged = ""
         except AppError as error:
             self.problem = str(error)
-        # Any error, because a page that is no longer polled would never change again. An unexpected error's message
-        # may differ at every poll; only the first is logged and shown.
+        # All errors are caught, because a page that is no longer polled would never change again. An unexpected
+        # error's message may differ at every poll; only the first is logged and shown.
         except Exception as error:
             if self._logged != type(error).__name__:
                 self._logged = type(error).__name__

@@ -119,7 +119,9 @@ def check_contacts(outside: NetworkLog, sockets: Sequence[Socket]) -> Check:
         words = f"A library of this process is connected to {', '.join(unlogged)}. Please report this."
         return Check(name, "failed", words)
     hosts = ", ".join(one.host for one in contacts)
-    details = f"Contacted since the start: {hosts}." if hosts else "No request has left this computer."
+    details = (
+        f"Contacted since the start: {hosts}." if hosts else "This process has contacted no other computer."
+    )
     return Check(name, "passed", f"{details} Downloads run in their own processes and contact the hub only.")
 
 
