@@ -33,9 +33,9 @@ router = APIRouter(route_class=JsonRoute)
 async def embed(services: Services, asked: EmbeddingsRequest) -> dict[str, Any]:
     """Embed the given texts as unit vectors."""
     vectors, name, tokens = await embedded(services, asked)
-    rows: Sequence[Any] = vectors.astype("<f4").tolist()
-    if asked.encoding_format == "base64":
-        rows = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
+    numbers = vectors.astype("<f4")
+    is_base64 = asked.encoding_format == "base64"
+    rows = [base64.b64encode(row).decode() for row in numbers] if is_base64 else numbers.tolist()
     data = [{"object": "embedding", "index": place, "embedding": row} for place, row in enumerate(rows)]
     used = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": name, "usage": used}

@@ -208,9 +208,10 @@ def _message_of(row: sqlite3.Row, versions: tuple[int, ...]) -> StoredMessage:
 def _columns(content: MessageContent) -> tuple[object, ...]:
     text, note, summary = map(storable, (content.text, content.note, content.summary))
     marks, sources = marks_to_json(content.marks), value_to_json(content.sources)
-    calls = json.dumps([to_dict(one) for one in content.calls], ensure_ascii=False)
-    provenance, stored_calls = value_to_json(content.provenance), storable(calls) if content.calls else None
-    return text, content.state, note, marks, provenance, content.thought, sources, summary, stored_calls
+    provenance, calls = value_to_json(content.provenance), None
+    if content.calls:
+        calls = storable(json.dumps([to_dict(one) for one in content.calls], ensure_ascii=False))
+    return text, content.state, note, marks, provenance, content.thought, sources, summary, calls
 
 
 def _index(connection: sqlite3.Connection, message: int, content: MessageContent) -> None:

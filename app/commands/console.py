@@ -50,13 +50,13 @@ def print_json(value: Any) -> None:
     typer.echo(as_json(value))
 
 
-def print_result(as_json: bool, value: Any, *texts: str) -> None:
+def print_result(is_json: bool, value: Any, *texts: str) -> None:
     """Print a value as JSON, or else these texts, each on lines of its own; empty texts are left out."""
-    if as_json:
-        return print_json(value)
-    for text in filter(None, texts):
-        print_text(text)
-    return None
+    if is_json:
+        print_json(value)
+    else:
+        for text in filter(None, texts):
+            print_text(text)
 
 
 def as_json(value: Any) -> str:

@@ -224,16 +224,14 @@ def install(entry: MenuEntry) -> Iterator[str]:
         yield f"Wrote {file.path}"
     is_needed = bool(entry.made)  # other commands only refresh the menu, and may fail
     for name, *arguments in entry.commands:
-        command = [find_program(name) or name, *arguments]
-        environment = settled(os.environ)
         try:
             subprocess.run(
-                command,
+                [find_program(name) or name, *arguments],
                 capture_output=True,
                 timeout=SECONDS,
                 check=is_needed,
                 cwd=OWN_FOLDER,
-                env=environment,
+                env=settled(os.environ),
             )
         except (OSError, subprocess.SubprocessError) as error:
             if is_needed:

@@ -240,7 +240,8 @@ class _Connection:
             self._child.close()
         if (self._status.state, state) == ("starting", "failed"):
             self._retry_at = monotonic() + RETRY_SECONDS
-            self._reader.join(SECONDS_TO_END)
+            if self._reader.is_alive():  # it never began if there is no process
+                self._reader.join(SECONDS_TO_END)
             problem += f" Its log ends: “{last[0]}”." if (last := self.log[-1:]) else ""
         self._status = ServerStatus(state, problem)
         return ToolFailed(problem)

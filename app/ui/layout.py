@@ -168,9 +168,10 @@ class Page:
     def _filled(self, state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
         """Return the values of the boxes that the page's script requests: for "model" the current temperature, for
         anything else the chat's settings."""
+        shown = ChatSettingsActions(self._services).shown(state)
         if pressed(event).do == "model":
-            return self._services.settings.options.sampling.temperature, *(gr.skip(),) * 4
-        return gr.skip(), *ChatSettingsActions(self._services).shown(state)
+            return self._services.settings.options.sampling.temperature, *(gr.skip() for _ in shown)
+        return gr.skip(), *shown
 
     def views(self, session: PageSession) -> list[PolledRenderer]:
         """Make the renderers of one page."""

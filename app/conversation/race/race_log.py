@@ -52,7 +52,7 @@ class RaceLog:
             ]
 
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
-        """Returns the median speed-up and tokens per step of each lane on each kind of text; unknown ones are omitted."""
+        """Returns the median speed-up and tokens per step of each lane on each kind of text, if known."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT kind, name, speed_up, tokens_per_step FROM race_lanes JOIN races ON races.id = race"

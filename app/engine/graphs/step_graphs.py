@@ -13,8 +13,9 @@ A graph keeps the addresses and sizes of its recording, so its inputs are tensor
 Keys are written to slots, and attention finds them in the whole buffers by the table of paths
 (`attention/paths.py`), so a graph does not depend on the prefix's length. When the cache grows, it gets new
 buffers, and all graphs are dropped and recorded anew. A bucket's first steps are eager, so that rare buckets are
-never recorded. If recording a step fails, the model runs eagerly from then on, and `note` is the reason. If memory
-ran out during the recording, only steps of that row count stay eager.
+never recorded. Blocks without a prefix, blocks that are too deep or have too many rows, and blocks of which some
+logits are not read are eager, too. If recording a step fails, the model runs eagerly from then on, and `note` is
+the reason. If memory ran out during the recording, only steps of that row count stay eager.
 """
 
 from collections import Counter

@@ -17,8 +17,9 @@ from app.engine.attention.native import MAX_ROWS, NativeAttention
 from app.engine.block.block import CacheSlots
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.layers.fused_modules import Activation, FusedLayer, HeadNorms, NormShape
+from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.packed_layers import PackedExperts, PackedLinear
-from app.engine.layers.packed_weight import CPacked
+from app.engine.layers.packed_weight import CPacked, CpuPackedWeight
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 
@@ -281,17 +282,20 @@ def _described(layer: Any, is_mixture: bool) -> _Int8Layer | _PackedLayer:
     )  # fmt: skip
 
 
-def _int8(linear: Any) -> _Int8:
+def _int8(linear: nn.Module) -> _Int8:
+    if not isinstance(linear, NativeInt8Linear):
+        raise TypeError(f"a linear layer must have weights of 8 bits, not be {type(linear).__name__}")
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
     return _Int8(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
 
 
-def _packed(linear: Any) -> CPacked:
+def _packed(linear: nn.Module) -> CPacked:
+    if not (isinstance(linear, PackedLinear) and isinstance(linear.packed, CpuPackedWeight)):
+        raise TypeError(f"a linear layer must have packed weights; it is a {type(linear).__name__}")
     if linear.bias is not None:
         _floats(linear.bias)
-    described: CPacked = linear.packed.described(linear.bias)
-    return described
+    return linear.packed.described(linear.bias)
 
 
 def _norm(norm: Any) -> _Norm:

@@ -9,7 +9,8 @@ pool's own tree would have brought, divided by the sum of the asked nodes' reach
 
 No node has a reach above 1, so if R * s / g is above 1, questions are asked only as trials: half a percent of the
 time of steps without a question is saved, and a trial begins when it is enough for one question and for reading
-the tokens that the draft model has not read yet.
+the tokens that the draft model has not read yet. If a question took longer than was saved, the difference is saved
+before the next trial.
 """
 
 from math import sqrt

@@ -60,8 +60,10 @@ class Pool:
         Followers that were learned in earlier replies count as history from now on, except those from documents
         and predictions."""
         self._reply += 1
-        what = (self.table, estimator, self._special, sampling, self._reply, constraint, branches)
-        self._drafter = self._make_drafter(DraftSources(*what))
+        sources = DraftSources(
+            self.table, estimator, self._special, sampling, self._reply, constraint, branches
+        )
+        self._drafter = self._make_drafter(sources)
         known = common_length(self._text, text)
         self._text = list(text[:known])
         self.learn(text, len(text) - known, "prompt")

@@ -71,7 +71,7 @@ PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
 @dataclass(frozen=True, slots=True)
 class DraftedStep:
-    """The rows that a step with a draft tree fed, with the reaches of the tree's rows, and its tokens."""
+    """The rows that a step with a draft tree fed, with the reaches of its rows, best first, and its tokens."""
 
     reaches: Sequence[float]
     window: JacobiWindow

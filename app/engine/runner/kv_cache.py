@@ -7,9 +7,11 @@ writes its block after the committed rows; a commit moves the accepted rows down
     A B C    | d e f g               A B C d f
     length=3   rows 0..3             length=5
 
-Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. Sliding-
-window layers keep every row, too, because the attention applies their window by position. Recurrent layers have a
-state instead of rows (`recurrent_state.py`), which cannot be truncated.
+Rows count only when they are committed, so a step that was stopped or failed leaves the cache as it was. When a
+buffer is allocated anew, `version` changes, and steps that were recorded as CUDA graphs with the old buffer are
+invalid. Sliding-window layers keep every row, too, because the attention applies their window by position.
+Recurrent layers have a state instead of rows (`recurrent_state.py`); a cache with such layers can only be rewound
+to 0 and to lengths whose states it has kept.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -266,7 +268,8 @@ class BlockCache(Cache):
 
     @property
     def _rows(self) -> list[_Layer]:
-        """The layers that have rows. transformers adds a layer when it is first written to."""
+        """The layers that have rows, searched anew if the number of layers has changed: transformers adds a layer
+        when it is first written to."""
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known

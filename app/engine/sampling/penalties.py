@@ -84,19 +84,20 @@ class TokenCounts:
         self._counted = tokens
         has_room = len(self._indexes) + len(new) <= len(self._ids)
         if self._ids.device != device or not has_room or len(gone) + len(new) > FEW:
-            found, gone, new = Counter(tokens), [], []
+            found = Counter(tokens)
             self._indexes = {token: index for index, token in enumerate(found)}
             both = np.zeros((2, len(found) + ROOM), dtype=np.float32)  # float32 holds ids below 2**24 exactly
             both[:, : len(found)] = list(found), list(found.values())
             ids, self._times = uploaded(both, device)
             self._ids = ids.long()
-        for token in gone:
-            self._times[self._indexes[token]].sub_(1)
-        for token in new:
-            if token not in self._indexes:
-                self._ids[len(self._indexes)].fill_(token)
-                self._indexes[token] = len(self._indexes)
-            self._times[self._indexes[token]].add_(1)
+        else:
+            for token in gone:
+                self._times[self._indexes[token]].sub_(1)
+            for token in new:
+                if token not in self._indexes:
+                    self._ids[len(self._indexes)].fill_(token)
+                    self._indexes[token] = len(self._indexes)
+                self._times[self._indexes[token]].add_(1)
         known = len(self._indexes)
         return Counts(self._ids[:known], self._times[:known])
 

@@ -132,8 +132,8 @@ def _best_by_torch(logits: Tensor, count: int) -> Tensor:
 def make_sampler(
     sampling: Sampling, device: str = "cpu", best: BestTokens = best_tokens, processes: Sequence[Process] = ()
 ) -> Sampler:
-    """Make a reply's sampler for logits on this device. `processes` change a row's logits, one after the
-    other."""
+    """Make a reply's sampler for logits on this device. `processes` change a row's logits, one after the other.
+    They may keep counts from row to row, so they belong to one reply."""
     changes = (*processes, *repetition_penalty(sampling))
     if sampling.temperature == 0 and not changes:
         return partial(_greedy, best=best)
@@ -244,18 +244,22 @@ def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, valu
 
 def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int = VALUES) -> Tensor:
     """Draw a token for each row of logits [R, vocab], given the key of its noise [R]."""
-    rows_at_once, drawn = max(1, values // logits.shape[-1]), list[Tensor]()
-    for some, key in zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True):
-        ids, scores, kept = _filter(some.float() / sampling.temperature, sampling)
-        noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
-        if kept is None or sampling.top_k:
-            noisy += gumbel_of(ids + key[:, None])
-        else:  # few tokens are left; finding them costs less than two float64 logarithms for the whole vocabulary
-            rows, places = kept.nonzero(as_tuple=True)
-            noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + key[rows])
-        best = noisy.argmax(dim=-1, keepdim=True)
-        drawn.append(ids.expand(len(scores), -1).gather(1, best)[:, 0])
-    return torch.cat(drawn)
+    rows_at_once = max(1, values // logits.shape[-1])
+    parts = zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True)
+    return torch.cat([_draw_some(some, key, sampling) for some, key in parts])
+
+
+def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
+    """Draw tokens of few rows. A function of its own, so that its noise is freed before that of the next rows."""
+    ids, scores, kept = _filter(logits.float() / sampling.temperature, sampling)
+    noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
+    if kept is None or sampling.top_k:
+        noisy += gumbel_of(ids + keys[:, None])
+    else:  # few tokens are left; finding them costs less than two float64 logarithms for the whole vocabulary
+        rows, places = kept.nonzero(as_tuple=True)
+        noisy[rows, places] += gumbel_of(ids.expand_as(scores)[rows, places] + keys[rows])
+    best = noisy.argmax(dim=-1, keepdim=True)
+    return ids.expand(len(scores), -1).gather(1, best)[:, 0]
 
 
 @cache

@@ -64,9 +64,17 @@ def reply_events(
     sampler, constraint = make_reply_sampler(loaded, request, tokens)
     wanted = request.logits
     recorder = LogprobsRecorder(sampler, wanted.top_logprobs, len(prompt), spell)
-    texts, budgets = (tokens.documents, tokens.prediction), (source.budget for source in loaded.draft_models)
-    known = (loaded.statistics, loaded.profile, options.sampling, *texts, constraint, next(budgets, None))
-    decoder = make_decoder(decoding, ReplyContext(*known))
+    budget = next((source.budget for source in loaded.draft_models), None)
+    known = ReplyContext(
+        loaded.statistics,
+        loaded.profile,
+        options.sampling,
+        tokens.documents,
+        tokens.prediction,
+        constraint,
+        budget,
+    )
+    decoder = make_decoder(decoding, known)
     sample = recorder if wanted.top_logprobs >= 0 else sampler
     if wanted.of_prompt:
         yield from prompt_logprobs(loaded.runner, prompt, wanted.top_logprobs, spell, is_stopping)

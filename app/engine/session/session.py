@@ -53,7 +53,7 @@ log = logging.getLogger(__name__)
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Make the tokenizer of requests, for other threads, from a copy. Called by the thread that uses the
+    """Make the tokenizer of requests, for other threads, from a copy. Must be called by the thread that uses the
     model."""
     own = deepcopy(loaded.tokenizer)
     own("")  # switches off truncation and padding, which its file may have set
@@ -200,7 +200,8 @@ class Session:
         self, request: Request, written: Sequence[int], progress: Progress
     ) -> Iterator[Prefilling | Margin]:
         """Read the prompt and a reply's first tokens, yielding progress, then the Margin of the two likeliest
-        tokens. Its logits may be rounded differently from a step's."""
+        tokens. This prefill is not counted in the statistics, and its logits may be rounded differently from a
+        step's."""
         loaded = self.open(request.model, progress)
         ids = self._tokens(request).followed_by(written)
         with self._forgetting_on_error():

@@ -2,11 +2,9 @@
 
 import fnmatch
 import sys
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -164,17 +162,18 @@ def remote_weights(hub: Hub, plan: DownloadPlan) -> Weights:
     with as_model_errors(plan.repo, plan.revision, hub.page(plan.repo)), ThreadPoolExecutor(AT_ONCE) as pool:
         for first in range(0, len(names), AT_ONCE):  # limits the headers that are in memory at a time
             headers = list(pool.map(partial(_header, hub, plan), names[first : first + AT_ONCE]))
-            found += chain.from_iterable(listed for _, listed in headers)
-            size += sum(length for length, _ in headers)
+            size += sum(map(len, headers))
             if size > MAX_HEADERS:
                 raise ModelBroken(
                     f"The weight files of {plan.repo} list too many tensors: choose another model."
                 )
+            for header in headers:
+                found += _tensors(header, plan.repo)
     return Weights(tuple(found))
 
 
-def _header(hub: Hub, plan: DownloadPlan, file: str) -> tuple[int, Iterable[Tensor]]:
-    """Fetch the header of a weight file from the hub. Returns its size and its tensors. Raises ModelError."""
+def _header(hub: Hub, plan: DownloadPlan, file: str) -> bytes:
+    """Fetch the header of a weight file from the hub. Raises ModelError."""
     hub.require_online(plan.repo)
     url = hf_hub_url(plan.repo, file, revision=plan.commit, endpoint=hub.endpoint)
     begin = read_part(url, 0, FIRST_BYTES)
@@ -183,9 +182,11 @@ def _header(hub: Hub, plan: DownloadPlan, file: str) -> tuple[int, Iterable[Tens
         raise ModelBroken(f"A weight file of {plan.repo} is not a safetensors file: choose another model.")
     if len(begin) < 8 + size:
         begin += read_part(url, len(begin), 8 + size - len(begin))
+    return begin[8 : 8 + size]
+
+
+def _tensors(header: bytes, repo: str) -> list[Tensor]:
     try:
-        return size, tensors(parse_json(begin[8 : 8 + size]), plan.repo)
+        return list(tensors(parse_json(header), repo))
     except ValueError as error:
-        raise ModelBroken(
-            f"A weight file of {plan.repo} has a damaged header: choose another model."
-        ) from error
+        raise ModelBroken(f"A weight file of {repo} has a damaged header: choose another model.") from error

@@ -15,6 +15,7 @@ which may have a key, is not logged.
 import logging
 import secrets
 from base64 import b64encode
+from functools import cache
 from hmac import compare_digest
 from html import escape
 from string import Template
@@ -81,14 +82,18 @@ def _is_same(given: str, secret: str) -> bool:
 def _form(problem: str, fetch_site: str) -> Response:
     """Return the form. After a click on another site's link it reloads the page, because that request came without
     the cookie."""
-    assets = assets_dir() / "ui"
-    icon = f"data:image/svg+xml;base64,{b64encode((assets / 'icon.svg').read_bytes()).decode()}"
-    page = Template((assets / "key.html").read_text(encoding="utf-8")).substitute(
-        icon=icon,
+    page = _template().substitute(
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
     )
     return HTMLResponse(page, 403, NO_STORE)
+
+
+@cache
+def _template() -> Template:
+    assets = assets_dir() / "ui"
+    icon = f"data:image/svg+xml;base64,{b64encode((assets / 'icon.svg').read_bytes()).decode()}"
+    return Template(Template((assets / "key.html").read_text(encoding="utf-8")).safe_substitute(icon=icon))
 
 
 log = logging.getLogger(__name__)

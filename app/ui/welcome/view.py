@@ -99,8 +99,10 @@ class ModelGetter:
 
     def load(self, path: str) -> None:
         """Load the installed model at this path. Raises AppError if there is none."""
-        name = load_name(self._inventory.find(path))
-        self._services.choose_model(self._services.settings.choice_of(name))
+        self._load(self._inventory.find(path))
+
+    def _load(self, model: InstalledModel) -> None:
+        self._services.choose_model(self._services.settings.choice_of(load_name(model)))
 
     def load_downloaded(self) -> None:
         """Load the requested model if its download has finished and no reply is being written."""
@@ -110,9 +112,9 @@ class ModelGetter:
             return
         if download is None:  # cancelled, or dismissed in the Models view
             self._wanted = ""
-        elif download.state == "done" and inventory and inventory.find(str(download.folder)):
+        elif download.state == "done" and inventory and (model := inventory.find(str(download.folder))):
             self._wanted = ""
-            self.load(str(download.folder))
+            self._load(model)
 
 
 @dataclass(eq=False)
