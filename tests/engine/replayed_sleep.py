@@ -47,7 +47,7 @@ class Device:
         self._is_replaying = True
         answers = iter(self._answers)
 
-        def answer(_logits: Tensor, _count: int) -> Tensor:
+        def answer(_logits: Tensor, _count: int, _draws: object) -> Tensor:
             sleep(max(self._ready - perf_counter(), 0.0))
             self._idle_since = thread_time()
             return next(answers)
