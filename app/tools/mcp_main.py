@@ -328,19 +328,18 @@ def _cut(text: str, most: int = LONGEST_RESULT) -> str:
 
 def _sentence(error: BaseException, server: Job) -> str:
     name, reason = server["name"], _reason(error)
+    # Without codes of their own, two of the library's errors are known by its words.
+    is_unreadable = isinstance(error, MCPError) and reason.startswith("Failed to parse")
+    is_broken_off = isinstance(error, MCPError) and reason.startswith(("SSE stream", CLOSED))
+    if is_broken_off or isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):
+        return f"{name} broke off its answer, or sent more than {LONGEST_MESSAGE // 2**20} MB."
+    if is_unreadable:
+        return f"{name} sent a message that cannot be read."
     match error:
         case AppError():
             return str(error)
         case AnswerRefused():
             return f"{name} {error}."
-        case MCPError() if reason.startswith(
-            "Failed to parse"
-        ):  # the library's words, which no code tells from the server's
-            return f"{name} sent a message that cannot be read."
-        case MCPError() | anyio.ClosedResourceError() | anyio.BrokenResourceError() if not isinstance(
-            error, MCPError
-        ) or reason.startswith(("SSE stream", CLOSED)):
-            return f"{name} broke off its answer, or sent more than {LONGEST_MESSAGE // 2**20} MB."
         case MCPError():
             return f"{name} answered with an error: {reason}."
         case httpx2.ProtocolError():
