@@ -237,7 +237,7 @@ def limit_processor_time(seconds: int) -> None:
         return
 
     def give_up(*_: object) -> NoReturn:
-        signal.signal(signal.SIGXCPU, signal.SIG_IGN)  # the system repeats the signal each second
+        # An error is lost in a finaliser or a library's callback, but the system repeats the signal each second.
         raise OutOfProcessorTime
 
     with suppress(ValueError, OSError, AttributeError):  # Windows has no such limit

@@ -139,7 +139,13 @@ class OfflineDriver:
                 int(stack[1]),
                 metadata["shared"],
                 tuple(
-                    sorted(set(re.findall(r"(?<!\.)\b[A-Z]*MMA\.\w+", self._said("-sass", files[".cubin"]))))
+                    sorted(
+                        set(
+                            re.findall(
+                                r"(?<!\.)\b[A-Z]*MMA\b(?:\.\w+)?", self._said("-sass", files[".cubin"])
+                            )
+                        )
+                    )
                 ),
                 sums_of(files[".ttgir"].read_text()),
             )
@@ -171,7 +177,7 @@ def sums_of(code: str) -> tuple[str, ...]:
     dots = [
         seen(line.split(" : ", 1)[1])
         for line in lines
-        if re.search(r"= (tt\.dot|ttng\.warp_group_dot) ", line)
+        if re.search(r"= (tt\.dot|ttng\.warp_group_dot|ttng\.tc_gen5_mma) ", line)
     ]
     reductions = [seen(line) for line in lines if re.match(r"\s*}\) : \(tensor<\w+xf32", line)]
     return (*sorted(set(dots)), *sorted(set(reductions)))

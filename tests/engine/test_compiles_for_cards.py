@@ -15,6 +15,10 @@ ATTENTION, LAYERS = {"prefix_kernel", "finish_kernel"}, {"norm_kernel", "gate_ke
 PACKED = {"packed_product_kernel", "packed_sum_kernel", "packed_rows_kernel"}
 SAMPLING = {"scan_kernel", "choose_kernel"}
 DEFAULT = (LAPTOP, HOPPER, BLACKWELL)
+UNITS = {HOPPER: {"HGMMA"}, (10, 0): {"UTCHMMA", "HMMA"}}
+"""Matrix instructions of cards that multiply the prefix by warpgroups, or narrow heads in tensor memory."""
+SPILLED = {(10, 0): 8}
+"""Bytes a thread that a kernel may spill on a card: two registers, for tiles twice as large (`choose_tiles`)."""
 pytestmark = pytest.mark.timeout(7200)  # with --thorough it compiles some thousand kernels
 
 
@@ -39,7 +43,8 @@ def kernels(found: Found, card: Card) -> list[Compiled]:
 
 def test_every_kernel_fits_and_keeps_its_registers(card: Card, kernels: list[Compiled]) -> None:
     assert kernels
-    assert [each for each in kernels if each.shared > SHARED_MEMORY[card] or each.spilled] == []
+    most = SPILLED.get(card, 0)
+    assert [each for each in kernels if each.shared > SHARED_MEMORY[card] or each.spilled > most] == []
 
 
 @pytest.mark.thorough
@@ -53,9 +58,12 @@ def test_half_precision_is_multiplied_by_matrix_units_and_float32_is_not(
 ) -> None:
     for each in kernels:
         is_product = each.kernel in (*ATTENTION, "packed_product_kernel") and each.launch.endswith("half")
-        unit = "HGMMA" if card == HOPPER and each.kernel == "prefix_kernel" else "HMMA"
-        wanted = {unit} if is_product and card >= AMPERE else set()
-        assert {name.split(".")[0] for name in each.instructions} == wanted, each
+        units = UNITS.get(card, {"HMMA"}) if each.kernel == "prefix_kernel" else {"HMMA"}
+        found = {name.split(".")[0] for name in each.instructions}
+        if is_product and card >= AMPERE:
+            assert len(found) == 1 and found <= units, each
+        else:
+            assert not found, each
 
 
 def test_a_long_prompt_in_pieces_needs_no_kernel_of_its_own(kernels: list[Compiled]) -> None:
@@ -69,7 +77,8 @@ def test_few_rows_by_spans_and_many_by_groups_add_in_one_order(kernels: list[Com
     for launch, groups in prefix.items():
         spans = prefix[launch.replace("groups", "spans")]
         assert (spans.sums, spans.instructions) == (groups.sums, groups.instructions), launch
-        assert len(spans.sums) >= 3  # two products, and the sum of the weights
+        # Two products, which may be alike, and the sum of the weights.
+        assert len(spans.sums) >= 2
 
 
 def test_a_norm_adds_in_one_order_alone_and_after_a_sum(kernels: list[Compiled]) -> None:

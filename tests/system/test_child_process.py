@@ -181,3 +181,23 @@ def no_more_files() -> Iterator[None]:
 def test_where_no_process_can_be_started_it_is_a_sentence() -> None:
     with no_more_files(), pytest.raises(ProcessNotStarted, match=r"\(Too many open files\): close other"):
         ChildProcess(WORKER, b"eggs\n")
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="this system has no such limit")
+def test_a_limit_of_processor_time_that_a_finaliser_ignores_is_reported_again() -> None:
+    code = """
+from app.system.child_process import OutOfProcessorTime, limit_processor_time
+class Slow:
+    def __del__(self):
+        while True:
+            pass
+limit_processor_time(1)
+try:
+    Slow()
+    while True:
+        pass
+except OutOfProcessorTime:
+    print("given up")
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "given up\n"), ended.stderr

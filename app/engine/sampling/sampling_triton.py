@@ -266,7 +266,8 @@ def choose_on_gpu(logits: Tensor, keys: Tensor, settings: Tensor, out: Tensor) -
     summaries = torch.empty((3, rows, chunks), dtype=torch.float32, device=logits.device)
     shared = (logits, keys, settings, groups, *summaries)
     scan_kernel[(rows, chunks)](*shared, vocabulary, num_warps=8)
+    width = triton.next_power_of_2(groups.shape[1])
     choose_kernel[(rows,)](
         *shared, out, vocabulary, chunks,
-        GROUPS=triton.next_power_of_2(groups.shape[1]), CHUNKS=triton.next_power_of_2(chunks), num_warps=16,
+        GROUPS=width, CHUNKS=triton.next_power_of_2(chunks), num_warps=16 if width <= 4096 else 8,
     )  # fmt: skip
