@@ -17,8 +17,12 @@ SAMPLING = {"scan_kernel", "choose_kernel"}
 DEFAULT = (LAPTOP, HOPPER, BLACKWELL)
 UNITS = {HOPPER: {"HGMMA"}, (10, 0): {"UTCHMMA", "HMMA"}}
 """Matrix instructions of cards that multiply the prefix by warpgroups, or narrow heads in tensor memory."""
-SPILLED = {(10, 0): 8}
-"""Bytes a thread that a kernel may spill on a card: two registers, for tiles twice as large (`choose_tiles`)."""
+SPILLED = {
+    ((10, 0), "prefix_kernel"): 8,
+    ((10, 0), "packed_product_kernel"): 8,
+    ((12, 0), "packed_product_kernel"): 16,
+}
+"""Bytes a thread that a few kernels spill on new cards (docs/notes/2026-11-attention.md)."""
 pytestmark = pytest.mark.timeout(7200)  # with --thorough it compiles some thousand kernels
 
 
@@ -43,8 +47,8 @@ def kernels(found: Found, card: Card) -> list[Compiled]:
 
 def test_every_kernel_fits_and_keeps_its_registers(card: Card, kernels: list[Compiled]) -> None:
     assert kernels
-    most = SPILLED.get(card, 0)
-    assert [each for each in kernels if each.shared > SHARED_MEMORY[card] or each.spilled > most] == []
+    assert [each for each in kernels if each.shared > SHARED_MEMORY[card]] == []
+    assert [each for each in kernels if each.spilled > SPILLED.get((card, each.kernel), 0)] == []
 
 
 @pytest.mark.thorough

@@ -69,8 +69,9 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # Tensor cores would round float32 first, so they are not used. Tiles have few rows, so that a single
-        # row wastes little.
-        shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=4, stages=2)
+        # row wastes little. Compiled with 4 warps for Blackwell, heads of 256 spill; with 8 for Ampere.
+        warps = 8 if wide > 128 and major > HOPPER else 4
+        shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=warps, stages=2)
     elif wide <= 128:
         # 64 rows with 4 warps are one warpgroup, as Hopper's own matrix instruction needs. On other GPUs 4
         # warps have too few registers for heads of 128: the compiled kernel spilled up to 760 bytes a thread,
