@@ -1,4 +1,8 @@
-"""POST /v1/chat/completions."""
+"""Answers POST /v1/chat/completions.
+
+The chunks of a stream are, in this order: for each choice the role, reasoning, content and tool calls, and the
+finish reason; then the usage, without choices and only if the client asks for it; then [DONE].
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Any

@@ -1,7 +1,7 @@
 """Services with a scripted engine, and a page that shows it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from app.remote import Servers
 from app.settings import Settings, SettingsFile
 from app.system.network_log import NetworkLog
 from app.ui import AppContext, Running, Services, prepare_environment, serve
+from app.ui.frame.theme import head
 from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine, chat_tools
@@ -150,3 +151,17 @@ def page_driver(browser: Any, running: Running) -> Iterator[PageDriver]:
 @pytest.fixture
 def person(page_driver: PageDriver) -> PageDriver:
     return page_driver
+
+
+@pytest.fixture
+def script_page(browser: Any) -> Iterator[Callable[[str], Any]]:
+    """Opens a page that has the app's scripts, with a body of the test's own and without a server."""
+    page = browser.new_page()
+    page.set_default_timeout(5000)
+
+    def opened(body: str) -> Any:
+        page.set_content(f"<head>{head({})}</head><body>{body}</body>")
+        return page
+
+    yield opened
+    page.close()

@@ -1,11 +1,9 @@
 """Where the focus goes when the button that had it disappears: in a browser, without a server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from app.ui.frame.theme import head
 
 pytestmark = pytest.mark.browser
 
@@ -24,13 +22,10 @@ PRESSED = """([id, kind]) => {
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    page = browser.new_page()
-    page.set_default_timeout(5000)
-    page.set_content(f"<head>{head({})}</head><body>{BODY}</body>")
+def page(script_page: Callable[[str], Any]) -> Any:
+    page = script_page(BODY)
     page.evaluate("document.dispatchEvent(new CustomEvent('foresight-drawn', { detail: {} }))")
-    yield page
-    page.close()
+    return page
 
 
 @pytest.mark.parametrize(

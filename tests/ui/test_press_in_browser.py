@@ -1,11 +1,9 @@
 """A press counts although its part changes meanwhile: in a browser, with frames sent by the test."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
-
-from app.ui.frame.theme import head
 
 pytestmark = pytest.mark.browser
 
@@ -31,13 +29,10 @@ SERVER = """() => {
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
-    page = browser.new_page()
-    page.set_default_timeout(5000)
-    page.set_content(f"<head>{head({})}</head><body><div id='list'></div></body>")
+def page(script_page: Callable[[str], Any]) -> Any:
+    page = script_page("<div id='list'></div>")
     page.evaluate(SERVER)
-    yield page
-    page.close()
+    return page
 
 
 def draw(page: Any, html: str) -> None:

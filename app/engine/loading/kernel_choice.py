@@ -56,7 +56,7 @@ class KernelChoice:
 
     @property
     def attends(self) -> bool:
-        """Whether `attention` is used."""
+        """Whether the model uses `attention`. One that cannot read trees keeps transformers' own."""
         return self.notes.keys().isdisjoint(("lookahead", "chains"))
 
 

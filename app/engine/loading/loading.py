@@ -35,6 +35,7 @@ from app.engine.loading.parts import (
     PREPARED,
     QUANTISED,
     READ,
+    Listener,
     counting_passes,
     counting_weights,
     no_progress,
@@ -189,11 +190,7 @@ def load(
             ).requires_grad_(False)
         heads = carried_heads(model, whole) if reads_heads and not choice.draft_model else (None, "")
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
-        # Quantised before it is moved, so that dense weights take no memory on the device.
-        quantised = quantise(model, quantisation, device, progress=listen)
-        ready: Any = model.train(False)
-        if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
-            ready.to(device)
+        quantised = _move(model, quantisation, device, listen)
         trying = part_of_load(progress, "Trying kernels for this device", QUANTISED, PREPARED)
         trying(0, 1)
         with counting_passes(model, trying):
@@ -210,6 +207,16 @@ def _compile_kernels(is_on_cpu: bool, progress: Progress) -> None:
     progress(what, 0, LOADED)
     if is_on_cpu:
         awaited(compiled_kernels, lambda seconds: progress(f"{what}, {seconds:.0f} s", 0, 0))
+
+
+def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: Listener) -> int:
+    """Quantise the model, then move it to the device, for inference; return how many weights were quantised."""
+    # In this order, so that dense weights take no memory on the device.
+    quantised = quantise(model, quantisation, device, progress=listen)
+    ready = model.train(False)
+    if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
+        ready.to(device)
+    return quantised
 
 
 def _settled_weights(

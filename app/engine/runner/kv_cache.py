@@ -196,10 +196,13 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
         self._room.version += 1
         if not self.length:
             self.keys, self.values = keys, values = empty_rows(keys, 0), empty_rows(values, 0)
-        for name, buffer in (("keys", keys), ("values", values)):
-            copied = self._room.allocate(buffer, capacity)
-            copied[:, :, : self.length] = buffer[:, :, : self.length]
-            setattr(self, name, copied)
+        self.keys = self._copied(keys, capacity)
+        self.values = self._copied(values, capacity)
+
+    def _copied(self, buffer: Tensor, capacity: int) -> Tensor:
+        copied = self._room.allocate(buffer, capacity)
+        copied[:, :, : self.length] = buffer[:, :, : self.length]
+        return copied
 
 
 class _RecurrentLayer(RecurrentLayer, LinearAttentionCacheLayerMixin): ...

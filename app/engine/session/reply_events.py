@@ -64,17 +64,7 @@ def reply_events(
     sampler, constraint = make_reply_sampler(loaded, request, tokens)
     wanted = request.logits
     recorder = LogprobsRecorder(sampler, wanted.top_logprobs, len(prompt), spell)
-    budget = next((source.budget for source in loaded.draft_models), None)
-    known = ReplyContext(
-        loaded.statistics,
-        loaded.profile,
-        options.sampling,
-        tokens.documents,
-        tokens.prediction,
-        constraint,
-        budget,
-    )
-    decoder = make_decoder(decoding, known)
+    decoder = make_decoder(decoding, _reply_context(loaded, request, tokens, constraint))
     sample = recorder if wanted.top_logprobs >= 0 else sampler
     if wanted.of_prompt:
         yield from prompt_logprobs(loaded.runner, prompt, wanted.top_logprobs, spell, is_stopping)
@@ -97,6 +87,14 @@ def reply_events(
     if rest := text.flush():
         yield Piece(rest, (), (), meter.statistics)
     yield Finished(reason or "stopped", meter.statistics, loaded.current_info, decoding.decoder)
+
+
+def _reply_context(
+    loaded: LoadedModel, request: Request, tokens: RequestTokens, constraint: Constraint
+) -> ReplyContext:
+    sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
+    budget = next((source.budget for source in loaded.draft_models), None)
+    return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, budget)
 
 
 def _stopping_criteria(

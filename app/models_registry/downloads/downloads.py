@@ -1,7 +1,14 @@
 """Runs downloads, by default two at a time, and lists them with their states.
 
+    start --> queued --> running --> done
+                 ^          |
+              resume    pause, failure, or the app's end
+                 |          v
+              paused / failed            cancel, from any state but done: the download's files are deleted
+
 Each running download has a process that fetches, and a thread here that reads the process's messages. Methods may
-be called from any thread, and return when they have taken effect: after `pause` no byte is received.
+be called from any thread, and return when they have taken effect: after `pause` no byte is received. `snapshot`
+does not wait for any download.
 """
 
 import json

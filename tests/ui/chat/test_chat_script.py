@@ -1,6 +1,6 @@
 """What the page does with messages by itself: in a browser, without a server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -8,7 +8,6 @@ import pytest
 
 from app.ui.chat.messages import ThreadOptions, thread_html
 from app.ui.chat.reply_text import thought_html
-from app.ui.frame.theme import head
 from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread, TokenMark
 
 pytestmark = pytest.mark.browser
@@ -38,14 +37,11 @@ BODY = """
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
+def page(script_page: Callable[[str], Any]) -> Any:
     """A page with a question and an answer."""
-    page = browser.new_page()
-    page.set_default_timeout(5000)
-    page.set_content(f"<head>{head({})}</head><body>{BODY}</body>")
+    page = script_page(BODY)
     draw(page)
-    yield page
-    page.close()
+    return page
 
 
 def draw(page: Any, options: ThreadOptions = ThreadOptions(), thread: Thread = THREAD) -> None:  # noqa: B008

@@ -1,12 +1,11 @@
 """What the page does with the list of chats by itself: in a browser, without a server."""
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
 import pytest
 
-from app.ui.frame.theme import head
 from app.ui.sidebar.render import ChatList, chat_list_html
 from app.values.chat import ChatSummary
 
@@ -23,16 +22,13 @@ ONE, TWO = ChatSummary(1, "One"), ChatSummary(2, "Two")
 
 
 @pytest.fixture
-def page(browser: Any) -> Iterator[Any]:
+def page(script_page: Callable[[str], Any]) -> Any:
     """A page with two chats, the second of which is being renamed."""
-    page = browser.new_page()
-    page.set_default_timeout(5000)
-    page.set_content(f"<head>{head({})}</head><body>{BODY}</body>")
+    page = script_page(BODY)
     draw(page, ONE, TWO)
     page.evaluate("list.querySelector('[data-do=rename][data-name=\"2\"]').click()")
     page.keyboard.type("Half a na")
-    yield page
-    page.close()
+    return page
 
 
 def draw(page: Any, *lines: ChatSummary) -> None:
