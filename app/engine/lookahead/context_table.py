@@ -4,9 +4,9 @@ A context is a sequence of one to four tokens. Each context has a row of 16 inte
 
     tag | 8 successors, likeliest first | 7 followers, newest first
 
-The row of a one-token context has the token's number as its index. Longer contexts are hashed to the rows
-after these; the tag of a row, a part of the hash, identifies its context. On a collision the newer context replaces
-the older one, so the table never grows or slows down. Pages that were never touched take no memory.
+A one-token context has the row whose index is the token's id. Longer contexts are hashed to the rows after those
+of single tokens; the tag of a row, a part of the hash, identifies its context. On a collision the newer context
+replaces the older one, so the table never grows or slows down. Pages that were never touched take no memory.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class ContextEntries(NamedTuple):
 
 
 class ContextTable:
-    """The table's rows [vocabulary + 2 ** bits, 16], and how to find and change them.
+    """The table's rows [vocabulary + 2 ** bits, 16].
 
     The 64-bit hash of a longer context, shifted right by `shift`, is its index among the last 2 ** bits rows.
     Tokens must be below `vocabulary`. `anywhere` contains the successors [8] of the empty context."""
@@ -52,8 +52,7 @@ class ContextTable:
         self._anywhere: list[int] = []
 
     def set_first_successors(self, successors: Packed) -> None:
-        """Set the successors of each one-token context [tokens, 8] that has none yet; zeros mean "not
-        known"."""
+        """Set the successors [tokens, 8] of one-token contexts that have none yet; zeros mean "not known"."""
         known = self.rows[: len(successors), _SUCCESSORS]
         unknown = known[:, 0] == 0
         known[unknown] = successors[unknown]

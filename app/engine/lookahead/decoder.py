@@ -9,7 +9,7 @@ guesses of the pool. The lookahead branch refines the guesses of a window, so th
                                          +--> model -->+
     lookahead       window --------------+             +--> predicted tokens ---> pool, window
 
-The estimator learns how often guesses are accepted. `drafted_step` has these four parts. Both branches are one
+`drafted_step` has these four parts. The estimator learns how often guesses are accepted. Both branches are one
 block and share the current token:
 
     rows   0            1 .. D-1         D .. D+V-1
@@ -139,7 +139,7 @@ class _Reply:
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def reported(self, began: float) -> None:
-        """Add the time since `began`, when a step's last part began, to the next step, unless a device computes
+        """Count a step's last part, from `began` to now, as time of the next step, unless a device computes
         meanwhile."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began

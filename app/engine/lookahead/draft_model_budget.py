@@ -8,7 +8,7 @@ pool's own tree would have brought, divided by the sum of the asked nodes' reach
     g * r  >  R * s,   that is, if r is above R * s / g
 
 No node has a reach above 1, so if R * s / g is above 1, questions are asked only as trials: half a percent of the
-time of steps without a question is saved, and a trial begins when it is enough for one question and for reading
+time of steps without a question is saved, and a trial begins when this is enough for one question and for reading
 the tokens that the draft model has not read yet. If a question took longer than was saved, the difference is saved
 before the next trial.
 """
@@ -16,7 +16,7 @@ before the next trial.
 from math import sqrt
 
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
-"""The gain that is assumed before any was measured, and the sum of reaches as whose measurement it counts."""
+"""The gain that is assumed before any was measured, and its weight as a sum of reaches."""
 MEMORY = 0.98
 """Factor by which the weight of earlier trees in the gain falls with each new tree."""
 SECONDS_MEMORY = 0.9

@@ -1,4 +1,4 @@
-"""The verification branch: a tree of guesses below the current token, so that shared prefixes are fed once.
+"""The verification branch: a tree of guesses below the current token. Shared prefixes are fed only once.
 
     guesses 8 9 and 8 6 and 5, current token 7:        7
                                                       / \\
@@ -39,11 +39,11 @@ class DraftTree:
                 later = self.tokens.index(token, later + 1)
                 if self.parents[later] == node:
                     return later
-        except ValueError:  # no later node guesses the token either
+        except ValueError:  # no later node guesses this token
             return None
 
     def path(self, node: int) -> list[int]:
-        """Return the guesses on the path from the current token, which is left out, to this node."""
+        """Return the guesses on the path to this node, without the current token."""
         found = list[int]()
         while node > 0:
             found.append(self.tokens[node])
@@ -68,7 +68,7 @@ class DraftTree:
             del column[max(size, 1) :]
 
     def contexts(self, text: Sequence[int]) -> list[list[int]]:
-        """Return the last four tokens up to each node [T, 4], of a text that ends with the current token."""
+        """Return the last four tokens up to each node [T, 4]. `text` ends with the current token."""
         found = [last_tokens(text)]
         for node in range(1, len(self)):
             found.append([*found[self.parents[node]][1:], self.tokens[node]])

@@ -43,7 +43,7 @@ def measure_first_successors(
     clock: Callable[[], float] = perf_counter,
     seconds: float = SECONDS,
 ) -> Packed:
-    """Measure what the model predicts after `start` and each single token; return successors [vocabulary, 8].
+    """Measure, for each token, what the model predicts after `start` and this token: successors [vocabulary, 8].
 
     A pool that starts empty hardly helps short replies, so each token is tried as if a text began with it, in
     passes whose rows do not see each other. Tokens that were measured in `known` are skipped. After `seconds` no
@@ -196,5 +196,5 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return the trust that an estimator of twice this temperature starts with: the priors fit greedy text best."""
+    """Return an estimator's first trust. `kind` is twice its temperature; the priors fit greedy text best."""
     return 1 / (1 + kind / 2)

@@ -97,8 +97,7 @@ class Pool:
         self._drafter.observe(context, accepted)
 
     def continuation(self, context: Sequence[int], length: int) -> list[int]:
-        """Return the likeliest `length` tokens after a context; without a guess, tokens of the context are
-        repeated."""
+        """Guess the next `length` tokens, one after another. If nothing is known, repeat a token of the context."""
         line = list(context)
         while len(line) < len(context) + length:
             edges = self.edges(line[-LONGEST:], len(line))

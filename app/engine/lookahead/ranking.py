@@ -32,8 +32,7 @@ _CLASSES = tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
 """The gap class of each packed gap."""
 
 HOPELESS = 12.0
-"""A token whose logit, divided by the temperature, is this far below the best one is drawn at most about six times
-in a million."""
+"""A token whose logit over temperature is this far below the best is drawn about six times in a million at most."""
 
 
 def likeliest_first(packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
@@ -62,7 +61,7 @@ class _Noise(dict[int, float]):
 
 
 class SampledRank:
-    """Ranks successors by what this sampling will draw, filtered by its top-k, top-p and min-p."""
+    """Drops successors by top-k, top-p and min-p, and ranks the rest by logit / temperature + noise."""
 
     def __init__(self, sampling: Sampling) -> None:
         self._seed = sampling.seed
@@ -73,7 +72,6 @@ class SampledRank:
         self._farthest = farthest(sampling)
 
     def __call__(self, packed_successors: Sequence[int], position: int) -> list[tuple[int, int]]:
-        """Rank by logits over temperature plus noise."""
         survivors = self._survivors(packed_successors)
         if len(survivors) == 1:  # it is drawn whatever its noise is
             return [(survivors[0][0], LEADS + SUREST_LEAD)]

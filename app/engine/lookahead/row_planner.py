@@ -71,7 +71,7 @@ PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
 @dataclass(frozen=True, slots=True)
 class DraftedStep:
-    """The rows that a step with a draft tree fed, with the reaches of its rows, best first, and its tokens."""
+    """What a step with a draft tree fed and committed. `reaches` are those of the tree's rows, best first."""
 
     reaches: Sequence[float]
     window: JacobiWindow
@@ -180,7 +180,7 @@ class Tuner(DraftPlanner):
         if self._plain_left is None:
             if self._failures >= PATIENCE:  # several plain steps, because recent drafts did not pay
                 self._plain_left = round((curve.seconds[1] / curve.plain - 1) / LOSS)
-            else:  # one, if its time should be measured
+            else:  # one plain step, if its time should be measured
                 is_close = self._steps_since_plain >= CHECK and self._speed * curve.plain < CLEAR
                 is_unknown = self._steps_since_plain >= CHECK_SOON and curve.is_plain_unproven
                 self._plain_left = int(is_close or is_unknown)
@@ -234,7 +234,7 @@ class Tuner(DraftPlanner):
     def observe(self, step: DraftedStep) -> Split:
         """Update the curve at the step's bucket, the speed, and the window's cost and gain."""
         tree, window = len(step.reaches), step.window.size
-        # The window costs the worth of its time, or the tokens that as many further tree rows would bring at most.
+        # The larger of two costs: the worth of the window's time, and the most that as many tree rows would bring.
         window_seconds = self._drafted_seconds(tree + window) - self._curve.seconds[tree]
         window_cost = max(self._speed * window_seconds, window * step.reaches[-1])
         self.sizer.settle(step.window, window_cost, step.from_window)

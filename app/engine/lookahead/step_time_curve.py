@@ -64,7 +64,7 @@ class StepTimeCurve:
     """`seconds[n]` is the expected time of a drafted step of n rows, and `plain` that of a plain step."""
 
     def __init__(self, times: StepTimes, padded_to: Buckets, shape: CurveShape | None = None) -> None:
-        """Start from a stored shape, whose buckets are those of `times`, if there is one, else from `times`."""
+        """Start from a stored `shape`, which has the buckets of `times`; without a shape, start from `times`."""
         # Blocks wider than the last measured bucket may not fit in memory.
         self.largest = min(LARGEST_BUCKET, *times.buckets[-1:], *padded_to[-1:])
         self.buckets = (*(rows for rows in padded_to or BUCKETS if rows < self.largest), self.largest)

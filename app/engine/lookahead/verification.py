@@ -25,8 +25,8 @@ from app.values.trace import StepTrace
 
 @dataclass(frozen=True, slots=True)
 class AcceptedPath:
-    """The new tokens, the origin of each, the rows from whose logits they were drawn, and why the reply ends, if it
-    does. The cache keeps these rows."""
+    """The new tokens and their origins; the rows from whose logits they were drawn, which the cache keeps; and why
+    the reply ends, if it does."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
@@ -35,8 +35,8 @@ class AcceptedPath:
 
 
 def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
-    """Follow the model's choices through the tree; `history` ends with the current token. For `choose`, tokens
-    are appended to it and then removed, because copying a long text takes time."""
+    """Follow the model's choices through the tree. `history` ends with the current token. New tokens are appended
+    to `history` for `choose`, and removed at the end, because copying a long text takes time."""
     length, rows, origins = len(history), [0], list[Origin]()
     try:
         while True:
