@@ -72,7 +72,7 @@ def write_layer_states(model: PreTrainedModel, layers: Sequence[int]) -> Written
     Raises ValueError for layers that the model does not have."""
     decoder: nn.Module = model.get_decoder()  # type: ignore[no-untyped-call]
     lists = [list(child) for child in decoder.children() if isinstance(child, nn.ModuleList)]
-    # Lists of layers have different names, so they are known by their length.
+    # The list of layers is found by its length, because its name differs between models.
     inside = next((found for found in lists if len(found) == number_of_layers(model)), [])
     if not all(0 < number <= len(inside) for number in layers):
         raise ValueError(f"it reads the states after layer {max(layers)}, but there are {len(inside)} layers")

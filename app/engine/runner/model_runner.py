@@ -54,8 +54,8 @@ class ModelRunner(Protocol):
         """Return logits [n, vocab]: row i follows the prefix and `tokens[i]` alone. Commits nothing."""
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Return a sampler for results from now on, which must be logits with `from_logits`, else what it
-        reads."""
+        """Return a sampler for the next passes. With `from_logits` they return logits; otherwise they may return
+        only what this sampler reads."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix; they are ascending and begin with row 0."""

@@ -72,8 +72,8 @@ class PrefixCache:
     def keep(
         self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: StatesByLength | None = None
     ) -> None:
-        """Copy a prefix, unless a kept one begins with it or it exceeds the limit; then drop those that it
-        continues and the least recently used beyond the limit. If memory runs out, drop all."""
+        """Copy a prefix, unless a kept prefix begins with it or it exceeds the limit. Drop kept prefixes that it
+        continues, and the least recently used until it fits. If memory runs out, drop all."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

@@ -46,8 +46,8 @@ class BlockInPass:
         self._newest: dict[int, Tensor] = {}
 
     def begin(self, block: Block, device: torch.device) -> None:
-        """Set the block: a tree of at most MAX_ROWS rows, or a longer chunk of a prompt. Raises ValueError for
-        others."""
+        """Set the block: a tree of at most MAX_ROWS rows, or a longer chunk of a prompt. Raises ValueError for a
+        larger tree."""
         is_chunk = len(block) > MAX_ROWS
         if is_chunk and not block.is_chain:
             raise ValueError(f"recurrent layers take a tree of at most {MAX_ROWS} rows, not {len(block)}")

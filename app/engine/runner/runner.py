@@ -1,7 +1,8 @@
 """Runs any blocks of rows on a transformers model, and keeps the committed prefix.
 
-Steps run a decoder's blocks: eagerly here, or as CUDA graphs (`step_graphs.py`), as decided when the model is
-loaded. Prompts are always read eagerly."""
+A decoder's blocks run eagerly (`EagerSteps`) or as CUDA graphs (`step_graphs.py`), as decided at load. Prompts
+are always read eagerly.
+"""
 
 from collections.abc import Generator, Iterator, Sequence
 
@@ -23,8 +24,8 @@ from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampl
 from app.values.messages import MAX_ROWS, Prefilling, Sampling
 
 PREFILL_CHUNK, CUDA_PREFILL_CHUNK = 512, 1024
-"""Maximum prompt tokens of a forward pass. After each pass the user sees progress and can stop. Computing
-1024 tokens on a GPU takes much longer than reading the weights and launching the kernels."""
+"""Maximum prompt tokens of a forward pass. After each pass the user sees progress and can stop. Larger passes save
+little, because 1024 tokens keep a GPU busy for much longer than reading weights and launching kernels take."""
 
 ENOUGH = 512
 """If the buffers have room for this many rows after a prompt, they do not grow."""
