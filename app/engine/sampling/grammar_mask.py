@@ -167,8 +167,8 @@ class _MovableMatcher:
 
 
 def _source(grammar: Grammar, vocabulary: Mapping[str, int], reply: ReplyFormat, is_open: bool) -> str:
-    """Return the grammar in llguidance's format, after a thought if the format has thoughts. Raises
-    ValueError."""
+    """Return the grammar in llguidance's format. If the reply's format has thoughts, the answer follows a thought.
+    Raises ValueError if the grammar cannot be converted."""
     is_lark = grammar.kind == "lark"
     source = grammar_source(grammar.kind, _by_id(grammar.source, vocabulary) if is_lark else grammar.source)
     if not reply.thought_closing:

@@ -50,14 +50,13 @@ def unconstrained(_text: Sequence[int], _added: Callable[[], Sequence[int]]) -> 
 
 
 class Counts(NamedTuple):
-    """Different tokens, ids [n], and how often each occurs, times [n] (float32). Times may be 0."""
+    """Different tokens `ids` [n], and how often each occurs: `times` [n] in float32, which may be 0."""
 
     ids: Tensor
     times: Tensor
 
     def changed(self, logits: Tensor, change: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-        """Return logits [vocab] with `change`, (logits [n], times [n]) -> logits [n], applied to tokens that
-        occur."""
+        """Return logits [vocab], changed by `change(logits [n], times [n])` for the tokens that occur."""
         scores = logits[self.ids]
         return logits.index_copy(0, self.ids, torch.where(self.times > 0, change(scores, self.times), scores))
 

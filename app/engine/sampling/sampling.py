@@ -8,8 +8,8 @@ wins, so that a row draws the same token alone and among many rows. Only tokens 
 
 On the CPU a row's token is drawn when verification reaches the row. On a GPU each accepted token would then
 wait for the device again, so the tokens of all rows are drawn at once, by our own kernels (`sampling_triton.py`) if
-they pass a trial. A penalty or a grammar depends on the accepted tokens, so with either a GPU's rows are drawn in
-turn, too.
+they pass a trial. Penalties and grammars depend on the accepted tokens, so with them a GPU's rows, too, are drawn
+when verification reaches them.
 """
 
 from collections.abc import Callable, Sequence
@@ -250,7 +250,7 @@ def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int =
 
 
 def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
-    """Draw tokens of few rows. A function of its own, so that its noise is freed before that of the next rows."""
+    """Draw tokens of few rows. Its noise is freed when it returns, before the next rows need theirs."""
     ids, scores, kept = _filter(logits.float() / sampling.temperature, sampling)
     noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
     if kept is None or sampling.top_k:
@@ -295,8 +295,8 @@ def _fault_of_kernels(
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Return the ids and scores [K] of one row that pass the filters; sorted, best first, with top-k or
-    top-p."""
+    """Return the ids and scores [K] of a row's tokens that pass the filters. With top-k or top-p they are sorted,
+    best first."""
     ids, found, kept = _filter(scores[None], sampling)
     if kept is None:
         return ids[0], found[0]

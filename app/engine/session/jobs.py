@@ -43,7 +43,7 @@ class TokenisedRequest:
     tokens: "RequestTokens | None" = None
 
     def repeated(self, request: Request) -> "TokenisedRequest":
-        """Return another request, which has the same texts, with these tokens."""
+        """Return these tokens for another request, which has the same texts."""
         return replace(self, request=request)
 
 

@@ -15,7 +15,7 @@ from app.values.messages import Piece, Prefilling
 Spell = Callable[[Sequence[int]], tuple[bytes, ...]]
 """(token ids) -> each token's bytes."""
 SCORED_ROWS = 64
-"""Maximum prompt tokens of a forward pass, few because the logits of all their rows are in memory at once."""
+"""Maximum prompt tokens of a forward pass. It is low, because the logits of all rows are in memory at once."""
 
 
 class LogprobsRecorder:

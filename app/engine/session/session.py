@@ -53,8 +53,8 @@ log = logging.getLogger(__name__)
 
 
 def request_tokenizer(loaded: LoadedModel, fill: Fill = fill_here) -> RequestTokenizer:
-    """Make the tokenizer of requests, for other threads, from a copy. Must be called by the thread that uses the
-    model."""
+    """Make a tokenizer of requests for other threads, from a copy of the model's. Must be called by the thread that
+    uses the model."""
     own = deepcopy(loaded.tokenizer)
     own("")  # switches off truncation and padding, which its file may have set
     info = loaded.info
@@ -78,8 +78,8 @@ class Session:
         """Begin without a model. `taken` is the memory in bytes that the process took before the engine began.
         Without a sandbox, models are trusted.
 
-        Texts are embedded on the CPU if `device` is "cpu", or later if "cpu" was chosen for the newest model; else
-        on the CUDA device, if one works."""
+        `device`, and later the newest model's device, decides where texts are embedded: on the CPU if it is "cpu",
+        else on a CUDA device, if one works."""
         # transformers' progress bars and warnings are for programmers; users see our events instead.
         transformers.logging.set_verbosity_error()  # type: ignore[no-untyped-call]
         transformers.logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -256,8 +256,8 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free memory after it ran out, if a sentence-embedding model leaves the GPU or cuBLAS could not start;
-        return whether to try again."""
+        """Free memory after it ran out; return whether to try again: if a sentence-embedding model left the GPU, or
+        if cuBLAS could not start."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_gpu():

@@ -295,14 +295,13 @@ class Engine:
                 self._embed(session, job)
 
     def _open(self, session: "Session", job: LoadJob) -> None:
-        """Load a model and call its listener `ended`. An error of the load or of the listener is shown in the
-        status."""
+        """Load a model, then call the job's `ended`. An error of either is shown in the status."""
         problem = ""
         try:
             session.open(job.choice, self._progress(self._check_closing, job.is_cancelled))
         except Exception as error:
             problem = sentence_of(error)
-        self._status = self._ready(session, problem)  # before the listener, which may read it
+        self._status = self._ready(session, problem)  # before `ended`, which may read it
         try:
             job.ended(not problem)
         except Exception as error:
