@@ -88,7 +88,7 @@ def compile_ahead(*finders: Callable[[], object]) -> None:
 def compiled(
     source: Source, load: Callable[[str], Library], folder: Path, which: Which = find_program
 ) -> Compiled[Library]:
-    """Load the library from this folder, and compile it first if needed. A failure is logged and noted."""
+    """Load the library from this folder; compile it first if needed. The `note` gives the reason of a failure."""
     if platform.system() != "Linux":  # elsewhere torch's OpenMP runtime is not found by name
         return Compiled(None)
     compiler = find_compiler(which)

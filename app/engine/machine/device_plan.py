@@ -18,7 +18,7 @@ _DEVICE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 class TorchrunRank:
     """One process of `torchrun --nproc-per-node N`: its number, and the address and port where the ranks meet.
 
-    `attempt` counts torchrun's restarts. With `hosts_store`, this process opens the store, not torchrun."""
+    `attempt` counts torchrun's restarts. With `hosts_store`, this process opens torch's store, not torchrun."""
 
     rank: int
     size: int

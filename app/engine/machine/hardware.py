@@ -91,7 +91,7 @@ def choose_device(
     if choice == "cuda":
         raise BadOption(f"{problem}: choose --device cpu, or {remedy}.")
     if problem != NO_GPU:
-        return ChosenDevice(torch.device("cpu"), f"{problem}, so the CPU is used. To use it, {remedy}.")
+        return ChosenDevice(torch.device("cpu"), f"{problem}, so the CPU is used. To use the GPU, {remedy}.")
     if not gpu.is_apple():
         return ChosenDevice(torch.device("cpu"))
     apple = torch.device("mps")

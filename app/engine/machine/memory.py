@@ -93,8 +93,8 @@ def expand_segments(device: "torch.device") -> bool:
     """Let the segments of CUDA's allocator grow on Linux. Return whether that succeeded.
 
     A fixed segment can be reused only for buffers of its size or smaller, so each larger KV cache would take
-    further memory. Nothing is changed if the user has set up torch's allocator, or if the driver refuses that, as
-    the drivers of some virtual GPUs do."""
+    further memory. Nothing is changed if the user has set up torch's allocator, or if the driver refuses growing
+    segments, as the drivers of some virtual GPUs do."""
     import torch
 
     if device.type != "cuda" or sys.platform != "linux" or torch.version.cuda is None:

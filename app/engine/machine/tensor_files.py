@@ -16,9 +16,8 @@ class TensorFiles:
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self._files: dict[str, Any] = {}
         names = {SAFE_WEIGHTS_NAME}
-        if not (
-            folder / SAFE_WEIGHTS_NAME
-        ).is_file():  # folders in its file names are ignored, to read only this one
+        if not (folder / SAFE_WEIGHTS_NAME).is_file():
+            # Paths of the index are reduced to file names, so that only this folder is read.
             names = {Path(name).name for name in _weight_map(folder).values()}
         for path in sorted(folder / name for name in names):
             file = stack.enter_context(safe_open(path, framework="pt"))

@@ -1,7 +1,7 @@
 """Chooses how many threads run a step on a CPU: all, or fewer while other programs keep the cores busy.
 
 Threads wait for each other at every matrix product. While another program uses one of their cores, fewer threads
-may be faster. Only a trial shows it, so from time to time a step is run twice, on two numbers of threads.
+may be faster. Only a trial shows this, so from time to time a step is run twice, on two numbers of threads.
 
 The text must not depend on the number of threads. So the number is changed for two kinds of models only: those in
 float32 without rounded activations, where it changes only the last digits (as the number of rows does), and those

@@ -77,7 +77,7 @@ def takes_rows_one_by_one(model: PreTrainedModel, attention: Attention) -> bool:
     ours = (NativeInt8Linear, PackedLinear, PackedExperts, QuantisedEmbedding, nn.Embedding)
     alone = {part for module in model.modules() if isinstance(module, RowByRow) for part in module.modules()}
     others = (each for each in model.modules() if not isinstance(each, ours) and each not in alone)
-    # Layers with windows or sinks are not whole, because torch computes their attention.
+    # Layers with windows or sinks are not NativeLayers, because torch computes their attention.
     whole = sum(isinstance(each, NativeLayer) for each in model.modules())
     return (
         whole == number_of_layers(model) and attention.name == "native" and not any(map(_multiplies, others))

@@ -72,7 +72,7 @@ def test_a_card_that_torch_has_no_kernels_for_leaves_the_cpu_and_a_note() -> Non
     old = PaperGpu(RuntimeError("CUDA error: no kernel image is available.\nCompile with"))
     words = "The GPU cannot be used (CUDA error: no kernel image is available)"
     assert choose_device("auto", old) == ChosenDevice(
-        CPU, f"{words}, so the CPU is used. To use it, install a CUDA build of torch that fits."
+        CPU, f"{words}, so the CPU is used. To use the GPU, install a CUDA build of torch that fits."
     )
     assert choose_device("cpu", old) == ChosenDevice(CPU)
     with pytest.raises(BadOption, match=re.escape(f"{words}: choose --device cpu")):
@@ -97,15 +97,17 @@ def test_a_driver_that_is_too_old_for_torch_is_named() -> None:
 def test_a_gpu_that_the_environment_hides_is_not_blamed_on_the_driver() -> None:
     note = choose_device("auto", PaperGpu(is_seen=False, name="Tesla V100", hidden=True)).note
     assert note == (
-        "There is a GPU (Tesla V100), but CUDA_VISIBLE_DEVICES hides it, so the CPU is used. To use it, remove "
-        "CUDA_VISIBLE_DEVICES from the environment."
+        "There is a GPU (Tesla V100), but CUDA_VISIBLE_DEVICES hides it, so the CPU is used. To use the GPU, "
+        "remove CUDA_VISIBLE_DEVICES from the environment."
     )
 
 
 def test_a_driver_that_does_not_work_is_quoted() -> None:
     broken = PaperGpu(is_seen=False, fault="Failed to initialize NVML: Driver/library version mismatch")
     words = "The NVIDIA driver does not work (Failed to initialize NVML: Driver/library version mismatch)"
-    assert choose_device("auto", broken).note.startswith(f"{words}, so the CPU is used. To use it, restart")
+    assert choose_device("auto", broken).note.startswith(
+        f"{words}, so the CPU is used. To use the GPU, restart"
+    )
     with pytest.raises(BadOption, match=re.escape(f"{words}: choose --device cpu, or restart the machine")):
         choose_device("cuda", broken)
 
