@@ -56,7 +56,7 @@ TEXT = (
 ROWS, CHUNKS = 16, 4
 """One token of the text is read alone, then up to CHUNKS chunks of ROWS rows."""
 FIRST = 4
-"""Number of the first predictions, which are not compared because they have too little context."""
+"""How many predictions at the beginning are not compared, because they have too little context."""
 USUAL = 0.4
 """The share of tokens that n-grams usually guess without a draft model."""
 
@@ -198,7 +198,7 @@ def _read_assistant(
 
 
 def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str, int]:
-    """Return the number of the model's last layer of each kind that has keys and values of its own.
+    """Return, for each kind of layer, the number of the model's last layer with its own keys and values.
 
     Raises _Misfit if the model lacks a kind that the assistant has, or if heads differ in number or size."""
     own, config = assistant.config.get_text_config(), model.config.get_text_config(decoder=True)

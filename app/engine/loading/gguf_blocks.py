@@ -30,7 +30,7 @@ def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
         shifts = torch.arange(0, 8, bits, dtype=torch.uint8)[:, None]
         spread = packed.reshape(len(packed), -1, 1, run) >> shifts
         return (spread & (1 << bits) - 1).flatten(1)
-    # Eight bytes at a time takes a third of the time.
+    # Unpacking eight bytes at a time takes a third of the time.
     words = packed.reshape(-1, run).contiguous().view(torch.int64)
     mask = 0x0101010101010101 * ((1 << bits) - 1)
     fields = torch.cat([words >> shift & mask for shift in range(0, 8, bits)], 1)
@@ -45,7 +45,7 @@ def _bits(packed: Tensor) -> Tensor:
 def _plain(
     blocks: Tensor, bits: int = 4, zero: int = 0, has_offset: bool = False, table: tuple[int, ...] = ()
 ) -> Numbers:
-    """Read a scale, perhaps an offset, the highest bits of numbers of 5 bits, and the numbers' lower four bits."""
+    """Read blocks of a scale, perhaps an offset, perhaps the numbers' fifth bits, and their lower four bits."""
     offset = _half(blocks[:, 2:4]) if has_offset else NONE
     values = _fields(blocks[:, -16:], 4, 16)
     if bits == 5:

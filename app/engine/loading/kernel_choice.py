@@ -47,7 +47,7 @@ class KernelChoice:
     """A model's runner and the kernels that it uses.
 
     Among the notes about the model, "lookahead" explains why it decodes plainly, and "chains" why it accepts chains
-    but no draft trees. With either, `attention` is not used, because transformers' own is."""
+    but no draft trees. In both cases transformers' own attention is used instead of `attention`."""
 
     runner: ModelRunner
     attention: Attention
@@ -56,7 +56,7 @@ class KernelChoice:
 
     @property
     def attends(self) -> bool:
-        """Whether the model uses `attention`. One that cannot read trees keeps transformers' own."""
+        """Whether the model uses `attention`, as all models do that can read draft trees."""
         return self.notes.keys().isdisjoint(("lookahead", "chains"))
 
 

@@ -65,7 +65,7 @@ def text_reader(config: PreTrainedConfig) -> Any:
     `_from_config` instead of `from_config`."""
     whole = _class_of(config, MODEL_FOR_MULTIMODAL_LM_MAPPING) or _class_of(
         config,
-        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,  # some models that hear are only here
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING,  # some models that read sound are only in this mapping
     )
     known = _class_of(config, MODEL_FOR_CAUSAL_LM_MAPPING)
     inside = _class_of(config.get_text_config(decoder=True), MODEL_FOR_CAUSAL_LM_MAPPING)

@@ -1,4 +1,4 @@
-"""Keeps control tokens that a user's text spells from being read as control tokens.
+"""Ensures that a control token that a user's text spells out is read as ordinary text.
 
 Such spellings are hidden before the template is filled, so that all control tokens in the result are the template's
 own. These then get new spellings, which begin with a mark; a copy of the tokenizer reads only the new spellings as

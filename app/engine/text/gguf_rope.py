@@ -74,8 +74,8 @@ def _base(header: GgufHeader, key: str, usual: Mapping[str, Any]) -> float:
 def _rotated(
     header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the size of the rotated part of a head: as `rotary_dim` if the config has that name, and under
-    "rope" as a share of the head if the part is not the whole head or the config states a share."""
+    """Return the size of the rotated part of a head, as `rotary_dim` if the config has this name. Its share of the
+    head is under "rope", unless it is the whole head and the config states no share."""
     size = header.value("rope.dimension_count")
     if not size or "qk_rope_head_dim" in values or known.get("rope_type") == "proportional":
         return {}

@@ -1,7 +1,7 @@
 """Counts the tokens of a chat and decodes single tokens, on any thread, while the worker decodes.
 
-A very long text is not tokenised, because its length bounds its count from below: no token has more bytes, or more
-letters and digits, than the vocabulary's maximum."""
+A very long text is not tokenised. A lower bound of its count is computed from its length, because no token has more
+bytes, or more letters and digits, than the vocabulary's maximum."""
 
 import json
 import re
