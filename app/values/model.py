@@ -323,7 +323,7 @@ def gigabytes(count: float) -> str:
 def parameters_label(count: int) -> str:
     """Return a number of parameters as in models' names: "260K", "7.3M", "1.5B"."""
     for unit, letter in ((10**9, "B"), (10**6, "M"), (10**3, "K")):
-        if count >= 0.9995 * unit:  # a smaller number is not rounded to 1000 of the smaller unit
+        if count >= 0.9995 * unit:  # from here on, the smaller unit would be rounded to 1000
             size = f"{count / unit:.1f}" if count < 10 * unit else f"{count / unit:.0f}"
             return f"{size.removesuffix('.0')}{letter}"
     return str(count)

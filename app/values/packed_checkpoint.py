@@ -23,7 +23,7 @@ STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
 
 
 PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}
-"""The bits of a packed number on a CPU, scales included. A group of 128 numbers, in MXFP4 of 32, has a scale."""
+"""The bits of a packed number on a CPU, scales included. A group of 128 numbers (32 in MXFP4) has a scale."""
 
 
 @dataclass(frozen=True, slots=True)

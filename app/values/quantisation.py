@@ -35,7 +35,7 @@ TO_READ = 4.4
 
 
 def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[Quantisation, str]:
-    """Return the quantisation that "auto" means, and a sentence if that is "none" although int8 `is_fast` here.
+    """Return the quantisation that "auto" means. If int8 `is_fast` here, a sentence explains the answer "none".
 
     `share` is the share of the parameters that int8 would quantise; `free` is the device's free memory in bytes, 0
     if it is unknown."""
@@ -59,7 +59,7 @@ def kept_words(bits: float) -> str:
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:
-    """Return the bits per number of a weight; 0 if it is not quantised. `is_table`: embedding or head."""
+    """Return the bits per number of a weight; 0 if it is not quantised. Embedding and head are tables."""
     if quantisation == "none":
         return 0
     return 4 if quantisation == "int4" and not is_table and in_features % GROUP == 0 else 8

@@ -1,7 +1,7 @@
 """Values of races: one prompt, two or three decoders (lanes) in turn, round after round, and the results.
 
-A lane is compared with plain decoding, which always runs. In half precision with same text on, all steps are padded
-to row counts that give bitwise identical results; plain decoding then also runs unpadded, for the speed.
+A lane is compared with plain decoding, which always runs. In half precision, if all lanes must write the same text,
+steps are padded to row counts that give bitwise identical results. Plain decoding is then also timed unpadded.
 """
 
 from collections.abc import Iterable

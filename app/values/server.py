@@ -59,8 +59,8 @@ class Server:
         if self.address.startswith("https:") or self.is_here or _is_private(self.hostname):
             return ""
         return (
-            f"The connection to {self.host} is not encrypted: others on its way can read your chats and the key. "
-            "Use https:// if the server has it."
+            f"The connection to {self.host} is not encrypted: others on the network can read your chats and the "
+            "key. Use https:// if the server has it."
         )
 
 
