@@ -62,7 +62,7 @@ FADE = 256.0
 """A cell's counts are halved when it has more observations than this."""
 
 TRUST_PRIOR = 4.0
-"""Number of expected right guesses that the first value of the trust is worth."""
+"""The first trust counts like this number of expected right guesses."""
 TRUST_FADE = 0.96
 """Factor by which the weight of earlier guesses in the trust falls with each new guess."""
 TRUST = (0.05, 1.1)
@@ -90,8 +90,8 @@ def follower_code(source: int, length: int, rank: int) -> int:
 
 @cache
 def origin_of(cell: int) -> Origin:
-    """Return the origin of a guess of this cell: the source of its text, or "successor" if no text has it or the
-    model's matched context was longer; "grammar" and "draft" for the cells FORCED and DRAFTED."""
+    """Return the origin of a guess of this cell: "grammar" for FORCED, "draft" for DRAFTED, else the source of its
+    text; "successor" if no text has the guess, or if the model's matched context was longer."""
     if cell == FORCED:
         return "grammar"
     if cell == DRAFTED:

@@ -63,7 +63,7 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """Add a follower to contexts of the last 1 to 4 tokens; return whether the longest lacked it."""
+        """Add a follower to the contexts of the last 1 to 4 tokens; return whether the longest lacked it."""
         is_new = False
         for slot, tag in self._slots(context):
             row = self.rows[slot]
@@ -76,7 +76,7 @@ class ContextTable:
         return is_new
 
     def learn_successors(self, contexts: NDArray[np.int64], successors: Packed) -> None:
-        """Store successors [R, 8] for the last 1 to 4 tokens of contexts [R, 4]; -1 fills short contexts."""
+        """Store successors [R, 8] for the last 1 to 4 tokens of each context [R, 4]; -1 fills short contexts."""
         words = contexts.astype(np.uint64)
         mixed = (words[:, -1] + np.uint64(1)) * np.uint64(_MIX)
         each_slot, each_tag = [contexts[:, -1]], [np.zeros(len(contexts), dtype=np.int32)]

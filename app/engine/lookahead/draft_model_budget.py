@@ -1,4 +1,4 @@
-"""Decides when the draft model is asked: when the tokens that it brings are worth the time that it takes.
+"""Decides when to ask the draft model: if the tokens that it brings are worth the time that it takes.
 
 A question to the draft model costs s seconds and asks for the tokens after one node of the draft tree. The tuner
 (`row_planner.py`) values a second at R tokens. If the node's reach (`draft_tree.py`) is r, the question brings
@@ -32,8 +32,8 @@ never below half of it."""
 NEVER = 2.0
 """A limit above the reach of any node, so that the draft model is not asked."""
 EVIDENCE = 1.0
-"""The draft model's guesses are fed only while they gain more tokens than chance alone explains: more than this
-many times the square root of the sum of squared gains."""
+"""The draft model's guesses are fed only if they gain more tokens than chance explains: more than this many times
+the square root of the sum of squared gains."""
 
 
 class DraftModelBudget:

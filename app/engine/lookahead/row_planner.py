@@ -195,8 +195,8 @@ class Tuner(DraftPlanner):
         return DraftPlan(max(rows, 1), MAX_DEPTH, max(price, TUNED_MIN_REACH))
 
     def kept(self, reaches: Sequence[float], window_rows: int) -> int:
-        """Return the number of tree rows with the largest worth; if none pays and the curve is unproven, up to
-        TRIAL."""
+        """Return the number of tree rows with the largest worth; up to TRIAL rows if no guess pays and the curve is
+        unproven."""
         kept = self._best(reaches, window_rows)
         self._recent_rows = max(kept, self._recent_rows - 1)
         self._failures = 0 if kept > 1 else self._failures + 1

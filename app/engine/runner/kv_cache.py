@@ -265,7 +265,7 @@ class BlockCache(Cache):
         return self.length
 
     def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:
-        """Return the maximum number of keys of a block's rows, and the position of the first key."""
+        """Return how many keys a row of a block sees at most, and the position of the first key."""
         del layer_idx
         return self.length + query_length, 0
 

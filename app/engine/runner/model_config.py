@@ -83,7 +83,7 @@ class Rotary:
 
 
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
-    """Return the config's kind of rotary table; if several are not fixed, the kind with the smallest switch."""
+    """Return the config's rotary table; if several tables are not fixed, the table with the smallest switch."""
     parameters = getattr(config, "rope_parameters", None) or {}
     one_set = "rope_type" in parameters  # otherwise there is a set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]

@@ -1,7 +1,7 @@
 """Keeps copies of other conversations' keys and values, because clients and the page use one KV cache in turn.
 
-When they exceed a share of the free memory, the least recently used are dropped. All are dropped when memory runs
-out, when all text is forgotten, and when the model is unloaded.
+When the copies exceed a share of the free memory, the least recently used are dropped. All are dropped when memory
+runs out, when all text is forgotten, and when the model is unloaded.
 """
 
 import logging
@@ -45,7 +45,7 @@ class KeptPrefix:
 
 
 class PrefixCache:
-    """An LRU cache of prefixes. `limit` returns how many bytes they may take, given how many bytes they take."""
+    """An LRU cache of prefixes. `limit` returns how many bytes they may take, given how many they take now."""
 
     def __init__(self, limit: Callable[[int], int] = lambda _taken: 0) -> None:
         self._limit = limit
