@@ -325,7 +325,7 @@ UNDO: Mapping[Change, Undo] = {
 
 
 ROW_CHANGES: Set[Change] = {"pairs", "grouped", "tiled values", "mixed"}
-"""Changes that only move rows, which can be undone in packed rows, too."""
+"""Changes that only move rows, so that they can be undone in packed rows, too."""
 STACK_CHANGES: Set[Change] = {"alternating", "transposed"}
 """Changes that are allowed for stacked matrices that stay packed. In these, "transposed" is not undone."""
 

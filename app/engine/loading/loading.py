@@ -268,7 +268,7 @@ def _read_tokenizer(
     kind: Any = PreTrainedTokenizerFast if folder.gguf else AutoTokenizer
     known = {} if folder.gguf else {"config": config}
     tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(folder.path, **known, **HERE)
-    if isinstance(named := tokenizer.chat_template, dict):  # transformers refuses several without a default
+    if isinstance(named := tokenizer.chat_template, dict):  # transformers needs a default
         tokenizer.chat_template = {**named, "default": main_template(named)} if named else None
     note = ""
     if not tokenizer.chat_template:

@@ -152,7 +152,7 @@ def _cause(error: Exception, folder: ModelFolder) -> str:
 
 
 def _places(values: Any, word: str) -> Iterator[str]:
-    """Yield the keys of this value in a config: "text_config.hidden_act"."""
+    """Yield the keys that have this value in a config, such as "text_config.hidden_act"."""
     for key, value in values.items() if isinstance(values, dict) else ():
         yield from (f"{key}.{inner}" for inner in _places(value, word))
         if value == word:

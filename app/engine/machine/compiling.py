@@ -25,7 +25,7 @@ from app.system.programs import Which, find_compiler, find_program, settled
 
 log = logging.getLogger(__name__)
 
-# The compiler may not fuse operations, so that each value is rounded where the source rounds it. A row's
+# The compiler must not fuse operations, so that each value is rounded where the source rounds it. A row's
 # results are then bitwise identical whatever other rows are computed in the same call.
 FLAGS = ("-O3", "-march=native", "-ffp-contract=off", "-fno-math-errno", "-fPIC")
 LINK = ("-shared", "-Wl,-z,now", "-lm")

@@ -3,9 +3,9 @@
 Threads wait for each other at every matrix product. While another program uses one of their cores, fewer threads
 may be faster. Only a trial shows this, so from time to time a step is run twice, on two numbers of threads.
 
-The text must not depend on the number of threads. So the number is changed for two kinds of models only: those in
-float32 without rounded activations, where it changes only the last digits (as the number of rows does), and those
-that compute each row independently.
+The text must not depend on the number of threads. So the number is changed only for models that compute each row
+independently, and for models in float32 without rounded activations. In the latter, threads change only the last
+digits of results, as the number of rows does.
 """
 
 from collections.abc import Callable

@@ -245,7 +245,7 @@ def _part(progress: ProgressListener, number: int, parts: int) -> ProgressListen
 def _batch_invariant_profile(
     runner: BlockRunner, timer: StepTimer, free: StepTimes, comparing: ProgressListener
 ) -> StepProfile:
-    """Add the times with batch-invariant attention, and the buckets that then give bitwise identical results."""
+    """Measure times with batch-invariant attention, and which buckets then give bitwise identical results."""
     if note := _refusal_of_same_text(runner, timer, free.buckets):
         return StepProfile(free, note=note)
     batch_invariant = timer.times(free.buckets, is_batch_invariant=True)

@@ -105,8 +105,7 @@ class GrammarMask:
         return logits.masked_fill(uploaded(~allowed, logits.device), -torch.inf)
 
     def constraint(self, vocabulary: int) -> Constraint:
-        """Make a constraint for drafts of a model with weights for `vocabulary` tokens, with a copy of the
-        matcher."""
+        """Make a constraint for drafts, with a copy of the matcher. The model has `vocabulary` tokens."""
         return DraftConstraint(self._movable.copy(), self._prompt_tokens, vocabulary)
 
 
@@ -158,7 +157,7 @@ class _MovableMatcher:
             self._matcher.rollback(len(taken) - same)
             taken = taken[:same]
         rest = path[len(taken) :]
-        # A forbidden token would end the matcher, and so would a token that only the model has.
+        # A token that is forbidden, or that the tokenizer does not have, would end the matcher.
         possible = list(takewhile(lambda token: token < self._vocabulary, rest))
         known = self._matcher.validate_tokens(possible) if possible else 0
         self._matcher.consume_tokens(rest[:known])
@@ -202,8 +201,7 @@ def _by_id(source: str, vocabulary: Mapping[str, int]) -> str:
         return json.dumps(found[1]) if number is None else f"<[{number}]>"
 
     def ended(found: re.Match[str]) -> str:
-        """Make a control token end a rule of text, because a suffix matches only text, which has no control
-        tokens."""
+        """Move a control token from a rule's suffix to the end of the rule, because a suffix matches only text."""
         ending = json.loads(found[1])
         rule = control_rule(ending) if ending in vocabulary else lark_text(ending.lstrip())
         first = re.match(CONTROL_RULE, rule)

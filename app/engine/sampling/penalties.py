@@ -24,7 +24,7 @@ Process = Callable[[Tensor, Sequence[int]], Tensor]
 """(logits [vocab] in float32, every token before them) -> logits [vocab]."""
 
 FEW = 16
-"""Up to this many differing tokens, counts are updated instead of uploaded; each token costs one or two kernels."""
+"""If at most this many tokens differ, counts are updated, not uploaded. Each token takes one or two kernels."""
 ROOM = 1024
 """Number of different tokens that may be added between two uploads."""
 

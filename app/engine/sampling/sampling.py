@@ -40,7 +40,7 @@ TRIED_ROWS = 16
 """Rows with which our kernels are tried and timed."""
 _TRIED = (Sampling(0.8), Sampling(0.8, min_p=0.1), Sampling(0.8, 20, 0.95), Sampling(0.8, 0, 0.9))
 TOPK_BLOCK, MIN_TOPK_BLOCKS = 256, 32
-"""Size of the blocks of logits whose maxima are computed first, and the minimum number of blocks for that."""
+"""The size of the blocks of logits whose maxima `_topk` computes first, and the minimum number of blocks."""
 VALUES = 1 << 22
 """How many logits are filtered and get noise at once; their intermediate values take about 100 MiB."""
 
@@ -273,8 +273,8 @@ def kernel_fault(device: torch.device, dtype: torch.dtype, vocabulary: int) -> s
 def _fault_of_kernels(
     device: torch.device, dtype: torch.dtype, vocabulary: int, timer: Timer = gpu_seconds
 ) -> str:
-    """Compare tokens with torch's, and for logits of this type also times. Logits in float32 are tried, too,
-    because penalties make such logits."""
+    """Compare our kernels' tokens with torch's, and with logits in `dtype` also the times. Logits in float32 are
+    tried, too, because penalties make such logits."""
     made = torch.randn((TRIED_ROWS, vocabulary), generator=torch.Generator().manual_seed(0)).mul(3)
     for kind in dict.fromkeys((dtype, torch.float32)):
         logits = made.to(device, kind)

@@ -188,7 +188,7 @@ class Session:
         keep(loaded, self._cache)
 
     def embed(self, job: EmbeddingJob) -> None:
-        """Embed the next piece of a job's texts; on the CPU if that was chosen for the newest model."""
+        """Embed the next piece of a job's texts, on the device that `__init__` describes."""
         device: Device = "cpu" if self._device == "cpu" else "auto"
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
@@ -256,8 +256,8 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Free memory after it ran out; return whether to try again: if a sentence-embedding model left the GPU, or
-        if cuBLAS could not start."""
+        """Return whether to try again after memory ran out: a sentence-embedding model has left the GPU, or cuBLAS
+        could not start. In both cases memory is freed first."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_gpu():
