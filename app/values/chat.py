@@ -97,7 +97,7 @@ class QueuedMessage:
 
 @dataclass(frozen=True, slots=True)
 class TokenMark:
-    """A token in a reply: its end in the text, who proposed it, and its step (0: the prefill)."""
+    """A token in a reply: its end in the text, its origin, and its step (0: the prefill)."""
 
     end: int
     origin: Origin

@@ -33,7 +33,7 @@ WORDS: Mapping[str, ThinkingLevel] = {
 }  # fmt: skip
 """The levels of thinking, by the words that templates use for efforts."""
 PASTED = ("low", "medium", "high")
-"""The efforts that are offered if a template writes any value into the prompt. Models learn these three."""
+"""The efforts that are offered if a template writes any value into the prompt, because models learn these three."""
 SYSTEM_WORDS: tuple[tuple[str, ThinkingLevel], ...] = (
     ("/think", "on"), ("/no_think", "off"), ("detailed thinking on", "on"), ("detailed thinking off", "off"),
 )  # fmt: skip

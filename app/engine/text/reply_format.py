@@ -1,7 +1,7 @@
 """Finds how a model marks its thoughts and writes its calls, from earlier messages that its chat template shows.
 
 If the template shows none, known markers are tried, then control tokens. One call and two calls are rendered,
-because what both have in common belongs to each call:
+because what both have in common belongs to each call. The kinds of calls are:
 
     <tool_call>\\n{"name": "NAME", "arguments": {"KEY": "VALUE"}}\\n</tool_call>      one JSON object
     [TOOL_CALLS]NAME[ARGS]{"KEY": "VALUE"}                                          a name, then JSON
@@ -100,7 +100,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
         words[0] if words else "",
         *named,
         *STRAY.get(opening, ()),
-        # with the line breaks that separate them from the answer
+        # the same with the line breaks that separate them from the answer
         header + written.removeprefix(opening).lstrip(),
         end.rstrip(),
         *(f"\n{mark}" if mark.startswith("</") else f"{mark}\n" for mark in named),
@@ -131,8 +131,8 @@ def _markers(render: Render, before: str, after: str, plain: str) -> tuple[str, 
     closing = re.match(rf"\s*({TAG})", after)
     found = re.search(rf"{TAG}\w*\s*$", before)
     opening = found[0].strip() if found else ""
-    if plain.rstrip().endswith(opening):  # answers without thoughts have it, too
-        line = render([ASKED], {}).rstrip().rpartition("\n")[2]  # with which a template may begin a thought
+    if plain.rstrip().endswith(opening):  # answers without thoughts have this tag, too
+        line = render([ASKED], {}).rstrip().rpartition("\n")[2]  # a template may begin a thought with it
         opening = "" if re.search(TAG, line) else line
     return (opening, closing[1]) if closing and opening else None
 

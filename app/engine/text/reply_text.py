@@ -30,7 +30,7 @@ class Detokenizer:
         """Continue a text with the ids `before`, whose text is not returned again."""
         self._decode = decode
         self._ids = list(before[-_LONGEST_CHARACTER:])
-        self._given = len(self._ids)  # the number of ids whose text was given out
+        self._given = len(self._ids)  # the number of ids whose text was returned
         self._context = 0  # ids from here on are decoded again, for tokenizers that look back
 
     def push(self, token_id: int) -> str:

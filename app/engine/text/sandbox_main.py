@@ -79,7 +79,7 @@ def _end_after(seconds: float) -> None:
 
 
 def _import(what: str) -> str:
-    """Import the library of this kind of job, which the job's time limit does not include; return ""."""
+    """Import the library of this kind of job, so that its time limit does not include the import; return ""."""
     import_module(IMPORTED[what])
     return ""
 
