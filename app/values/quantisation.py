@@ -49,7 +49,10 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
             "Weights are not quantised: most of them are in recurrent layers or in stacked experts.",
         )
     if 0 < free < parameters * TO_READ:
-        return "none", "Weights are not quantised: reading them for that needs more memory than is free."
+        return (
+            "none",
+            "Weights are not quantised: reading them in float32 first needs more memory than is free.",
+        )
     return "int8", ""
 
 

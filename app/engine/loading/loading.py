@@ -235,8 +235,8 @@ def _settled_weights(
     if is_quantised and quantisation == "none":
         dtype = dtype_name(suiting_dtype(choice, device))
         reason = (
-            f"The file's quantised weights were dequantised to {dtype}: they stay packed only on a GPU with Triton "
-            "or a CPU with a C compiler, there in float32, and only if they are most of the model."
+            f"The file's quantised weights were dequantised to {dtype}: they stay packed only if they are most of "
+            "the model, on a GPU with Triton, or on a CPU with a C compiler in float32."
         )
     return quantisation, False, reason
 

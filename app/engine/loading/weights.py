@@ -77,7 +77,7 @@ def _building(folder: ModelFolder) -> Iterator[None]:
         if monotonic() > end:
             raise ModelBroken(
                 f"The model that the config.json of {folder.name} describes took more than {SECONDS:.0f} seconds "
-                "to build: try again, or choose another one."
+                "to build: try again, or choose another model."
             )
 
     with register_module_module_registration_hook(made):

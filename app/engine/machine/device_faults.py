@@ -88,7 +88,7 @@ def sentence_of(error: BaseException) -> str:
         log.exception("cuBLAS could not start", exc_info=error)
         return (
             f"The matrix library of the GPU could not start ({first_line(error)[:200]}): close other "
-            "programs that use it, then restart Foresight. If it fails again, choose --device cpu."
+            "programs that use the GPU, then restart Foresight. If it fails again, choose --device cpu."
         )
     if is_out_of_memory(error):
         return str(

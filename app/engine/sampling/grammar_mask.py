@@ -57,8 +57,8 @@ class Grammars:
         opened the thought. Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
             raise GrammarRefused(
-                "The tokenizer of this model cannot be used with a grammar: choose another model, or ask for "
-                "neither JSON nor a response_format nor a forced tool."
+                "The tokenizer of this model cannot be used with a grammar: choose another model, or ask "
+                "without JSON, without response_format and without a forced tool."
             )
         if self._tokens is None:
             self._tokens = from_tokenizer(tokenizer, eos_token=sorted(eos_ids) or None)
@@ -71,9 +71,7 @@ class Grammars:
             raise refused_grammar(grammar.kind, problem)
         matcher = LLMatcher(tokens, source, log_level=0)
         if not matcher.consume_tokens(list(begun)):
-            raise GrammarRefused(
-                "The reply so far is not a beginning that the grammar allows: regenerate it."
-            )
+            raise GrammarRefused("The grammar does not allow the reply so far: regenerate it.")
         return GrammarMask(matcher, prompt_tokens, tokens.vocab_size)
 
 
