@@ -62,8 +62,8 @@ def best_gguf(files: Sequence[FileProgress], disk: int, memory: int) -> str:
 
     Files of 16 or 32 bits are returned only if there are no others. If no file fits the memory, returns the
     smallest file that fits the disk, else ""."""
-    there = [file for file in files if file.size + DISK_RESERVE <= disk]
-    packed = [file for file in there if not packing_of(file.name).endswith(("F16", "F32"))] or there
+    storable = [file for file in files if file.size + DISK_RESERVE <= disk]
+    packed = [file for file in storable if not packing_of(file.name).endswith(("F16", "F32"))] or storable
     fitting = [file for file in packed if file.size <= memory]
     ranked = sorted(fitting or packed, key=lambda file: file.size, reverse=bool(fitting))
     return ranked[0].name if ranked else ""

@@ -130,8 +130,8 @@ def _first_successors(
         first = no_successors(vocabulary)
     if num_measured(first) < vocabulary:
         start = first_token_of_texts(loaded.tokenizer, vocabulary)
-        look = part_of_load(progress, "Measuring which tokens are likely after each token", STEPS, LOADED)
-        first = measure_first_successors(runner, first, start, look, min(ROWS, largest))
+        listen = part_of_load(progress, "Measuring which tokens are likely after each token", STEPS, LOADED)
+        first = measure_first_successors(runner, first, start, listen, min(ROWS, largest))
         keep_first(first, cache, cache_key)
     return first
 

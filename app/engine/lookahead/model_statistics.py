@@ -139,7 +139,7 @@ class ModelStatistics:
 
         The pool learns the text, the documents and the predicted output."""
         estimator = self.estimator(sampling.temperature)
-        if self._pool is None or not self._pool.goes_on(text):
+        if self._pool is None or not self._pool.is_continued_by(text):
             self._pool = self.new_pool(estimator)
         self._pool.begin(text, estimator, sampling, constraint, branches)
         for document in documents:

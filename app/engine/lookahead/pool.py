@@ -43,7 +43,7 @@ class Pool:
     def __len__(self) -> int:
         return self._learned
 
-    def goes_on(self, text: Sequence[int]) -> bool:
+    def is_continued_by(self, text: Sequence[int]) -> bool:
         """Return whether a text begins with the prompt of the newest reply, and so continues this chat."""
         return common_length(self._text, text) >= self._prompt_length
 

@@ -242,8 +242,8 @@ class Engine:
             failure = app_error(error)
             # If a model is still loaded, only this job has failed, unless the device is lost.
             is_cancelled = isinstance(error, LoadCancelled)
-            can_go_on = is_cancelled or (session.info and not is_device_fault(error))
-            self._status = self._ready(session) if can_go_on else EngineStatus("failed", str(failure))
+            is_usable = is_cancelled or (session.info and not is_device_fault(error))
+            self._status = self._ready(session) if is_usable else EngineStatus("failed", str(failure))
             self._end(job, failure)
 
     def _end(self, job: AnyJob, error: AppError) -> None:

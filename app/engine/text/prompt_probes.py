@@ -119,11 +119,11 @@ def _turn_ends(shown: Shown, controls: Collection[str]) -> tuple[str, ...]:
 def _inside(shown: Shown) -> str:
     """Return the template's own texts in turns in which the assistant thinks, answers and calls a tool."""
     call = called("123456789", "f", {"a": 1})
-    said = dict.fromkeys(FIELDS, THOUGHT)
+    thoughts = dict.fromkeys(FIELDS, THOUGHT)
     begin = _end(shown(_user(USER)))
     texts = [
-        _end(shown(_user(USER), _message("assistant", ANSWER, **said))),
-        _end(shown(_user(USER), _message("assistant", "", tool_calls=[call], **said))),
+        _end(shown(_user(USER), _message("assistant", ANSWER, **thoughts))),
+        _end(shown(_user(USER), _message("assistant", "", tool_calls=[call], **thoughts))),
     ]
     written = [text[len(common(text, begin)) :] for text in texts]
     return "".join(text.rpartition(end)[0] for text in written for end in (THOUGHT, ANSWER, '"a"'))

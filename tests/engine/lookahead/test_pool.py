@@ -108,15 +108,15 @@ def test_a_document_stays_a_document_in_the_next_reply() -> None:
 
 def test_a_chat_goes_on_with_all_that_was_its_prompt() -> None:
     pool = pool_of()
-    assert pool.goes_on([1]), "nothing was said yet"
+    assert pool.is_continued_by([1]), "nothing was said yet"
     pool.begin([1, 2, 3], AcceptanceEstimator())
     pool.learn([1, 2, 3, 4, 5], 2, "output")
-    assert pool.goes_on([1, 2, 3])
-    assert pool.goes_on([1, 2, 3, 9]), "the reply may be asked anew"
-    assert pool.goes_on([1, 2, 3, 4, 5, 6])
-    assert pool.goes_on([1, 2, 9]), "another first token of the reply is still the same chat"
-    assert not pool.goes_on([1])
-    assert not pool.goes_on([1, 9, 3, 4, 5])
+    assert pool.is_continued_by([1, 2, 3])
+    assert pool.is_continued_by([1, 2, 3, 9]), "the reply may be asked anew"
+    assert pool.is_continued_by([1, 2, 3, 4, 5, 6])
+    assert pool.is_continued_by([1, 2, 9]), "another first token of the reply is still the same chat"
+    assert not pool.is_continued_by([1])
+    assert not pool.is_continued_by([1, 9, 3, 4, 5])
 
 
 def test_a_reply_that_is_asked_anew_learns_its_prompt_but_once() -> None:
@@ -126,7 +126,7 @@ def test_a_reply_that_is_asked_anew_learns_its_prompt_but_once() -> None:
     pool.learn([1, 2, 3, 4], 1, "output")
     pool.begin([1, 2, 3], AcceptanceEstimator())
     assert len(pool) == size + 1
-    assert pool.goes_on([1, 2, 3])
+    assert pool.is_continued_by([1, 2, 3])
 
 
 def test_a_document_is_learned_but_once() -> None:
