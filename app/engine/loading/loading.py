@@ -158,8 +158,8 @@ def load(
     """Read a model from its folder or GGUF file, quantise it as `choice` says, and choose its kernels.
 
     The tokenizer and the chat template are tried in the sandbox first; without a sandbox they are trusted. `cache`
-    is a folder for the other files of GGUF models. With `reads_heads`, and unless a draft model is chosen, the
-    checkpoint's own heads are read.
+    is a folder for the other files of GGUF models. The checkpoint's own heads are
+    read if `reads_heads` is True and no draft model is chosen.
 
     Raises ModelError for files that cannot be used, BadOption for a choice that is not possible here, and errors of
     memory and of the device."""

@@ -157,7 +157,6 @@ class StackedBlocks:
     dtype: torch.dtype
 
     def __getitem__(self, _all: object) -> Tensor:
-        """Read and dequantise the matrices."""
         table = torch.tensor(MXFP4_TABLE, dtype=torch.float32)
         return torch.stack(
             [

@@ -139,7 +139,7 @@ class _Reply:
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def reported(self, began: float) -> None:
-        """Count a step's last part, from `began` to now, as time of the next step, unless a device computes
+        """Count a step's last part, from `began` to now, in the next step's time, unless a device computes
         meanwhile."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began

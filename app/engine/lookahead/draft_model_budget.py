@@ -1,4 +1,4 @@
-"""Decides when to ask the draft model: if the tokens that it brings are worth the time that it takes.
+"""Decides when to ask the draft model: when the tokens that it brings are worth the time that it takes.
 
 A question to the draft model costs s seconds and asks for the tokens after one node of the draft tree. The tuner
 (`row_planner.py`) values a second at R tokens. If the node's reach (`draft_tree.py`) is r, the question brings
@@ -16,7 +16,7 @@ before the next trial.
 from math import sqrt
 
 FIRST_GAIN, FIRST_REACH = 0.5, 6.0
-"""The gain that is assumed before any was measured, and its weight as a sum of reaches."""
+"""The gain that is assumed at first. It counts like a measurement over questions with this sum of reaches."""
 MEMORY = 0.98
 """Factor by which the weight of earlier trees in the gain falls with each new tree."""
 SECONDS_MEMORY = 0.9

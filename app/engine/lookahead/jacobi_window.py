@@ -114,7 +114,7 @@ class WindowSizer:
     """Chooses how many columns the window has, in all replies of a model.
 
     The window's cost is the planner's estimate of lost tokens: what a larger draft tree would have brought in the
-    window's rows, or further steps in its time. Its gain is the number of accepted tokens from its
+    window's rows, or further steps in the window's time. Its gain is the number of accepted tokens from its
     n-grams. Every STEPS steps the sums are compared. If the window gained less than WORTH times its cost, it loses
     a column. If it gained more than 2 * WORTH times its cost, the next reply begins with one more column (at most
     MOST_COLUMNS)."""

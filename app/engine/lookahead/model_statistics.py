@@ -196,5 +196,6 @@ class ModelStatistics:
 
 
 def _first_trust(kind: int) -> float:
-    """Return an estimator's first trust. `kind` is twice its temperature; the priors fit greedy text best."""
+    """Return an estimator's first trust; `kind` is twice its temperature. The trust is lower at high temperatures,
+    because the priors fit greedy text best."""
     return 1 / (1 + kind / 2)

@@ -234,7 +234,7 @@ class Tuner(DraftPlanner):
     def observe(self, step: DraftedStep) -> Split:
         """Update the curve at the step's bucket, the speed, and the window's cost and gain."""
         tree, window = len(step.reaches), step.window.size
-        # The larger of two costs: the worth of the window's time, and the most that as many tree rows would bring.
+        # The larger of two costs: the window's time, and the tokens that as many tree rows would bring at most.
         window_seconds = self._drafted_seconds(tree + window) - self._curve.seconds[tree]
         window_cost = max(self._speed * window_seconds, window * step.reaches[-1])
         self.sizer.settle(step.window, window_cost, step.from_window)

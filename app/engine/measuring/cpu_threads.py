@@ -93,7 +93,6 @@ class ThreadedSteps(EagerSteps):
     def _timed(
         self, threads: int, cache: BlockCache, block: Block, batch_invariant: bool
     ) -> tuple[Tensor, float]:
-        """Run the block on this number of threads; returns its logits and seconds."""
         before = torch.get_num_threads()
         if threads != before:
             torch.set_num_threads(threads)

@@ -84,7 +84,7 @@ def number_of_layers(model: PreTrainedModel) -> int:
 
 
 def cached_layers(model: PreTrainedModel) -> int:
-    """Return how many layers have their own cache layer; the last layers of some models reuse earlier ones."""
+    """Return how many layers have their own cache layer; in some models the last layers reuse earlier caches."""
     shared = getattr(model.config.get_text_config(decoder=True), "num_kv_shared_layers", 0)
     return number_of_layers(model) - (shared or 0)
 

@@ -151,7 +151,6 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             buffer[:, :, self.length : end] = buffer.index_select(2, rows)
 
     def move(self, sources: Tensor, targets: Tensor) -> None:
-        """Copy rows from the `sources` slots to the `targets` slots."""
         for buffer in self.buffers(0):
             buffer.index_copy_(2, targets, buffer.index_select(2, sources))
 

@@ -36,7 +36,6 @@ def _rank(score, token, is_in):
 
 @triton.jit
 def _score(rank):
-    """Return the score of a rank."""
     ordered = (rank >> 32).to(tl.int32)
     return tl.where(ordered < 0, ordered ^ _LAST, ordered).to(tl.float32, bitcast=True)
 

@@ -83,7 +83,6 @@ AnyJob = ReplyJob | LoadJob | UnloadJob | MarginJob | EmbeddingJob
 
 
 def fail_job(job: AnyJob, error: AppError) -> None:
-    """Report a job's error to its caller."""
     match job:
         case ReplyJob(_, reply):
             parts: dict[type[AppError], RefusedPart]

@@ -307,7 +307,6 @@ class Session:
             log.warning("%s could not be loaded again", folders[0].name, exc_info=True)
 
     def _drop(self) -> None:
-        """Unload the model and free its memory."""
         self._loaded = self._choice = self._idle_measurement = self._tokenizer = None
         self._folders = ()
         self.reader = CachedTokenReader()

@@ -100,7 +100,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
         words[0] if words else "",
         *named,
         *STRAY.get(opening, ()),
-        # the same with the line breaks that separate them from the answer
+        # some of these again, with the line breaks between them and the answer
         header + written.removeprefix(opening).lstrip(),
         end.rstrip(),
         *(f"\n{mark}" if mark.startswith("</") else f"{mark}\n" for mark in named),
@@ -132,7 +132,7 @@ def _markers(render: Render, before: str, after: str, plain: str) -> tuple[str, 
     found = re.search(rf"{TAG}\w*\s*$", before)
     opening = found[0].strip() if found else ""
     if plain.rstrip().endswith(opening):  # answers without thoughts have this tag, too
-        line = render([ASKED], {}).rstrip().rpartition("\n")[2]  # a template may begin a thought with it
+        line = render([ASKED], {}).rstrip().rpartition("\n")[2]  # may begin a thought
         opening = "" if re.search(TAG, line) else line
     return (opening, closing[1]) if closing and opening else None
 
@@ -287,12 +287,10 @@ def _shown(
 
 
 def _calling(content: str | None, calls: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return a message of the assistant with calls."""
     return {"role": "assistant", "content": content, "tool_calls": calls}
 
 
 def _calls(arguments: object) -> list[dict[str, Any]]:
-    """Return calls of both functions with these arguments."""
     return [called(call, name, arguments) for call, name in zip(IDS, NAMES, strict=True)]
 
 
