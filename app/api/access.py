@@ -18,8 +18,8 @@ OPEN_PATH = "/health"
 LARGEST_BODY = 32 * 2**20
 """Maximum bytes of a request body. The text of a million tokens has about 4 MB."""
 NO_KEY = (
-    "The API needs its key, as 'Authorization: Bearer KEY'. The key is in the file api-key of the data folder, "
-    "unless the server was started with another key."
+    "The API accepts only requests with its key: send 'Authorization: Bearer KEY'. The key is in the file api-key "
+    "of the data folder, unless the server was started with another key."
 )
 OFF = "The API is off. Turn it on in Foresight, under Settings > Connect."
 TOO_LARGE = f"The request is larger than {LARGEST_BODY // 2**20} MB: send less in one request."
@@ -31,8 +31,8 @@ POLICY_VIOLATION = 1008
 def own_names(host: str) -> IsOwnName:
     """Return a function that checks whether a Host header names a server that listens at this address.
 
-    If the server listens on all interfaces, any IP address in Host is accepted. A page of another site could
-    reach the server only by DNS rebinding, which needs a host name."""
+    If the server listens on all interfaces, any IP address is accepted. This is safe, because a page of another
+    site can reach the server only by DNS rebinding, which needs a host name."""
     names = OWN_NAMES | {host.lower()}
     is_everywhere = host in ("0.0.0.0", "::")
 

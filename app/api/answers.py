@@ -1,7 +1,7 @@
-"""The answers of all routes that write text. A plan runs the engine's requests and answers as a stream or whole.
+"""The answers of all routes that write text. `Plan` runs the requests in the engine and answers the client.
 
-Each route has a subclass of `Plan`, which adds only the format of its answer and of its events. Streams are frames
-of JSON, by default server-sent events. If a reply fails, the last frame is its error.
+Each route has a subclass of `Plan`, which adds only the formats of its answer and its events. An answer may be a
+stream of JSON events, by default server-sent events. If a reply fails, the last event is its error.
 """
 
 import asyncio
@@ -38,7 +38,7 @@ LINE_ENDS = {ord(end): f"\\u{ord(end):04x}" for end in "\u2028\u2029\u0085"}
 """Characters at which some clients split lines although JSON may contain them, and how they are escaped."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 NOT_ENFORCED = "x-foresight-not-enforced"
-"""The header that names keywords of a JSON Schema that the answer may not meet."""
+"""The header that names the keywords of a JSON Schema that are not enforced, so the answer may violate them."""
 PATIENCE = 1.0
 """Seconds after which a stream's headers are sent, even if its reply has no event yet."""
 COMMENT_SECONDS = 5.0
@@ -85,7 +85,7 @@ class Plan(ABC):
     ends_with_done = True
     media_type = "text/event-stream"
     comment = b": waiting\n\n"
-    """A comment, which clients skip. A stream that begins before its first event sends comments until then."""
+    """Clients skip this comment. It is sent every COMMENT_SECONDS while a stream waits for its first event."""
 
     def __init__(self, requests: Sequence[Request], tools: ToolUse) -> None:
         self.requests, self.tools = requests, tools
@@ -123,8 +123,8 @@ class Plan(ABC):
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
 
-        A stream starts with its first event, so that a request refused earlier gets an error status. It
-        starts at most PATIENCE seconds after the checks, because some clients give up without headers."""
+        A stream waits up to PATIENCE seconds for its first event, so that a request refused by then gets an
+        error status. Then its headers are sent, because some clients give up without headers."""
         requests = await unless_closed(http, self._checked(services))
         choices = list[Choice]()
         events = self._events(services, requests, choices)

@@ -187,7 +187,7 @@ def _chat(asked: MessagesRequest) -> ChatRequest:
 
 
 def _messages(turn: Turn, param: str) -> Iterator[ChatMessage]:
-    """Yield the results of tools in a turn, then its text with its thought and calls."""
+    """Yield the tool results of a turn, then one message with the turn's text, thought and calls."""
     blocks = [{"type": "text", "text": turn.content}] if isinstance(turn.content, str) else turn.content
     texts, calls, thoughts = list[str](), list[CalledTool](), list[str]()
     for place, block in enumerate(blocks):

@@ -1,7 +1,7 @@
 """Answers POST /v1/chat/completions.
 
-The chunks of a stream are, in this order: for each choice the role, reasoning, content and tool calls, and the
-finish reason; then the usage, without choices and only if the client asks for it; then [DONE].
+In a stream each choice has chunks with the role, then with reasoning, content and tool calls, then with the finish
+reason. If the client asks for the usage, a chunk with the usage and without choices follows. The end is [DONE].
 """
 
 from collections.abc import Iterator, Sequence
@@ -80,7 +80,7 @@ router = APIRouter(route_class=JsonRoute)
 @router.post("/chat/completions", responses=STREAMED)
 async def complete(services: Services, asked: ChatRequest, http: HttpRequest) -> Response:
     """Answer the messages of a chat, as a stream or whole."""
-    refuse(set(asked.modalities or ()) - {"text"}, "modalities", "it writes text")
+    refuse(set(asked.modalities or ()) - {"text"}, "modalities", "it writes only text")
     refuse(asked.function_call not in (None, "none", "auto"), "function_call", "send tool_choice")
     if asked.top_logprobs and not asked.logprobs:
         raise ApiError("top_logprobs needs logprobs: true.", "top_logprobs")

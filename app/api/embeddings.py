@@ -55,8 +55,8 @@ async def embedded(services: ApiServices, asked: EmbeddingsRequest) -> tuple[np.
         vectors = await asyncio.wrap_future(answer)
     except BadOption as error:
         raise ApiError(str(error), "input") from error
-    has_others = asked.dimensions not in (None, vectors.shape[1])
-    refuse(has_others, "dimensions", f"the model's vectors have {vectors.shape[1]}")
+    has_other_size = asked.dimensions not in (None, vectors.shape[1])
+    refuse(has_other_size, "dimensions", f"the model's vectors always have {vectors.shape[1]}")
     return vectors, folder.name, sum(counts)
 
 
@@ -67,7 +67,7 @@ def _inputs(given: str | list[Any]) -> Sequence[str | tuple[int, ...]]:
         if len(one) > (most := LONGEST_INPUT if is_text else MOST_IDS):
             what = "characters" if is_text else "tokens"
             raise ApiError(
-                f"A text of input has {len(one):,} {what}: send at most {most:,} in one.", "input",
+                f"One text of input has {len(one):,} {what}: send at most {most:,} per text.", "input",
                 code=CONTEXT_EXCEEDED,
             )  # fmt: skip
     return inputs

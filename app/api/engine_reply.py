@@ -19,7 +19,7 @@ from app.values.messages import Event, Failed, Finished, Loading, Piece, Request
 T = TypeVar("T")
 CLIENT_CLOSED = 499
 PAUSE_SECONDS = 0.03
-"""The pause between two batches of events. A fast model takes several steps in this time, which are sent together,
+"""The pause between two batches of events. The steps that a fast model takes in this time are sent together,
 because waking the event loop at every step slows the engine (by 3% at 120 tokens a second on two cores)."""
 
 
@@ -36,7 +36,7 @@ class EventQueue:
         """Whether the engine is to end the reply after its current step."""
 
     def append(self, event: Event) -> None:
-        """Add an event from the engine's thread. Wakes the event loop if it waits or the reply has ended."""
+        """Add an event from the engine's thread. Wakes the event loop if the reader waits or the reply has ended."""
         self._events.append(event)
         if not self._is_waiting and not isinstance(event, Finished | Failed):
             return

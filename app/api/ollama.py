@@ -113,7 +113,7 @@ async def chat(services: Services, asked: OllamaRequest, http: HttpRequest) -> R
     """Answer the messages of a chat, by default as a stream."""
     if not asked.messages:
         return await _load(services, asked, {"message": {"role": "assistant", "content": ""}})
-    refuse(any(message.images for message in asked.messages), "images", "it reads text")
+    refuse(any(message.images for message in asked.messages), "images", "it reads only text")
     chat = await asyncio.to_thread(_chat, asked, asked.messages)
     return await answer_chat(services, http, chat, OllamaPlan)
 
@@ -211,7 +211,7 @@ def _numbers(choice: Choice) -> Json:
 
 
 def _described(services: ApiServices, model: ServedModel) -> Json:
-    """Describe a model. Only its name, and whether it is a GGUF file, are known unless the model is loaded."""
+    """Describe a model. If the model is not loaded, only its name and its file format are known."""
     info = services.engine.status().model if model.id == services.current().id else None
     family = info.architecture if info else ""
     is_gguf = any(one.is_gguf for one in (model, *services.installed()) if one.id == model.id)

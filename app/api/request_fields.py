@@ -66,17 +66,17 @@ UNSUPPORTED: Mapping[str, str] = {
          "structured_outputs", "guided_json", "guided_regex", "guided_choice", "guided_grammar"),
         "send {form}",
     ),
-    "audio": "it writes text",
-    "background": "ask with stream",
+    "audio": "it writes only text",
+    "background": "send stream instead",
     "conversation": "it keeps no conversations; send all items as input",
     "functions": "send tools",
-    "images": "it reads text",
+    "images": "it reads only text",
     "previous_response_id": "it keeps no responses; send all items as input",
     "suffix": "it continues a text only at its end",
     "web_search_options": "it has no search",
 }  # fmt: skip
-"""Fields, and the advice with which a route refuses them unless its request defines them. Ignoring them might
-give another answer than the client asks for. "send {form}" is for other names of an answer's format."""
+"""Maps each field to the advice with which it is refused, unless the route's request defines the field. If the
+field were ignored, the answer might not be what the client asks for. {form} is the field that the route accepts."""
 SWITCHES = ("reasoning_effort", "enable_thinking", "thinking")
 """Template variables that choose the level of thinking if no field does. Each is a word, true or false."""
 Limit = Annotated[

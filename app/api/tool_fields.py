@@ -96,7 +96,7 @@ def tool_use(
         case "required" | "any" if offered:
             return replace(use, offered=offered, forced=offered, most_calls=MOST_CALLS if is_parallel else 1)
         case "required" | "any":
-            raise ApiError("tool_choice requires a call, and there are no tools.", "tool_choice")
+            raise ApiError("tool_choice requires a call, but the request has no tools.", "tool_choice")
     raise ApiError("tool_choice must be none, auto, required, or name a function.", "tool_choice")
 
 

@@ -1,7 +1,7 @@
-"""Patterns that find the parts of tool calls, made from the format in which a model writes them.
+"""Patterns that find the parts of tool calls. They are made from the format in which a model writes its calls.
 
-White space between the parts may differ, because models vary it. The patterns are compiled by `regex`, which
-reports whether more text could complete a match.
+White space between the parts may differ, because models vary it. The patterns are compiled by the package `regex`,
+which reports whether more text could complete a match.
 """
 
 import ast
@@ -118,7 +118,7 @@ def _compiled(source: str) -> Any:
 
 
 def _exact(text: str) -> str:
-    """Return a pattern of a text, which matches any white space, or none, where the text has some."""
+    """Return a pattern of a text. White space in the text matches any white space, or none."""
     parts = filter(None, _PIECES.split(text))
     return "".join(_MEANINGS.get(part) or (re.escape(part) if part.strip() else r"\s*") for part in parts)
 
@@ -160,7 +160,7 @@ def _parameter(form: CallFormat) -> str:
     key = rf'{_loose(form.before_key)}(?P<key>[^<>"\n]+?){_loose(form.after_key.rstrip())}'
     blank = form.after_key[len(form.after_key.rstrip()) :]
     ending = form.after_value.lstrip()
-    # The white space with which `after_value` begins is not part of the value; any more white space is.
+    # The white space with which `after_value` begins is not part of the value; further white space is.
     line = form.after_value.removesuffix(ending)
     value = r"(?:<!\[CDATA\[(?P<data>.*?)\]\]>|(?!<!\[CDATA\[)(?P<value>.*?))"
     return rf"{key}(?:{blank})?{value}(?:{line})?{_exact(ending)}"
@@ -189,7 +189,7 @@ def _types_of(value: Any) -> set[str]:
 
 
 def kinds_of(schema: Any) -> set[str]:
-    """Return the types that a schema and its parts name, or those of the values to which they are restricted."""
+    """Return the JSON types that a schema's alternatives name; without `type`, those of `enum` and `const`."""
     kinds = set[str]()
     for one in alternatives(schema):
         named = one.get("type")
@@ -213,8 +213,10 @@ def _listed(value: Any) -> list[Any]:
 
 
 def alternatives(schema: Any, followed: set[str] | None = None) -> list[dict[str, Any]]:
-    """Return a schema, the definition to which it refers, and the parts of its `anyOf`, `oneOf` and `allOf`, each
-    with the definitions; [] if it is not a JSON object. References in `followed` are not followed again."""
+    """Return a schema, the definition to which it refers, and the parts of its `anyOf`, `oneOf` and `allOf`.
+
+    Adds the alternatives of these parts, too. Returns [] if the schema is not a JSON object. Each result has the
+    schema's definitions. References in `followed` are not followed again."""
     if not isinstance(schema, dict):
         return []
     followed = set() if followed is None else followed
@@ -247,7 +249,7 @@ def member_schema(schema: Any, key: str) -> Any:
 
 
 def loose_json(text: str, quote: str) -> str:
-    """Translate a value to JSON: other quotes, words without quotes, and Python's True, False and None."""
+    """Translate a value to JSON. It may have other quotes, unquoted words, or Python's True, False and None."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
     pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
 
@@ -270,8 +272,9 @@ def _string(part: str) -> str:
 
 
 def value_end(text: str, quote: str, ends: str) -> int:
-    """Return the index of the first of the characters `ends` outside of strings and brackets, where a pair's value
-    ends; -1 if the value is incomplete."""
+    """Return the index at which a pair's value ends; -1 if the value is incomplete.
+
+    A value ends before the first of the characters `ends` outside strings and brackets."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else rf"{STRING}|'(?:[^'\\]|\\.)*+'"
     depth = 0
     for found in re.finditer(rf"{quoted}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):

@@ -51,7 +51,7 @@ BUNDLED = {
 }
 """The app's own tools, by the names under which they are turned on."""
 UNUSUAL = re.compile(r"[^\w./-]+")
-"""Matches characters of a tool's name that models may not write."""
+"""Matches characters of tool names that are replaced by "_", because a model might not write them correctly."""
 NOTHING_FOUND = "Nothing was found in the documents."
 Permission = Literal["once", "chat", "refuse"]
 """The user's answer to a call: allow it, allow this tool in this chat until the app ends, or refuse the call."""
@@ -101,8 +101,7 @@ class ChatTools:
         settings: Callable[[], ToolSettings],
         contacted: Callable[[str, str], None] = lambda _address, _why: None,
     ) -> None:
-        """Use these servers. `contacted` is called with the address of each web page before a request to the page,
-        and with the reason."""
+        """Use these servers. `contacted` is called with a web page's address and the reason before each request."""
         self.servers = servers
         self.permissions = ToolPermissions()
         self._documents = documents

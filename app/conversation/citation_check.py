@@ -116,7 +116,7 @@ def claim_at(reply: str, place: int) -> str:
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
-    """Yields the sentences. Markers at the beginning of a sentence move to the sentence before if it has none."""
+    """Yields the sentences. Moves markers from the beginning of a sentence to a sentence before it without any."""
     before = ""
     for sentence in sentences:
         leading = LEADING.match(sentence)

@@ -78,7 +78,7 @@ class Conversations:
         self._summaries = SummaryWriter(engine, self._prompts)
         self._started: Mapping[int, StartedReply] = {}
         self._recorders: dict[int, ReplyRecorder] = {}
-        self._unsaved: dict[int, EndedReply] = {}  # stored before the next turn of their chats
+        self._unsaved: dict[int, EndedReply] = {}  # these replies are stored before their chats' next turns
         self._leaving_out: frozenset[int] = frozenset()
         self._lock = threading.RLock()
 
@@ -151,7 +151,7 @@ class Conversations:
         return chat in self._recorders
 
     def newest_reply(self, chat: int) -> StartedReply | None:
-        """Returns the chat's newest reply while it is written, and then until a reply starts in another chat."""
+        """Returns the chat's newest reply. A reply that has ended is forgotten when another chat starts a reply."""
         return self._started.get(chat)
 
     def problem(self, chat: int) -> str:

@@ -146,7 +146,7 @@ class PromptBuilder:
     def prepare(
         self, context: TurnContext, retrieved: RetrievedContext, settings: ReplySettings
     ) -> PreparedReply:
-        """Prepares a reply. Raises ChatTooLong, and BadOption for an invalid schema, or if the template refuses."""
+        """Prepares a reply. Raises ChatTooLong, and BadOption if the schema or a message is refused."""
         grammar = context.chat_settings.json_answers.grammar
         written = context.written or MessageContent()
         begun = written.text

@@ -163,7 +163,7 @@ def _fitting(found: Sequence[PassageHit], query: str, budget: _SourceBudget) -> 
 
 
 def _narrowed(passage: Passage, query: str, budget: _SourceBudget) -> tuple[Passage, int]:
-    """Cuts a passage that exceeds its share to the part about the query. Returns it with its number of tokens."""
+    """Returns a passage and its number of tokens. A passage above its share is reduced to what fits the query."""
     most, kept = len(passage.text), passage
     while (tokens := budget.tokens_of([kept.text])) > budget.share and most > LEAST_CHARACTERS:
         most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * budget.share // tokens))

@@ -29,7 +29,7 @@ class EngineWithServers:
         self._servers = servers
         self._lock = threading.Lock()
         self._wanted: ModelChoice | None = None
-        """The model chosen last. If a local model fails to load, this becomes `_remote` again if that is set."""
+        """The model chosen last. When a local model fails to load, a `_remote` model becomes this choice again."""
         self._remote: ModelChoice | None = None
         """The server's model that was chosen last; None once a local model is loaded."""
         self._note = ""

@@ -1,6 +1,6 @@
-"""Finds tool calls in a reply while it is written, in the model's own format, as deltas of thought, text and calls.
+"""Splits a reply into deltas of thought, text and tool calls while it is written.
 
-Text that only looks like a call stays text."""
+Calls are found in the model's own format. Text that only looks like a call stays text."""
 
 import secrets
 from collections.abc import Mapping
@@ -57,7 +57,7 @@ class WrittenCall:
 
     @property
     def arguments_object(self) -> Any:
-        """The parsed arguments; {} if they are not valid JSON, as when they were cut off."""
+        """The parsed arguments; {} if they are not valid JSON, for example because they were cut off."""
         try:
             return parse_json(self.arguments)
         except ValueError:
@@ -66,8 +66,8 @@ class WrittenCall:
 
 @dataclass(slots=True)
 class ParsedReply:
-    """A reply's thought, text and calls, joined from its deltas. The caller sets `thought_end`, where the thought
-    ends in the reply."""
+    """A reply's thought, text and calls, joined from its deltas. The caller sets `thought_end`, the position in the
+    reply at which the thought ends."""
 
     text: str = ""
     calls: list[WrittenCall] = field(default_factory=list)

@@ -101,7 +101,7 @@ class ThoughtFold:
 def split_thought(text: str) -> SplitReply:
     fold = ThoughtFold()
     thought, answer = fold.push(text)
-    # `in` is quicker than the pattern, and most replies, which are split again as they grow, have no end tag.
+    # `in` is quicker than the pattern, and most replies have no end tag. A growing reply is split again and again.
     if not fold.blocks and CLOSING in answer and (end := _LONE_CLOSING.search(answer)):
         thought = answer[: end.start()].strip("\n")
         return SplitReply(thought, answer[end.end() :].lstrip("\n"), closings=thought.count(CLOSING) + 1)

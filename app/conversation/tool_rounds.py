@@ -50,7 +50,7 @@ class _RoundLog:
         self._reply, self._before, self._earlier = reply, before, statistics
         self._parser = use.parser()
         self._parsed = ParsedReply()
-        self._said = ""  # the answer before the first call
+        self._leading_text = ""  # the answer before the first call
         self._is_announced = False
         self.ends: SimpleQueue[Finished | Failed] = SimpleQueue()
         self._take(self._parser.push(self.text))
@@ -96,7 +96,7 @@ class _RoundLog:
     def _take(self, deltas: list[Delta]) -> None:
         for delta in deltas:
             if isinstance(delta, TextDelta) and not self._parsed.calls:
-                self._said += delta.text
+                self._leading_text += delta.text
             self._parsed.add(delta)
 
     def _announce(self) -> None:
@@ -112,8 +112,8 @@ class _RoundLog:
 
     def _start(self) -> int:
         """Return where the first call begins in the round's text, after the answer before this call."""
-        at = self.text.find(self._said, self._parser.thought_end)
-        return at + len(self._said) if at >= 0 else self._parser.thought_end
+        at = self.text.find(self._leading_text, self._parser.thought_end)
+        return at + len(self._leading_text) if at >= 0 else self._parser.thought_end
 
 
 @dataclass(slots=True)
@@ -219,7 +219,7 @@ class ToolRounds:
         )  # fmt: skip
 
     def _answered(self, writing: _Writing) -> bool:
-        """Ask the user about each open call, and make it, in turn. Returns False if the reply is to stop."""
+        """Ask the user about each open call in turn, and make the allowed calls. Returns False after a stop."""
         for call in writing.content.calls:
             if call.state in ("asked", "running"):
                 self._answer(writing, call)

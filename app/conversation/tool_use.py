@@ -40,7 +40,7 @@ OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True
 NOTHING = {"type": "object", "properties": {}}
 NOT_MADE = "The call was not made."
 MOST_CALLS = 8
-"""Maximum number of calls that a grammar allows if no calls are forced."""
+"""Maximum number of calls in a reply that a grammar allows."""
 
 
 class FunctionFields(BaseModel):
@@ -231,16 +231,16 @@ def _rounds(message: Message, form: CallFormat) -> Iterable[Message]:
         yield message
         return
     for each in rounds_of(message.content, message.called):
-        if not each.calls:  # what is written after the last result, and may be continued
+        if not each.calls:  # the text after the last result, which may be continued
             yield from [Message("assistant", each.text)] if each.text else []
             continue
-        said = split_thought(each.text)
+        split = split_thought(each.text)
         ids = [short_id(call.id) for call in each.calls]
         calls = (
             ToolCall(id, call.name, call.arguments, form.takes_text)
             for id, call in zip(ids, each.calls, strict=True)
         )
-        yield Message("assistant", said.answer.strip(), tuple(calls), thought=said.thought)
+        yield Message("assistant", split.answer.strip(), tuple(calls), thought=split.thought)
         for id, call in zip(ids, each.calls, strict=True):
             yield Message("tool", call.result or NOT_MADE, call_id=id, name=call.name)
 
@@ -263,12 +263,12 @@ def _joined(messages: Iterable[Message], roles: Container[str]) -> list[Message]
     """Join adjacent messages of the same role, for each of these roles."""
     found = list[Message]()
     for role, together in groupby(messages, lambda message: message.role):
-        said = list(together)
-        if role in roles and len(said) > 1:
-            text = "\n".join(message.content for message in said if message.content)
-            thought = "\n".join(message.thought for message in said if message.thought)
-            said = [Message(role, text, tuple(call for one in said for call in one.calls), thought=thought)]
-        found += said
+        group = list(together)
+        if role in roles and len(group) > 1:
+            text = "\n".join(message.content for message in group if message.content)
+            thought = "\n".join(message.thought for message in group if message.thought)
+            group = [Message(role, text, tuple(call for one in group for call in one.calls), thought=thought)]
+        found += group
     return found
 
 

@@ -120,7 +120,7 @@ class Regeneration(Turn):
 
 @dataclass(frozen=True, slots=True)
 class Continuation(Turn):
-    """A request to write on where the answer `message` ends."""
+    """A request to continue the answer `message`."""
 
     message: int
 

@@ -34,7 +34,7 @@ CONTINUE = {"continue_final_message": True, "add_generation_prompt": False}
 
 
 class NotAnApi(Exception):
-    """The server does not answer as OpenAI's API does, but with a web page, for example."""
+    """The server's answer is not one of OpenAI's API; it may be a web page, for example."""
 
 
 async def list_models(server: Server, limits: Limits) -> tuple[str, ...]:
@@ -115,7 +115,7 @@ def continues(request: Request) -> bool:
 
 @asynccontextmanager
 async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIterator[openai.AsyncOpenAI]:
-    async def add_nothing(request: Any) -> None:
+    async def remove_headers(request: Any) -> None:
         for name in [name for name in request.headers if name.lower() not in SENT]:
             del request.headers[name]
         if not server.key:
@@ -126,7 +126,7 @@ async def _client(server: Server, connect: float, limit: AnswerLimit) -> AsyncIt
             follow_redirects=False,  # a redirect could lead to a host that the user did not choose
             verify=certificates(LIBRARY),
             trust_env=not server.is_here,  # a server on this machine is not reached through a proxy
-            event_hooks={"request": [add_nothing, limit.announce], "response": [limit.begin]},
+            event_hooks={"request": [remove_headers, limit.announce], "response": [limit.begin]},
         )
     async with openai.AsyncOpenAI(
         base_url=server.address,

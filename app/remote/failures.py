@@ -121,7 +121,7 @@ def _refused(error: openai.APIStatusError, server: Server, request: Request | No
         case _ if status >= 500:
             return f"{host} failed ({phrase}){message}. Try again, or look at its log."
         case _ if 300 <= status < 400:
-            return f"{host} redirects to another address ({status}). Enter that one under Models → Installed."
+            return f"{host} redirects to another address ({status}). Enter that address under Models → Installed."
     return f"{host} refused the request ({phrase}){message}. Look at its log, or choose another model."
 
 

@@ -1,4 +1,4 @@
-"""Keeps the servers that the user added, and requests replies from them, and their lists of models.
+"""Keeps the servers that the user added, and requests replies and lists of models from them.
 
 Every reply has a thread of its own with its own connection, so the engine's thread never waits for a server.
 """

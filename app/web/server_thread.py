@@ -1,9 +1,9 @@
-"""Runs a web server on a thread of its own, which closes the connections of slow clients; uvicorn closes idle
-keep-alive connections only. `TimeoutProtocol` checks every connection periodically:
+"""Runs a web server on a thread of its own, and closes the connections of slow clients, because uvicorn closes only
+idle keep-alive connections. `TimeoutProtocol` checks every connection periodically:
 
     no complete request header since the last check      closed
     less than a kilobyte of a body since the last check  closed, unless the app itself does not read more
-    a response that is not read                          closed after 12 checks, as a laptop may have slept
+    a response that is not read                          closed after 12 checks: a laptop may have slept
 
 Streams without new data, and WebSockets, stay open. Only the newest MOST_WAITING connections without a request stay
 open, so that file descriptors remain for browsers, which send their request at once.
@@ -47,9 +47,9 @@ class ServerThread:
             log_level=logging.ERROR,
             access_log=False,
             server_header=False,
-            workers=1,  # else uvicorn reads WEB_CONCURRENCY, and FORWARDED_ALLOW_IPS below
+            workers=1,  # otherwise uvicorn reads WEB_CONCURRENCY
             proxy_headers=False,
-            forwarded_allow_ips=[],
+            forwarded_allow_ips=[],  # otherwise uvicorn reads FORWARDED_ALLOW_IPS
             **settings,
         )
         self._server = _Server(config)

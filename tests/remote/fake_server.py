@@ -172,7 +172,7 @@ SENTENCES: dict[Misbehaviour, str] = {
     "no end": "The connection to {host} broke before the reply was complete. Try again.",
     "error in stream": "{host} ended the reply with an error: the card fell over. Try again, or look at its log.",
     "filtered": "The server's content filter ended this reply.",
-    "redirect": "{host} redirects to another address (307). Enter that one under Models → Installed.",
+    "redirect": "{host} redirects to another address (307). Enter that address under Models → Installed.",
     "silent": "{host} did not answer in time. Check that it is running and not overloaded, then try again.",
 }
 """What a person is told of each."""

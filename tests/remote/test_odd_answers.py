@@ -194,7 +194,7 @@ def test_the_key_goes_to_no_other_server(status: str, tmp_path: Path) -> None:
     number = status[:3]
     assert (
         told
-        == f"{server.host} redirects to another address ({number}). Enter that one under Models → Installed."
+        == f"{server.host} redirects to another address ({number}). Enter that address under Models → Installed."
     )
     assert isinstance(end, Failed) and end.sentence == told
     assert other.asked == [] and SECRET.encode() in server.asked[0]

@@ -1,7 +1,7 @@
-"""Compares decoders on the same prompts: cold runs in turn (A B A B), speed-ups over plain decoding in the same
-round, and the first token that differs.
+"""Compares decoders for the race and for `bench`, by speed-ups over plain decoding and by the first different token.
 
-The race and `bench` both use it. A lane is one decoding of the comparison; a column is the list of a lane's runs.
+The decoders run cold and in turn on the same prompts (A B A B). Runs of the same round are compared. A lane is one
+decoding of the comparison; a column is the list of a lane's runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding:
 
 
 def warm_up_request(request: Request) -> Request:
-    """Return the same request for a few tokens. Running it first keeps one-time work out of the measured runs."""
+    """Return the request for WARM_UP_TOKENS tokens. Running it first keeps one-time work out of measured runs."""
     return replace(request, options=warm_up_options(request.options))
 
 

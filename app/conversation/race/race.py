@@ -1,6 +1,6 @@
 """Runs races, in which several decoders write replies to the same prompt, in turn and in rounds.
 
-In half precision with same text on, the steps of all decoders are padded to row counts that give bitwise identical
+In half precision with `same_text`, the steps of all decoders are padded to row counts that give bitwise identical
 results. Padding makes plain decoding slower, so it also runs without padding, and speeds are compared with the
 faster of both. But without padding the numbers may be rounded differently, so texts are compared with padded plain
 decoding. Such references run in each round beside the lanes, unless they are lanes themselves."""
@@ -43,10 +43,10 @@ ROUNDS = 3
 """Number of runs of each decoding, in turn (A B A B A B), because single runs do not show which is faster."""
 HALF = ("bfloat16", "float16")
 MARGIN_SECONDS = 60.0
-"""Seconds to wait for a margin. The model reads the prompt and the reply up to the difference for it."""
+"""Seconds to wait for a margin (see `_margin`). The model must read the prompt and the reply up to a difference."""
 BUSY = "A reply is still being written. Wait until it ends, or stop it first."
 STOPPED = "The race was stopped. It has no result."
-UNKNOWN_MARGINS = "It was stopped while the texts were compared, so margins may be missing."
+UNKNOWN_MARGINS = "The race was stopped while the texts were compared, so margins may be missing."
 REMOTE = "A race needs a model on this machine: choose an installed model first."
 RACING = "A race is already running. Wait until it ends, or stop it first."
 
@@ -56,8 +56,8 @@ Runs = Sequence[LaneRun]
 
 @dataclass(frozen=True, slots=True)
 class LaneReply:
-    """One run of a race and its event log. With `is_reference` lanes are compared with this run, which is not a
-    lane."""
+    """One run of a race and its event log. If `is_reference`, the run is not a lane; the lanes are compared with
+    it."""
 
     lane: Decoding
     reply: Reply

@@ -1,6 +1,6 @@
 """The history of races in SQLite, by model, dtype, device and quantisation.
 
-Older versions also raced models on servers. Their lanes have the name of a server, and are skipped.
+Older versions also raced models on servers. The lanes of such models have a server's name, and are skipped.
 """
 
 import sqlite3
@@ -52,7 +52,7 @@ class RaceLog:
             ]
 
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
-        """Returns the median speed-up and tokens per step of each lane on each kind of text, if known."""
+        """Returns medians of each lane on each kind of text, from the races with a known speed-up."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT kind, name, speed_up, tokens_per_step FROM race_lanes JOIN races ON races.id = race"
