@@ -36,7 +36,7 @@ class EventQueue:
         """Whether the engine is to end the reply after its current step."""
 
     def append(self, event: Event) -> None:
-        """Add an event from the engine's thread. Wakes the event loop if the reader waits or the reply has ended."""
+        """Add an event from the engine's thread. Wakes the event loop if a reader waits or the reply has ended."""
         self._events.append(event)
         if not self._is_waiting and not isinstance(event, Finished | Failed):
             return

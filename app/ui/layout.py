@@ -1,4 +1,4 @@
-"""Builds the page, which has the bar at the top and all views, connects its events, and makes its web app.
+"""Builds the page with its top bar and all views, connects the page's events, and makes the web app.
 
 top      brand  model                        Chat  Models  Documents  Race  Settings
 #notice  the newest warning or note, and a backup that waits for the next start; usually empty
@@ -97,7 +97,7 @@ class Page:
         is_offline = self._models.build(services.settings.library)
         openers = [*documents_lists, chat.thread, chat.live]
         build_document_panel(DocumentPanelActions(services), openers, state, events)
-        # In the order of `OptionValues`: beside the chat, then in the settings.
+        # The order is that of `OptionValues`: controls beside the chat, then controls in the settings.
         controls = [*options, *decoder.controls]
         chat.connect(question, chat_actions, state, controls, events)
         chat_settings.connect(ChatSettingsActions(services), state, controls, events)

@@ -22,12 +22,14 @@ API_PATHS = ("/v1/", "/api/")
 LARGEST_MESSAGE = 2**26
 """Maximum size in bytes of a message from a page's WebSocket; MOST in assets/ui/page.js depends on it."""
 PING_SECONDS = 5.0
-"""Seconds between two pings to a page, and seconds within which its browser must answer, or the page is lost."""
+"""Seconds between two pings to a page. The connection is closed if the browser does not answer in the same time."""
 
 
 def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
-    """Set the variables that Gradio reads at import: no telemetry, and uploads in `data_dir`. Removes those
-    set before, because a GRADIO_SHARE that is meant for another program must not give access to this app."""
+    """Set the variables that Gradio reads at import: no telemetry, and uploads in `data_dir`.
+
+    Removes Gradio's other variables, because a GRADIO_SHARE that is meant for another program must not give access
+    to this app."""
     for name in [name for name in environ if name.startswith(OF_GRADIO)]:
         del environ[name]
     environ["GRADIO_ANALYTICS_ENABLED"] = "False"

@@ -1,4 +1,4 @@
-"""Compares decoders for the race and for `bench`, by speed-ups over plain decoding and by the first different token.
+"""Compares decoders for the race and `bench`: their speed-ups over plain decoding, and the first different token.
 
 The decoders run cold and in turn on the same prompts (A B A B). Runs of the same round are compared. A lane is one
 decoding of the comparison; a column is the list of a lane's runs.

@@ -65,7 +65,7 @@ def _mathml(latex: str, is_display: bool) -> str:
     if not latex or len(latex) > LONGEST or _REFUSED.search(latex):
         return ""
     try:
-        # latex2mathml does not know some environments, and would number others: they become align*, or are removed.
+        # Environments that latex2mathml does not know, or would number, become align*; equation is removed.
         known = _PLAIN.sub("", _ALIGNED.sub(r"\\\1{align*}", latex)) if "\\begin" in latex else latex
         tree = convert_to_element(known, display="block" if is_display else "inline")
     except Exception:

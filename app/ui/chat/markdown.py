@@ -51,8 +51,8 @@ class CjkInline(StateInline):
     """Parses bold and italic words also in Chinese, Japanese and Korean, which have no spaces beside words.
 
     CommonMark leaves the stars of "**「重点」**内容" as they are, because they are between punctuation and letters.
-    This follows the CJK-friendly amendments to CommonMark: stars may open or close bold text beside punctuation of
-    these scripts, and beside any of their characters, as they may beside a space."""
+    This follows the CJK-friendly amendments to CommonMark: stars may open or close bold text beside any character
+    of these scripts, as they may beside a space."""
 
     def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803
         found = super().scanDelims(start, canSplitWord)
