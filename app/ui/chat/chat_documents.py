@@ -45,7 +45,7 @@ def collection_picker_html(
     tools: Sequence[ToolChoice] = (),
     note: str = "",
 ) -> str:
-    """Return the button above the message box, which names what the chat searches and may use, and its list.
+    """Return the picker as HTML: a button that names the sources and tools in use, and the list that it opens.
     Empty collections are offered only if they are chosen; each document in `attached` has a button to remove it."""
     names = {one.id: _name(one, attached) for one in collections if one.documents or one.id in chosen}
     names |= {one: GONE for one in chosen if one not in names}

@@ -1,7 +1,7 @@
 """Renders the messages of a chat: their text, how a reply ended, and quiet buttons below.
 
-Buttons with `data-do` are actions of the server; `data-name` is the id of the message. Buttons that the page handles
-by itself have `data-copy` or `data-show` (assets/ui/chat.js). Editors and details are always rendered closed.
+Buttons with `data-do` are actions of the server; `data-name` is the id of the message. Buttons with `data-copy` or
+`data-show` are handled by the page itself (assets/ui/chat.js). Editors and details are always rendered closed.
 """
 
 from collections.abc import Iterator

@@ -38,9 +38,9 @@ def reply_html(text: str, seconds: float = 0.0, calls: Sequence[CalledTool] = ()
 
 def round_html(part: Round, seconds: float = 0.0, is_live: bool = False) -> str:
     """Return a part of a reply as HTML, with the calls after it."""
-    spoken = split_thought(part.text)
-    thought = thought_html(markdown_html(spoken.thought), seconds) if spoken.has_thought else ""
-    return f"{thought}{markdown_html(spoken.answer)}{calls_html(part.calls, is_live)}"
+    split = split_thought(part.text)
+    thought = thought_html(markdown_html(split.thought), seconds) if split.has_thought else ""
+    return f"{thought}{markdown_html(split.answer)}{calls_html(part.calls, is_live)}"
 
 
 def thought_html(html: str, seconds: float = 0.0, is_thinking: bool = False) -> str:
@@ -102,14 +102,14 @@ class LiveReplyText:
             self._rounds = before
             live = (round_html(each, 0 if number else seconds, True) for number, each in enumerate(before))
             self._before = tuple(live)
-        spoken = split_thought(newest.text)
+        split = split_thought(newest.text)
         seconds = 0 if before else seconds
         self._thought_block = ()
-        if spoken.has_thought:
-            is_thinking = spoken.is_thinking and not is_done
-            self._thought.update(spoken.thought, is_done=not is_thinking)
+        if split.has_thought:
+            is_thinking = split.is_thinking and not is_done
+            self._thought.update(split.thought, is_done=not is_thinking)
             self._thought_block = (thought_html(self._thought.html, seconds, is_thinking),)
-        self._answer.update(spoken.answer, is_done)
+        self._answer.update(split.answer, is_done)
 
     @property
     def is_slow(self) -> bool:
@@ -166,12 +166,12 @@ def _parts(html: str, button: Callable[[re.Match[str]], str]) -> Iterator[str]:
 def marker_html(message: int, number: int, title: str, doubt: str = "", marker: int | None = None) -> str:
     """Return a citation as a button, with a question mark if `doubt` says why it may be wrong. `marker` is the
     citation's index in the answer, by which the document panel finds the claim before the citation."""
-    spoken = escape(f"Source {number}: {title}. {doubt}" if doubt else f"Source {number}: {title}")
+    label = escape(f"Source {number}: {title}. {doubt}" if doubt else f"Source {number}: {title}")
     look, mark = ("cite unsupported", "?") if doubt else ("cite", "")
     value = number if marker is None else f"{number}.{marker}"
     return (
         f'<button type="button" class="{look}" data-do="source" data-name="{message}" data-value="{value}"'
-        f' aria-label="{spoken}" title="{spoken}">{number}{mark}</button>'
+        f' aria-label="{label}" title="{label}">{number}{mark}</button>'
     )
 
 

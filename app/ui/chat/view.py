@@ -76,7 +76,7 @@ class ChatActions(Actions):
         self.tools = ToolActions(services)
 
     def open_last(self, state: ChatState) -> None:
-        """Show on a new page the chat that was open last."""
+        """Show the chat that was open last, on a new page."""
         if self._services.chat:
             state.open_chat(ChatVersion(self._services.chat))
 

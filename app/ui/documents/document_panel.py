@@ -1,4 +1,4 @@
-"""The document panel, beside every view: shows the part of a document's text around a highlighted passage, and
+"""The document panel, which opens beside any view. It shows a document's text around a highlighted passage, and
 more on request."""
 
 import json
@@ -115,7 +115,7 @@ class DocumentPanelActions:
         return UNCHANGED
 
     def _show(self, state: DocumentPanelState, is_prompt: bool = False) -> Panel:
-        """Show the document's text, or with `is_prompt` the prompt of the answer. If it is gone, show why."""
+        """Show the document's text, or with `is_prompt` the prompt of the answer. On an error, show the reason."""
         try:
             if not is_prompt:
                 return state, self._text_html(state)

@@ -223,7 +223,7 @@ def _build_import(actions: DocumentsActions, state: PageValue[DocumentsState], e
                     placeholder="Title (optional)", scale=1,
                 )  # fmt: skip
                 add = gr.Button("Add", elem_id="paste-add", variant="primary", scale=0, min_width=0)
-        # Not a gr.File, which accepts no file while it sends another one, and whose progress bar logs errors.
+        # A gr.File would accept no file while it sends another one, and its progress bar logs errors.
         files = gr.UploadButton(
             "Drop files here, or click to choose", elem_id="files", file_count="multiple", scale=0, min_width=220,
         )  # fmt: skip

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 def try_or_notify(notify: Notify, action: Callable[[], Result], default: Default) -> Result | Default:
     """Return the action's result. If it fails, show why and return `default`. An error that is not an AppError is a
-    bug, and its traceback is logged. `impossible_values` (errors.py) makes AppErrors of errors about values."""
+    bug, and its traceback is logged. `impossible_values` (errors.py) turns errors about values into AppErrors."""
     try:
         return action()
     except AppError as error:

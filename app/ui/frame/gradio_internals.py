@@ -126,7 +126,7 @@ def mount(app: fastapi.FastAPI, blocks: PageBlocks, pace: QueuePace, **options: 
         app, blocks, path="/", footer_links=[], allowed_paths=[], blocked_paths=[], show_error=False,
         ssr_mode=False, enable_monitoring=False, pwa=False, mcp_server=False, **options,
     )  # fmt: skip
-    blocks.has_launched = True  # without it Gradio does not check a file's folder; its `launch` sets it
+    blocks.has_launched = True  # as Gradio's `launch` does; otherwise Gradio does not check a file's folder
     app.add_middleware(NeededRoutes, on_request=pace.speed_up)
 
 

@@ -40,7 +40,7 @@ def to_values(options: Options) -> OptionValues:
     shown: dict[str, Any] = {name: getattr(_owner(options, name), name) for name in OptionValues._fields[1:]}
     shown |= {name: None for name, value in EMPTY.items() if shown[name] == value}
     is_on = shown["decoder"] != "plain"
-    # The decoder's box has no "plain", because that is the switch turned off.
+    # The decoder's box has no "plain", because turning the switch off selects it.
     return OptionValues(lookahead=is_on, **shown | ({} if is_on else {"decoder": "auto"}))
 
 
@@ -146,10 +146,10 @@ class OptionActions(Actions):
         """Save the options named in `changed`. Returns what is wrong in the boxes of these ids, as HTML. The page's
         other values are not saved, because they may be invalid, and another page may have changed them since."""
         values = OptionValues(*controls)
-        news, problems = {name: getattr(values, name) for name in changed}, list[str]()
+        changes, problems = {name: getattr(values, name) for name in changed}, list[str]()
 
         def change(now: Options) -> Options:
-            return to_options(to_values(now)._replace(**news), now)
+            return to_options(to_values(now)._replace(**changes), now)
 
         succeeded(problems.append, lambda: self._services.change_options(change))
         faults = judged(self._services.settings.options, values)[1]

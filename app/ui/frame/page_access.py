@@ -39,7 +39,7 @@ NO_STORE = {"Cache-Control": "no-store"}
 
 
 class KeyCheck:
-    """Checks which requests may use the page at this port. If the key is empty, all may."""
+    """Checks which requests may use the page at this port. If the key is empty, all requests may."""
 
     def __init__(self, key: str, port: int, codes: set[str] | None = None) -> None:
         """Take the secrets of this start. Each of `codes` can be used once in place of the key."""
@@ -80,8 +80,8 @@ def _is_same(given: str, secret: str) -> bool:
 
 
 def _form(problem: str, fetch_site: str) -> Response:
-    """Return the form. After a click on another site's link it reloads the page, because that request came without
-    the cookie."""
+    """Return the form. After a click on another site's link, the form reloads the page, because the request of the
+    click has no cookie."""
     page = _template().substitute(
         onward=REDIRECT if fetch_site in ("cross-site", "same-site") else "",
         problem=f'<p class="problem" role="alert">{escape(problem)}</p>' if problem else "",
@@ -98,7 +98,7 @@ def _template() -> Template:
 
 log = logging.getLogger(__name__)
 
-# The page may fetch from its own address alone, because an image in a reply could send its text to a server.
+# The page may fetch only from its own address, because the address of an image in a reply could contain secrets.
 # Gradio's page has inline scripts and compiles its templates with `new Function`. Not every browser counts a
 # WebSocket to the page's own address as 'self'.
 CONTENT_SECURITY_POLICY = "; ".join(
@@ -121,7 +121,7 @@ SECURITY_HEADERS = {
 
 
 class Guard:
-    """ASGI middleware around the page's whole app, so that no route, mount or other middleware of it is outside."""
+    """ASGI middleware around the page's whole app, so that no route, mount or other middleware escapes the check."""
 
     def __init__(self, app: ASGIApp, check: KeyCheck) -> None:
         self._app = app

@@ -8,15 +8,16 @@ exists:
     closed       ->  disconnect   its values are deleted
     lost         ->  disconnect   its values are kept for a page that reconnects, for up to KEPT lost pages
 
-Each page has one WebSocket in place of `gr.State` and endless events, which keep an HTTP connection open: a browser
-opens at most six to an address for all its tabs together, and Gradio's queue runs forty events at once. A WebSocket
-ends soon after its page, with a close frame, with the browser's process, or because pings are not answered.
+Each page has one WebSocket in place of `gr.State` and endless events. Each endless event would keep an HTTP
+connection open, but a browser opens at most six to an address, for all its tabs together, and Gradio's queue runs
+forty events at once. A WebSocket ends soon after its page: with a close frame, with the browser's process, or
+because pings are not answered.
 
     page -> server    {"drawn": true}     the page shows the last frame
                       {"active": true}    the user uses the page
                       {"typed": text}      the text of the message box
                       {"typed": text, "left": chat, "opened": number}
-                                          the same when another chat was drawn: the text belongs to the chat left
+                                          the page draws another chat; the text belongs to the chat that it left
     server -> page    {part: value, ...}  see page_stream.py
 """
 
@@ -55,9 +56,9 @@ class PageValue(Generic[T]):
 
 
 class PageSession:
-    """One page's values. `connections` counts its WebSockets, because a page may reconnect before its lost one is
-    noticed; `typed` is called with the text of its message box, `left` with a chat that it has left, what was typed
-    there, and `ChatState.opened` for the chat that it shows now."""
+    """One page's values. `connections` counts its WebSockets, because a page may reconnect before the end of the
+    former one is noticed. `typed` is called with the text of its message box. `left` is called with a chat that the
+    page has left, the text typed there, and `ChatState.opened` for the chat that the page shows now."""
 
     def __init__(self, session: str) -> None:
         self.session = session
@@ -189,7 +190,7 @@ class _Connection:
                     continue
                 case {"active": True}:
                     self._on_activity()
-                # On a thread, because the database may wait. The page's next message is read only afterwards.
+                # Texts are stored on a thread, because the database may wait. The next message is read afterwards.
                 case {"typed": str(text), "left": str(chat), "opened": int(opened)}:
                     await asyncio.to_thread(self._page.left, chat, text, opened)
                 case {"typed": str(text)}:

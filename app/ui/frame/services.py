@@ -118,8 +118,8 @@ class Services:
 
     def asked_anew(self, chat: int, message: int, settings: ReplySettings) -> ReplySettings:
         """Return the settings for another answer to the same question. If a version of the answer was sampled with
-        these options, they get the next unused seed, because they would write the same text. If an option was
-        changed, such as lookahead, the seed stays, so that the texts can be compared."""
+        these options, the seed becomes the next unused one, because the same seed would write the same text. If an
+        option was changed, such as lookahead, the seed stays, so that the texts can be compared."""
         options = settings.options
         used = self.conversations.options_used(chat, message) if options.sampling.temperature > 0 else ()
         while options in used:
@@ -133,7 +133,7 @@ class Services:
         model = self.engine.status().model
         if made is None or (model and WEIGHTS(model) != WEIGHTS(made.model)):
             name = made.model.name if made else "another model"
-            raise BadOption(f"This reply was written by {name}. Load it as it was then to compare.")
+            raise BadOption(f"This reply was written by {name}. Load it with the same precision to compare.")
         decoding = made.options.decoding
         decoding = replace(decoding, decoder="auto" if decoding.decoder == "plain" else "plain")
         return self.asked(replace(made.options, decoding=decoding))
@@ -172,8 +172,9 @@ class Services:
         self.change(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Load this model. When loading has ended, calls `ended` with whether it succeeded. Then
-        saves the choice if it did."""
+        """Load this model. When loading has ended, calls `ended` with whether it succeeded.
+
+        Then saves the choice if the model is loaded."""
 
         def loaded(is_loaded: bool) -> None:
             if self._loading == choice:

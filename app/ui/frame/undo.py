@@ -53,7 +53,7 @@ class Deletions:
     def expire(self, erase: Callable[[], object]) -> bool:
         """Call `erase` and forget all offers, if there are offers and none can still be undone.
 
-        Returns whether that was so."""
+        Returns whether `erase` was called."""
         with self._lock:
             has_expired = bool(self._offers) and self.newest() is None
             if has_expired:

@@ -75,9 +75,8 @@ def step_bars(history: StepHistory) -> Markup:
     runs: dict[str, list[str]] = {origin: [] for origin in ORIGINS}
     for index, step in enumerate(history.origins):
         x, below = index * (BAR + GAP) + BAR // 2, 0
-        for origin, run in groupby(
-            step
-        ):  # a vertical line for each run of tokens of one origin, from the bottom up
+        # Each run of tokens of one origin is a vertical line; the lines are drawn from the bottom up.
+        for origin, run in groupby(step):
             length = len(tuple(run))
             runs[origin].append(f"M{x} {BARS_HEIGHT - below * token:.4g}v{-length * token:.4g}")
             below += length

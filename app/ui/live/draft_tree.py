@@ -35,14 +35,14 @@ Texts = Mapping[int, str]
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A token in the tree. `row` is -1 for the model's own token, which was in no row of the step. `said` is
+    """A token in the tree. `row` is -1 for the model's own token, which was in no row of the step. `predicted` is
     the token that the model predicts after this node, if known."""
 
     row: int
     parent: int
     token: int
     origin: Origin
-    said: int | None
+    predicted: int | None
     is_accepted: bool
 
 
@@ -67,8 +67,8 @@ def placed(step: TracedStep) -> list[Placed]:
     pile = [(node, -1, True) for node in below.get(-1, [])]
     line = 0
     while pile:
-        node, parent, goes_on = pile.pop()
-        line = line if goes_on else line + 1
+        node, parent, continues_line = pile.pop()
+        line = line if continues_line else line + 1
         depth = found[parent].depth + 1 if parent >= 0 else 0
         here = len(found)
         found.append(Placed(node, parent, depth, line))
@@ -190,5 +190,6 @@ def _about(one: Placed, chosen: int | None, texts: Texts) -> str:
         return f"{text}accepted"
     if chosen is not None:
         return f"{text}rejected, the model chose “{visible(texts[chosen])}”"
-    after = "" if node.said is None else f"; the model's token after it is “{visible(texts[node.said])}”"
-    return f"{text}never reached{after}"
+    if node.predicted is None:
+        return f"{text}never reached"
+    return f"{text}never reached; the model's token after it is “{visible(texts[node.predicted])}”"

@@ -67,7 +67,7 @@ class ModelsActions(Actions):
         if do == "clear":
             return *self._shown(SearchResults()), NO_QUESTION
         if do in ("ask-load", "load-download"):
-            # The row of a finished download has its name, that of an installed model its path.
+            # `name` is the path of an installed model, or the name of a finished download.
             finished = self._download(name)
             path = name if do == "ask-load" else str(finished and finished.folder)
             self._try(lambda: self._loading.open(dialog, self._inventory.find(path)))

@@ -1,4 +1,5 @@
-"""The installed and the recommended models, and whether they fit in memory; cached, because finding out is slow."""
+"""The installed and the recommended models, and whether they fit in memory. They are cached, because looking them
+up is slow."""
 
 import logging
 import threading

@@ -1,4 +1,4 @@
-"""What the Models view, the Load dialog and the other lists of models show: reads services, renders templates."""
+"""Renders the Models view, the Load dialog and the other lists of models."""
 
 import json
 from collections import Counter

@@ -68,7 +68,7 @@ class ModelsView:
             )  # fmt: skip
             key = gr.Textbox(
                 label="Key", type="password", max_lines=1, elem_id="server-key",
-                info="If the server asks for one. It is kept in a file that only you can read.",
+                info="Only needed if the server asks for a key. It is kept in a file that only you can read.",
             )  # fmt: skip
             add = gr.Button("List its models", elem_id="add-server", size="sm")
         server = [address, key]
@@ -102,7 +102,7 @@ class ModelsView:
             gr.HTML(elem_id="access-note", js_on_load=None)
             token = gr.Textbox(
                 label="Token", type="password", max_lines=1, elem_id="token", placeholder="hf_…",
-                info="Only needed for gated models. Create one in your account's settings.",
+                info="Only needed for gated models. Create a token in your account's settings.",
             )  # fmt: skip
             with gr.Row(elem_classes="pair"):
                 save = gr.Button("Save", elem_id="save-token", size="sm")
