@@ -121,7 +121,7 @@ SECURITY_HEADERS = {
 
 
 class Guard:
-    """ASGI middleware around the page's whole app, so that no route, mount or other middleware escapes the check."""
+    """ASGI middleware around the page's whole app, so that it checks all routes, mounts and other middleware."""
 
     def __init__(self, app: ASGIApp, check: KeyCheck) -> None:
         self._app = app

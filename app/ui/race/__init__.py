@@ -1,1 +1,1 @@
-"""The Race view: one prompt, two or three decoders one after the other, compared by speed and text."""
+"""The Race view: two or three decoders answer one prompt in turn, and are compared by speed and text."""

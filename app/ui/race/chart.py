@@ -1,5 +1,5 @@
-"""Draws the lanes of a race as bars at one moment of the race's clock: while a lane runs, finished lanes are shown
-at the same elapsed time; after the last round, when the fastest lane's run of median speed finished."""
+"""Draws the lanes of a race as bars at one moment of the race's clock. While a lane runs, finished lanes are shown
+at the same elapsed time. After the last round, the moment is the end of the fastest lane's run of median speed."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -95,7 +95,7 @@ class ConnectActions(Actions):
         return self._shown(is_new)
 
     def _shown(self, is_new: bool = False) -> str:
-        """Return the address, the key, and examples for programs; "" while the API is off or the key unreadable."""
+        """Return the address, the key, and examples for programs; "" if the API is off or has no readable key."""
         key = self._try(self._api.key.read) if self._api.is_on else None
         if key is None:
             return ""
@@ -121,7 +121,7 @@ def build_connect(
         )  # fmt: skip
         origins = gr.Textbox(
             " ".join(services.settings.api_origins), label="Web apps that may also use the API", max_lines=1,
-            info="By their origins, such as http://localhost:3000 or app://obsidian.md. They need the key.",
+            info="Enter their origins, such as http://localhost:3000 or app://obsidian.md. They also need the key.",
             elem_id="api-origins",
         )  # fmt: skip
         allow = gr.Button("Allow", elem_id="allow-origins", size="sm")

@@ -217,6 +217,6 @@ def build_data(
 
 
 def _upload(label: str, name: str) -> gr.UploadButton:
-    # No file types are given to Gradio, because its message about a wrong file does not say what to do. What the
-    # chooser shows first is in assets/ui/settings.js.
+    # No file types are given to Gradio, because its message about a wrong file does not say what to do.
+    # assets/ui/settings.js sets which files the chooser shows first.
     return gr.UploadButton(label, elem_id=name, size="sm", scale=0, min_width=0)

@@ -130,7 +130,7 @@ def build_settings_view(
                     appearance = services.appearance  # assets/ui/settings.js applies a choice at once
                     buttons = render_macro("settings.html", "appearance", choices=choices, chosen=appearance)
                     looks = gr.HTML(buttons, elem_id="looks", js_on_load=LISTEN)
-                    # One after the other, so that the last of several quick choices is saved last.
+                    # Choices are saved one after the other, so that the last of several quick ones is saved last.
                     events.on(
                         looks.click, actions.choose_appearance, trigger_mode="multiple", concurrency_limit=1
                     )

@@ -1,6 +1,6 @@
 """Renders Undo and the list of chats: pinned chats, folders, and all other chats by the day of their last use.
 
-A folder is one line with a count until it is expanded; the folder of the current chat is, unless the user
+A folder is one line with a count until it is expanded. The folder of the current chat is expanded unless the user
 collapsed it.
 """
 
@@ -87,7 +87,7 @@ def chat_list(services: Services, state: ChatState) -> ChatList:
 
 
 def chat_list_html(chats: ChatList, today: date) -> Markup:
-    """Return the sidebar's chats as HTML: pinned, by folder and by day; during a search what it found."""
+    """Return the sidebar's chats as HTML: pinned, by folder and by day; during a search, its results."""
     first, folders, later, hidden = ([], [], [], 0) if chats.search else _groups(chats, today)
     found = [(one.summary, excerpt_html(one.excerpt), one.message) for one in chats.found[: chats.limit]]
     return render(
