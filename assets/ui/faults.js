@@ -25,7 +25,7 @@
       for (const [id, sentence] of Object.entries(JSON.parse(faults ?? "{}"))) show(id, sentence);
     }).observe(element, { childList: true, subtree: true, attributes: true });
 
-  // When it is left, Gradio changes the number beside a slider to the nearest possible one without reporting that.
+  // When the box beside a slider is left, Gradio changes its number to the nearest possible one without an event.
   document.addEventListener("blur", ({ target }) => {
     const typed = target.value;
     if (!target.matches?.(".block:has([type=range]) [type=number]")) return;

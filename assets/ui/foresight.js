@@ -21,7 +21,7 @@
   };
 
   // Redrawing a list removes the focused button; then the button in the same position gets the focus. After a mouse press
-  // this is not needed. A message is no row of a list: only the arrows between its versions stay in their position.
+  // this is not needed. A message is not a row of a list: only the arrows between its versions stay in their position.
   const keepFocus = (list) => {
     let at = -1;
     const stops = () => [...list.querySelectorAll("button:enabled, summary, a[href]")].filter((each) => each.checkVisibility());
@@ -213,9 +213,9 @@
     setTimeout(() => held && isGone(held) && [document.body, held].includes(document.activeElement) && giveFocus(held)),
   );
 
-  // A question takes the focus on its element with data-focus, or else on its last answer, which changes nothing. It
-  // gives the focus back at its end. A redrawn question takes the focus again only if nothing has it, because a list in
-  // the question may change all the time.
+  // A question gives the focus to its element with data-focus, or else to its last button, which changes nothing. When the
+  // question ends, the focus returns. A redrawn question takes the focus again only if no element has the focus, because a
+  // list in the question may change all the time.
   const focusQuestions = (place) => {
     let before = null;
     const stopsOf = () => [...place.querySelectorAll(".question :is(button, select, input:checked, input[type=checkbox])")].filter((each) => !each.matches(":disabled"));

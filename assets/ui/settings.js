@@ -1,5 +1,5 @@
-// Light or dark, and the size of the text: the choice in this browser, or else the app's settings at its start; "system"
-// follows the system.
+// The theme (light, dark, or that of the system) and the size of the text. Both are as chosen in this browser, or else as
+// the settings were when the app was started.
 (() => {
   const system = window.matchMedia("(prefers-color-scheme: dark)");
   const root = document.documentElement;
