@@ -28,7 +28,8 @@ VERSION = "0.13.0"
 OPTIONS = {
     **{name: name for name in ("temperature", "top_k", "top_p", "min_p", "seed", "stop")},
     **{name: name for name in ("presence_penalty", "frequency_penalty")},
-    **{"num_predict": "max_tokens", "repeat_penalty": "repetition_penalty"},
+    "num_predict": "max_tokens",
+    "repeat_penalty": "repetition_penalty",
 }
 """Ollama's options that are used, and their names in a chat request."""
 THEIR_NAMES = {name: f"options.{theirs}" for theirs, name in OPTIONS.items()} | {"reasoning_effort": "think"}

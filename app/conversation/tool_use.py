@@ -94,8 +94,7 @@ class ToolUse:
     @property
     def native(self) -> str:
         """The tools as JSON for a template that writes them, else ""."""
-        is_told = self.offered and self.calls.shows_tools
-        return json_text(self._shown) if is_told else ""
+        return json_text(self._shown) if self.offered and self.calls.shows_tools else ""
 
     @property
     def control(self) -> tuple[str, ...]:

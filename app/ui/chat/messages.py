@@ -83,7 +83,7 @@ def _message(message: StoredMessage, options: ThreadOptions, is_last: bool) -> d
         "kind": f"{message.role} last" if is_last else message.role,
         "label": LABELS[message.role],
         "versions": versions if len(versions) > 1 else (),
-        "said": Markup(text),
+        "html": Markup(text),
         "is_answer": is_answer,
         "coloured": coloured_html(written.text, written.marks) if is_coloured else "",
         "ending": _ending(written) if is_answer else "",
