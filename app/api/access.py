@@ -1,4 +1,4 @@
-"""Check every HTTP request before it reaches a route of the API, and turn the API on and off."""
+"""Checks every HTTP request before it reaches a route of the API, and turns the API on and off."""
 
 from collections.abc import Callable
 from contextlib import suppress

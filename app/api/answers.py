@@ -144,7 +144,7 @@ class Plan(ABC):
         )
 
     async def _checked(self, services: ApiServices) -> list[TokenisedRequest]:
-        """Tokenise the requests and check their grammar. Other requests are answered meanwhile."""
+        """Tokenise the requests and check their grammar, without blocking other requests."""
         requests = await tokenised(services, self.requests)
         if grammar := self.requests[0].logits.grammar:
             async with self._naming_grammar():

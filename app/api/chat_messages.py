@@ -1,4 +1,4 @@
-"""Translation of a chat completion's messages into the engine's messages."""
+"""Translates a chat completion's messages into the engine's messages."""
 
 import json
 from collections.abc import Sequence

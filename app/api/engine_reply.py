@@ -1,4 +1,4 @@
-"""Read a reply of the engine on the event loop, and stop the reply if the client disconnects."""
+"""Reads a reply of the engine on the event loop, and stops the reply if the client disconnects."""
 
 import asyncio
 from collections import deque
@@ -47,7 +47,7 @@ class EventQueue:
             self.is_stopping = True
 
     async def events(self) -> AsyncIterator[list[Event]]:
-        """Yield the events in batches of all that have arrived. The last event is Finished or Failed.
+        """Yield batches of all events that have arrived. The last event is Finished or Failed.
 
         The first piece of text and the last event are never delayed by the pause."""
         while True:

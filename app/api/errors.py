@@ -1,4 +1,4 @@
-"""Errors in the format of their route: OpenAI's, Anthropic's or Ollama's."""
+"""The errors of the API, in the format of the route: OpenAI's, Anthropic's or Ollama's."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from starlette.exceptions import HTTPException
 from app.errors import AppError, BadOption, PromptTooLong
 
 NO_RETRY = {"x-should-retry": "false"}
-"""The header of all errors. Without it OpenAI's clients would retry after 408, 409, 429 and 5xx, and fail again."""
+"""The header of all errors. Without it OpenAI's clients would retry after status 408, 409, 429 and 5xx."""
 LONGEST, LONGEST_PARAM = 1_000, 200
 """Maximum number of characters of an error's sentence, and of a parameter's path such as messages[0].content."""
 CONTEXT_EXCEEDED = "context_length_exceeded"
@@ -33,9 +33,9 @@ class ApiError(AppError):
 
 
 def api_error(error: Exception) -> ApiError:
-    """Convert an error to an ApiError: with status 400 if the request is wrong, with 500 for all other errors.
+    """Convert an error to an ApiError. An ApiError or HTTPException keeps its status.
 
-    An ApiError or HTTPException keeps its status."""
+    Other errors get status 400 if the request is wrong, or else 500."""
     match error:
         case ApiError():
             return error
@@ -53,7 +53,7 @@ def api_error(error: Exception) -> ApiError:
 def error_body(error: AppError, path: str) -> dict[str, Any]:
     """Return the body of an answer that reports this error, in the format of the route at `path`.
 
-    Its sentence is shortened, because it may quote a long part of the request."""
+    The error's sentence is shortened, because it may quote a long part of the request."""
     refused = api_error(error)
     sentence, status, param = _cut(str(error), LONGEST), refused.status, refused.param
     kind = "server_error" if status >= 500 else KINDS.get(status, "invalid_request_error")

@@ -18,7 +18,7 @@ from app.values.messages import ModelChoice, ModelFolder
 from app.values.model import InstalledModel
 
 LISTED_SECONDS = 5.0
-"""How long the list of installed models is reused, because reading it opens files of each model."""
+"""Seconds for which the list of installed models is reused, because reading it opens files of each model."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,7 +189,7 @@ def _types_of(value: Any) -> set[str]:
 
 
 def kinds_of(schema: Any) -> set[str]:
-    """Return the JSON types that a schema's alternatives name; without `type`, those of `enum` and `const`."""
+    """Return the JSON types that a schema's alternatives name, or else those of their `enum` and `const` values."""
     kinds = set[str]()
     for one in alternatives(schema):
         named = one.get("type")

@@ -116,7 +116,7 @@ def claim_at(reply: str, place: int) -> str:
 
 
 def _with_markers(sentences: Iterator[str]) -> Iterator[str]:
-    """Yields the sentences. Moves markers from the beginning of a sentence to a sentence before it without any."""
+    """Yields the sentences. Markers at a sentence's beginning move to the previous one if that has no marker."""
     before = ""
     for sentence in sentences:
         leading = LEADING.match(sentence)
@@ -244,7 +244,7 @@ class _Facts:
         if name.lower() in MONTHS and str(MONTHS.index(name.lower()) + 1) in self._digits:
             return True
         if name.isupper() and (name in self._initials or (name[:-1] in self._initials and len(name) > 2)):
-            return True  # the last letter may have no word: USA for the United States
+            return True  # the last letter may stand for no word, as in USA for the United States
         stems = [part[: max(STEM, len(part) - 2)] for part in indexed(name).split()]
         return all(any(word.startswith(stem) for word in self._words) for stem in stems)
 

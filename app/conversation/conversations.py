@@ -227,7 +227,7 @@ class Conversations:
         return reply
 
     def _tools_of(self, chat_settings: ChatSettings) -> ToolUse:
-        """Returns those of the chat's tools that their servers have listed."""
+        """Returns the chat's tools, except those that their servers have not listed yet."""
         return self.tools.use(self.tools.offered(chat_settings.tools), self._engine.status().model)
 
     def _summarise(

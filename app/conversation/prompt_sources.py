@@ -163,7 +163,7 @@ def _fitting(found: Sequence[PassageHit], query: str, budget: _SourceBudget) -> 
 
 
 def _narrowed(passage: Passage, query: str, budget: _SourceBudget) -> tuple[Passage, int]:
-    """Returns a passage and its number of tokens. A passage above its share is reduced to what fits the query."""
+    """Returns a passage and its number of tokens. A passage above its share is cut to the part about the query."""
     most, kept = len(passage.text), passage
     while (tokens := budget.tokens_of([kept.text])) > budget.share and most > LEAST_CHARACTERS:
         most = max(LEAST_CHARACTERS, min(most - 1, len(kept.text) * budget.share // tokens))

@@ -20,7 +20,7 @@ from app.values.messages import Options
 log = logging.getLogger(__name__)
 
 SECONDS = 0.5
-"""Minimum seconds between two writes. A write may take as long again before a killed app loses over a second."""
+"""Minimum seconds between two writes. A killed app loses at most a second if a write takes half a second."""
 Write = Callable[[MessageContent], None]
 Done = Callable[[str], None]
 """Called once when recording has ended, with the reason why the whole reply could not be stored; "" if it was."""

@@ -40,7 +40,7 @@ OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True
 NOTHING = {"type": "object", "properties": {}}
 NOT_MADE = "The call was not made."
 MOST_CALLS = 8
-"""Maximum number of calls in a reply that a grammar allows."""
+"""Maximum number of calls that a grammar allows in one reply."""
 
 
 class FunctionFields(BaseModel):

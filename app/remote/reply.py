@@ -87,7 +87,7 @@ class RemoteReply:
 
 
 def with_usage(times: Statistics, parts: Mapping[str, Any]) -> Statistics:
-    """Returns `times` with the server's counts. As in all statistics, the first token is left out."""
+    """Returns `times` with the server's counts. As in all statistics, the first token is not counted."""
     usage = _part(parts, "usage")
     numbers = replace(
         times,

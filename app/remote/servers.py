@@ -177,7 +177,7 @@ class ServerFile:
         except OSError as error:
             log.warning("the servers in %s cannot be read (%s)", self.path, error.strerror)
         except (ValueError, TypeError, AttributeError):
-            with suppress(OSError):  # read-only disk: the file stays
+            with suppress(OSError):  # on a read-only disk the file keeps its name
                 self.path.replace(self.path.with_suffix(".json.broken"))
         return ()
 

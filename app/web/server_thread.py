@@ -3,7 +3,7 @@ idle keep-alive connections. `TimeoutProtocol` checks every connection periodica
 
     no complete request header since the last check      closed
     less than a kilobyte of a body since the last check  closed, unless the app itself does not read more
-    a response that is not read                          closed after 12 checks: a laptop may have slept
+    a response that is not read                          closed after 12 checks (a laptop may sleep)
 
 Streams without new data, and WebSockets, stay open. Only the newest MOST_WAITING connections without a request stay
 open, so that file descriptors remain for browsers, which send their request at once.
@@ -106,7 +106,7 @@ class TimeoutProtocol(H11Protocol):
         self._received = self._unread = 0
         self._seen = self._now()
         waiting = [one for one in self.connections if isinstance(one, TimeoutProtocol) and one.is_waiting]
-        if len(waiting) > MOST_WAITING:  # the oldest one makes room
+        if len(waiting) > MOST_WAITING:  # close the oldest connection
             min(waiting, key=lambda one: one._since).transport.abort()
         self.loop.call_later(self.check_seconds, self._check)
 
@@ -144,7 +144,7 @@ class TimeoutProtocol(H11Protocol):
 
 
 class WebSocketProtocol(WebSocketsSansIOProtocol):
-    """A WebSocket whose shutdown works while its client disconnects; uvicorn 0.54 raises InvalidState."""
+    """A WebSocket that can be shut down while its client disconnects, when uvicorn 0.54 raises InvalidState."""
 
     def shutdown(self) -> None:
         """Close the connection, with a closing handshake if it is open."""

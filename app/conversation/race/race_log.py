@@ -52,7 +52,9 @@ class RaceLog:
             ]
 
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
-        """Returns medians of each lane on each kind of text, from the races with a known speed-up."""
+        """Returns each lane's median speed-up and tokens per step on each kind of text.
+
+        Races without a known speed-up do not count."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT kind, name, speed_up, tokens_per_step FROM race_lanes JOIN races ON races.id = race"
