@@ -61,8 +61,9 @@ TABS = {"live": "Live", "settings": "This chat", "xray": "X-ray"}
 
 
 class Page:
-    """Builds all views inside the current Blocks, with the current settings, connects their events, and makes the
-    renderers of each page."""
+    """Builds all views inside the current Blocks with the current settings, and connects their events.
+
+    Also makes the renderers of each page."""
 
     def __init__(
         self, blocks: gr.Blocks, services: Services, app_context: AppContext, endpoint: Endpoint, events: PageEvents

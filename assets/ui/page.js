@@ -166,7 +166,7 @@
       if (socket !== mine || isOver) return;
       if (code === UNKNOWN_PAGE) {
         isOver = true;
-        return showNote("Foresight does not know this page, perhaps because it was restarted. Reload the page. Your text is kept.", reloadButton());
+        return showNote("Foresight does not know this page, perhaps after a restart. Reload the page. Your text is kept.", reloadButton());
       }
       window.foresight.giveBack();
       explain();

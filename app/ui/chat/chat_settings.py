@@ -122,7 +122,7 @@ class ChatSettingsActions(Actions):
 
     def save_preset(self, name: str | None, system: str, *controls: Any) -> tuple[Any, str, str]:
         """Save this system prompt and this sampling as a preset; Undo restores the preset that it replaces. Returns
-        the box of presets, and as HTML what was done and what is wrong with the name."""
+        the box of presets, and two texts as HTML: what was done, and what is wrong with the name."""
         stripped = " ".join((name or "").split())
 
         def save() -> None:

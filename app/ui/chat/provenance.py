@@ -42,7 +42,7 @@ def _rows(provenance: Provenance) -> Iterator[Row]:
     yield from _model(provenance.model)
     is_remote = bool(provenance.model.server)
     sampling = options.sampling
-    if is_remote:  # only these are sent to a server
+    if is_remote:  # only these options are sent to a server
         sampling = Sampling(sampling.temperature, top_p=sampling.top_p, seed=sampling.seed)
     yield "Sampling", sampling_in_words(sampling)
     yield "Thinking", thinking_in_words(options.thinking)

@@ -37,7 +37,7 @@ class ReplyProgress(TracedReply):
             return False
         self._events_read += len(events)
         if any(isinstance(event, Piece) for event in events) and not self.history.traced:
-            self.reader = self._newest_reader()  # its model was loaded before the first token
+            self.reader = self._newest_reader()  # the reply's model was loaded before the first token
         self._so_far.take(events)
         self.state = self._so_far.state
         self.history = extend(self.history, events)

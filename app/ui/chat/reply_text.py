@@ -130,7 +130,7 @@ class LiveReplyText:
 
 
 def cited_html(html: str, message: int, sources: Sources | None) -> str:
-    """Return a rendered answer with its citations as buttons, which send the message's id and the number."""
+    """Return a rendered answer with citations as buttons, which send the message's id and the source's number."""
     return _cited(html, message, sources) if sources and sources.cited else html
 
 

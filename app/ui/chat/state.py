@@ -41,8 +41,8 @@ class SentTexts:
 
 @dataclass(frozen=True, slots=True)
 class BoxChange:
-    """A change of the message box that the page has to make once: `taken` is removed from its beginning, if it is
-    still there, and `given` is put before what is typed. Changes are numbered from 1 on."""
+    """A change of the message box that the page has to make once. `taken` is removed from the box's beginning, if
+    it is still there, and `given` is put before what is typed. Changes are numbered from 1 on."""
 
     number: int
     taken: str = ""

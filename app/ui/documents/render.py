@@ -1,4 +1,4 @@
-"""What the Documents view shows: reads the documents service and renders assets/ui/templates/documents.html."""
+"""Renders the Documents view: reads the documents service and fills assets/ui/templates/documents.html."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace

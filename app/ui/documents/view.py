@@ -69,7 +69,7 @@ def listed_collections(services: Services) -> tuple[Collection, ...]:
 
 @dataclass(frozen=True, slots=True)
 class EmbeddingModelStatus:
-    """The embedding model's name and state. `obstacle` is a clause on why it cannot be downloaded now."""
+    """The embedding model's name and state. `obstacle` says in a clause why the model cannot be downloaded now."""
 
     name: str
     is_installed: bool = False

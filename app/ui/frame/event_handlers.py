@@ -20,9 +20,7 @@ from app.ui.frame.templates import problem_html
 
 Notify = Callable[[str], None]
 """Shows a sentence to the user as a toast."""
-RELOAD = (
-    "Foresight does not know this page, perhaps because it was restarted. Reload the page. Your text is kept."
-)
+RELOAD = "Foresight does not know this page, perhaps after a restart. Reload the page. Your text is kept."
 Result = TypeVar("Result")
 Default = TypeVar("Default")
 LISTEN = "foresight.listen(element, trigger)"

@@ -1,6 +1,7 @@
 """Files that the user saves: small files through the page, all chats directly from the server.
 
-All chats together are too large to send through the page, so two routes serve them, which need the page's key."""
+All chats together are too large to send through the page. So two routes, which need the page's key, serve them as
+an export and as a backup."""
 
 import re
 import tempfile

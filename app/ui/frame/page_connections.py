@@ -1,6 +1,6 @@
 """The open pages: what the server keeps for each, and the WebSocket that draws it.
 
-A page's values (its chat, its search results, its X-ray) are kept by Gradio's session hash, as long as the page
+A page's values (its chat, its search results, its X-ray) are kept under Gradio's session hash, as long as the page
 exists:
 
     load event   ->  open         the page exists

@@ -96,7 +96,7 @@ def _status_words(state: RaceState) -> str:
 
 
 def verdict_words(result: RaceResult) -> str:
-    """Say which lane was fastest, if any was, and whether all lanes wrote plain's text."""
+    """Say which lane was fastest, if any was, and whether all lanes wrote the text of plain decoding."""
     who = "All" if all(lane.is_identical for lane in result.lanes) else "Not all"
     return f"{_fastest_words(result)} {who} lanes wrote the same text as plain decoding."
 
