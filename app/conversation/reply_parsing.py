@@ -95,7 +95,6 @@ class TextParser:
         return [TextDelta(text)] if text else []
 
     def flush(self, _is_cut: bool = False) -> list[Delta]:
-        """Return nothing, because nothing is held back."""
         return []
 
 

@@ -61,9 +61,7 @@ TABS = {"live": "Live", "settings": "This chat", "xray": "X-ray"}
 
 
 class Page:
-    """Builds all views inside the current Blocks with the current settings, and connects their events.
-
-    Also makes the renderers of each page."""
+    """Builds all views inside the current Blocks with the current settings, and makes the renderers of each page."""
 
     def __init__(
         self, blocks: gr.Blocks, services: Services, app_context: AppContext, endpoint: Endpoint, events: PageEvents
@@ -175,7 +173,6 @@ class Page:
         return gr.skip(), *shown
 
     def views(self, session: PageSession) -> list[PolledRenderer]:
-        """Make the renderers of one page."""
         services, chat_state = self._services, session.get(self._chat_state)
         chat, chats = ChatRenderer(services, chat_state), ChatListRenderer(services, chat_state)
         xray = XrayRenderer(session.get(self._xray), lambda: chat_state.reply)

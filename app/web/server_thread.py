@@ -111,7 +111,6 @@ class TimeoutProtocol(H11Protocol):
         self.loop.call_later(self.check_seconds, self._check)
 
     def data_received(self, data: bytes) -> None:
-        """Count the received bytes, then handle them as uvicorn does."""
         self._received += len(data)
         super().data_received(data)
 

@@ -200,7 +200,6 @@ def doubt_words(sources: Sources) -> str:
 
 
 def budget_in_words(budget: TokenBudget) -> str:
-    """Describe how many tokens each part of the prompt has."""
     parts = (
         ("system", budget.system),
         ("sources", budget.sources),

@@ -88,7 +88,6 @@ class ChatState:
         self.opened += 1
 
     def new_chat(self, is_private: bool = False) -> None:
-        """Show an empty page for a new chat."""
         self.open_chat(ChatVersion())
         self.is_private = is_private
 

@@ -102,7 +102,6 @@ class DocumentsActions(Actions):
         return self._services.documents
 
     def click(self, state: DocumentsState, event: gr.EventData) -> None:
-        """Handle a button of a list."""
         do, name, value = pressed(event)
         self._succeeded(lambda: self._do(state, do, int(name or 0), value))
 

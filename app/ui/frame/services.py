@@ -172,9 +172,8 @@ class Services:
         self.change(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Load this model. When loading has ended, calls `ended` with whether it succeeded.
-
-        Then saves the choice if the model is loaded."""
+        """Load this model. At the end, calls `ended` with whether the model is loaded, and then saves the choice if
+        it is."""
 
         def loaded(is_loaded: bool) -> None:
             if self._loading == choice:

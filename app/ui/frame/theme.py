@@ -59,7 +59,6 @@ SHAPES = {
 
 
 def make_theme() -> Base:
-    """Make the theme for the light page and the dark page."""
     theme = Base(
         primary_hue=TEAL, secondary_hue=TEAL, neutral_hue=INK, text_size=TEXT, font=SANS, font_mono=MONO
     )

@@ -57,7 +57,6 @@ class Filters:
     task: Task = "any"
 
     def admits(self, one: Recommendation) -> bool:
-        """Return whether a model is shown."""
         is_small = self.size == "any" or one.entry.size <= int(self.size) * 1_000_000_000
         return is_small and self.task in ("any", one.entry.use)
 

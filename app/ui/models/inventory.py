@@ -1,5 +1,4 @@
-"""The installed and the recommended models, and whether they fit in memory. They are cached, because looking them
-up is slow."""
+"""The installed and the recommended models, and whether they fit in memory; cached, because the look-up is slow."""
 
 import logging
 import threading

@@ -217,7 +217,6 @@ class LoadActions:
             dialog.folder = dialog.folder or FolderContents(Path(path), Path(path).parent)
 
     def act(self, dialog: LoadDialog, event: gr.EventData) -> None:
-        """Handle a changed control or a pressed button."""
         do, name, value = pressed(event)
         form = dialog.form
         if do == "cancel-load":

@@ -97,7 +97,6 @@ class DataActions(Actions):
         self._backup = backup
 
     def folder(self) -> str:
-        """Return the data folder and its parts as HTML."""
         parts = measure_folder(self._data_dir)
         return render_macro("settings.html", "data_folder", folder=self._data_dir, parts=parts)
 

@@ -48,7 +48,6 @@ class ToolsActions(Actions):
         return try_at_box(BOX, lambda: self._add(use_uploads([path or ""], text_of_upload)))[1]
 
     def act(self, logs: set[str], event: gr.EventData) -> None:
-        """Handle a button of the lists."""
         do, name, value = pressed(event)
         handlers: dict[str, Callable[[], object]] = {
             "turn": lambda: self._turn(name, bool(value)),
