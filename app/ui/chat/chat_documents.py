@@ -1,5 +1,5 @@
-"""The documents of a chat: the collections that it searches, and the files and long texts attached to it. Attachments
-are in a collection of the chat, which other chats do not offer."""
+"""The documents of a chat: the collections that it searches, and the files and long texts attached to it.
+Attachments are in a collection of the chat, which other chats do not offer."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,5 +1,5 @@
-"""Text that is shown as it was written: a user's messages, and the end of very long texts, because rendering Markdown
-takes a second or two for every 100,000 characters."""
+"""Text that is shown as it was written: a user's messages, and the end of very long texts, because rendering
+Markdown takes a second or two for every 100,000 characters."""
 
 from functools import cache, lru_cache
 from html import escape

@@ -1,5 +1,5 @@
-"""Renders what one page shows of its chat and the engine, as parts for the page stream. A call without changes costs
-little, because the stores count their changes, and only new events of a reply are read."""
+"""Renders what one page shows of its chat and the engine, as parts for the page stream. A call without changes
+costs little, because the stores count their changes, and only new events of a reply are read."""
 
 import json
 from dataclasses import astuple, replace

@@ -1,6 +1,6 @@
 """Files that the user saves: small files through the page, all chats directly from the server.
 
-All chats together are too large for the page, so two routes with the page's key serve an export and a backup."""
+All chats together are too large for the page, so two routes that need its key serve an export and a backup."""
 
 import re
 import tempfile
