@@ -133,7 +133,7 @@ KINDS = {
         another token
     """,
     "tests/ui/chat/test_view.py": r"""
-        Load it with the same precision
+        Load it in the same revision
     """,
     "tests/ui/test_key_in_browser.py": r"""
         Start without --no-key

@@ -214,8 +214,8 @@ def _listed(value: Any) -> list[Any]:
 
 def alternatives(schema: Any, followed: set[str] | None = None) -> list[dict[str, Any]]:
     """Return a schema, the definition to which it refers, the parts of its `anyOf`, `oneOf` and `allOf`, and their
-    alternatives. Each has the schema's definitions. Returns [] if the schema is not an object. References in
-    `followed` are not followed again."""
+    alternatives. Each result has the schema's definitions. Returns [] if the schema is not an object. References
+    in `followed` are not followed again."""
     if not isinstance(schema, dict):
         return []
     followed = set() if followed is None else followed
@@ -271,8 +271,8 @@ def _string(part: str) -> str:
 
 
 def value_end(text: str, quote: str, ends: str) -> int:
-    """Return the index at which a pair's value ends, which is that of the first character of `ends` outside strings
-    and brackets; -1 if the value is incomplete."""
+    """Return the index of the first character of `ends` outside strings and brackets, at which a pair's value ends;
+    -1 if the value is incomplete."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else rf"{STRING}|'(?:[^'\\]|\\.)*+'"
     depth = 0
     for found in re.finditer(rf"{quoted}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):

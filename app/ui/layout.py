@@ -61,7 +61,7 @@ TABS = {"live": "Live", "settings": "This chat", "xray": "X-ray"}
 
 
 class Page:
-    """Builds all views inside the current Blocks, with the current settings, and makes each page's renderers."""
+    """Builds all views inside the current Blocks, connects their events, and makes each page's renderers."""
 
     def __init__(
         self, blocks: gr.Blocks, services: Services, app_context: AppContext, endpoint: Endpoint, events: PageEvents

@@ -52,7 +52,7 @@ class RaceLog:
             ]
 
     def summary(self, model: ModelInfo) -> list[SpeedByKind]:
-        """Returns each lane's median speed-up and tokens per step on each kind of text, where both are known."""
+        """Returns each lane's median speed-up and tokens per step on each kind of text, if a speed-up is known."""
         with self._database.reading() as connection:
             rows = connection.execute(
                 "SELECT kind, name, speed_up, tokens_per_step FROM race_lanes JOIN races ON races.id = race"

@@ -133,7 +133,9 @@ class Services:
         model = self.engine.status().model
         if made is None or (model and WEIGHTS(model) != WEIGHTS(made.model)):
             name = made.model.name if made else "another model"
-            raise BadOption(f"This reply was written by {name}. Load it with the same precision to compare.")
+            raise BadOption(
+                f"This reply was written by {name}. Load it in the same revision and precision to compare."
+            )
         decoding = made.options.decoding
         decoding = replace(decoding, decoder="auto" if decoding.decoder == "plain" else "plain")
         return self.asked(replace(made.options, decoding=decoding))
@@ -172,8 +174,7 @@ class Services:
         self.change(following)
 
     def choose_model(self, choice: ModelChoice, ended: Callable[[bool], None] = lambda _: None) -> None:
-        """Load this model. At the end, calls `ended` with whether the model is loaded, and then saves the choice if
-        it is."""
+        """Load this model, and then call `ended` with whether it is loaded. If it is, the choice is saved."""
 
         def loaded(is_loaded: bool) -> None:
             if self._loading == choice:

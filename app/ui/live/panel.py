@@ -16,7 +16,7 @@ from app.values.messages import DecoderName, ModelInfo, Statistics
 SLOWER = 0.95
 """If a whole reply's speed-up is below this, the panel reports that lookahead made the reply take longer."""
 FEW_TOKENS = 16
-"""With fewer tokens, the panel does not report how much time was saved, because the time is too short to tell."""
+"""With fewer tokens, the panel does not report how much time was saved, because the estimate would be inexact."""
 EXAMPLE = Statistics(tokens=435, steps=172, hits=89, seconds=11.3, cost=191.1)
 """The statistics of a real reply, shown as an example: see the panel's template."""
 EXAMPLE_COURSE = (

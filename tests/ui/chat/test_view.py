@@ -437,7 +437,9 @@ def test_a_comparison_with_another_model_is_refused(person: Visitor, engine: Scr
     person.get("One")
     engine.now = EngineStatus("ready", model=replace(DEMO, dtype="bfloat16"))
     assert person.press("compare", person.messages[-1].id) == KEPT
-    assert person.heard == ["This reply was written by demo. Load it with the same precision to compare."]
+    assert person.heard == [
+        "This reply was written by demo. Load it in the same revision and precision to compare."
+    ]
     engine.now = EngineStatus("ready", model=DEMO)
     assert person.press("compare", person.messages[-1].id) == (SKIPPED, "")
     assert len(engine.requests) == 2
