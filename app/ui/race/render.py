@@ -125,7 +125,7 @@ def notes_html(result: RaceResult | None) -> Markup:
     short = (
         "The race took less than a second, so its results are not reliable. Run it again." if is_short else ""
     )
-    bucket = " padded to the same number of rows, because same text is on" if result.plan.same_text else ""
+    bucket = " padded to the same number of rows (“Same text” is on)" if result.plan.same_text else ""
     notes = {
         "Short race": short,
         "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. It is computed "
