@@ -31,7 +31,7 @@ class RankLost(AppError):
 
 
 class SettingsNotSaved(AppError):
-    """The settings or another small file cannot be written, or the API's key or the data folder cannot be used."""
+    """The settings or another small file cannot be saved, or the data folder or the API's key is not usable."""
 
 
 class SettingsNotRead(AppError):
@@ -138,7 +138,7 @@ class ModelGated(ModelError):
 
 
 class DiskFull(ModelError):
-    """The disk has not enough space for the model."""
+    """The disk has too little space for the model."""
 
 
 class ModelUnsafe(ModelError):
@@ -211,7 +211,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def impossible_values() -> Iterator[None]:
-    """Convert a ValueError of the block to BadOption. Its message becomes a sentence."""
+    """Raise BadOption in place of a ValueError of the with block, and make its message a sentence."""
     try:
         yield
     except ValueError as error:

@@ -40,7 +40,7 @@ from app.system.programs import settled
 
 cli = typer.Typer(
     cls=CommandGroup,
-    help="Foresight: chat with a local language model. It decodes with lookahead. Without a command the app opens.",
+    help="Foresight: chat with a local language model, with lookahead decoding. Without a command the app opens.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
@@ -63,7 +63,7 @@ Port = Annotated[
 WithoutBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the page in the browser.")]
 AppModel = Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)]
 Native = Annotated[
-    bool, typer.Option("--native", help="Open a window of its own instead of the browser (needs pywebview).")
+    bool, typer.Option("--native", help="Open a native window instead of the browser (needs pywebview).")
 ]
 WithoutKey = Annotated[
     bool, typer.Option("--no-key", help="Let every user and program on this machine open the page.")
@@ -117,7 +117,7 @@ def desktop(
 @cli.command()
 def install(
     native: Annotated[
-        bool, typer.Option("--native", help="Let the entry open a window of its own instead of the browser.")
+        bool, typer.Option("--native", help="Let the entry open a native window instead of the browser.")
     ] = False,
 ) -> None:
     """Add Foresight to the system's application menu."""
@@ -152,7 +152,7 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 def main() -> None:
     os.environ.update(settled(os.environ))
-    # The hub's Xet transfer cannot be cancelled; its HTTP transfer can. No telemetry.
+    # Downloads use HTTP, because the hub's Xet transfers cannot be cancelled. Its telemetry is turned off.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
     # OpenMP's threads spin for milliseconds while they wait for each other. If another program uses the same core,
     # spinning uses up the threads' share of its time, and a step takes up to 200 times as long.

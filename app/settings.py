@@ -20,7 +20,7 @@ DEMO_MODEL = "demo"
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 MOST_LOADED = 100
-"""Maximum number of models whose last load is remembered, and also of models whose level of thinking is."""
+"""Maximum number of models whose last load is remembered; also of models with a remembered level of thinking."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page; "system" follows the system's setting."""
 
@@ -36,7 +36,7 @@ def assets_dir() -> Path:
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """Settings of the model library: more folders, whether it is offline, and how many downloads run at once.
+    """Settings of the model library: additional folders, whether it is offline, and how many downloads run at once.
 
     `embedder` is the hub id or the folder of the embedding model for documents."""
 
@@ -64,14 +64,16 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatDefaults:
-    """Settings of all chats. With `rolling_context` the oldest messages of a chat that is too long are left out
-    without asking; with `keeps_thoughts` earlier answers are sent with their reasoning; with `titles_by_model` the
-    model titles a new chat when it is idle. New chats begin with the `system` prompt."""
+    """Settings of all chats."""
 
     rolling_context: bool = False
+    """Whether the oldest messages of a chat that is too long are left out without asking the user."""
     keeps_thoughts: bool = False
+    """Whether earlier answers are sent to the model with their reasoning."""
     titles_by_model: bool = False
+    """Whether the model, when it is idle, writes the titles of new chats."""
     system: str = ""
+    """The system prompt of new chats."""
 
     def __post_init__(self) -> None:
         require(isinstance(self.system, str), "the system prompt must be text", self.system)
@@ -91,7 +93,7 @@ class ToolSettings:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """The user's choices. Until the user chooses a temperature, `options` has the one that the model recommends.
+    """The user's choices. Until the user chooses a temperature, `options` contains the model's recommendation.
     With `has_api` other programs are served, too."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
@@ -107,7 +109,7 @@ class Settings:
     loaded: tuple[ModelChoice, ...] = ()
     """How each model on this machine was loaded last, the latest load first."""
     thinking: Mapping[str, Thinking] = field(default_factory=dict, hash=False)
-    """The thinking that the user chose, by model; `options` has the current model's."""
+    """The thinking that the user chose for each model; the current model's is also in `options`."""
     tools: ToolSettings = field(default_factory=ToolSettings)
     version: int = 1
     """The version of the file; files of version 0 do not contain it."""
@@ -201,7 +203,7 @@ class SettingsFile:
 
 
 def _with_new_defaults(saved: Any) -> Any:
-    """Replace the defaults that version 0 saved by the current defaults, and return the saved values."""
+    """Return the saved values, with the defaults of version 0 replaced by the current defaults."""
     if isinstance(saved, dict) and "version" not in saved:
         if saved["options"].get("max_new_tokens") == 512:
             saved["options"]["max_new_tokens"] = 0

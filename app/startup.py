@@ -42,8 +42,8 @@ from app.values.messages import ModelFolder
 from app.values.tools import ToolServer
 
 CLOSING_SECONDS = 0.2
-"""Seconds for which closing waits for the engine and for a race; also the length of a step of erasing, and of the
-pause after it."""
+"""Maximum number of seconds that closing waits for the engine, and also for a race. A step of erasing and the pause
+after the step take about as long."""
 ERASING_SECONDS = 10.0
 """Seconds between two checks whether deleted things can be erased, while nothing is being erased."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
@@ -105,7 +105,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _load_settings(file: SettingsFile, model: ModelAsked) -> Settings:
-    """Load the settings with the model of the command line, and save such a model as loaded. Raises AppError."""
+    """Return the saved settings with the models of the command line. Saves only `loaded`. Raises AppError."""
     saved = file.load()
     settings = asked_settings(saved, model)
     if settings.loaded != saved.loaded:
@@ -120,7 +120,7 @@ def _open_services(
     network_log: NetworkLog,
 ) -> Iterator[tuple[Services, Engine]]:  # fmt: skip
     """Open models, engine, documents, tools and conversations, and close them at the end in reverse order."""
-    # Imported here, because the hub's client reads its environment while it is imported (main.py).
+    # Imported here, because main.py must first set the environment variables that the hub's client reads on import.
     from app.models_registry.locate import folder_here
     from app.models_registry.model_library import ModelLibrary
 
@@ -262,7 +262,7 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
     if asked.draft_model and asked.name is None and settings.model.server:
         raise BadOption(
             f"{settings.model.name} runs on a server, so --draft-model would not be used. "
-            "Name a model of this machine with --model, or leave it out."
+            "Name a model of this machine with --model, or leave out --draft-model."
         )
     from app.models_registry.locate import whole_path  # imported here, as in _open_services
 
@@ -295,7 +295,7 @@ def open_chat_stores(database: Database) -> Iterator[ChatStores]:
 @contextmanager
 def erasing(deletions: Deletions, stored: Chats, documents: Documents) -> Iterator[None]:
     """Run a thread that erases deleted things soon after they can no longer be restored. Chats are erased in steps,
-    and only while no reply is being written, because a step of the search index (FTS5) may take long."""
+    and only while no reply is being written, because erasing from the search index (FTS5) may take long."""
     is_over = Event()
 
     def claim() -> None:

@@ -1,7 +1,7 @@
 """The tables of chats, folders, drafts, queued messages and presets.
 
-The draft of a chat that has not begun has the id 0. A queued message was sent while a reply was being written, and
-waits for the end of the reply."""
+The draft of a chat that is not stored yet has the chat id 0. A queued message was sent while a reply was being
+written, and waits for the end of the reply."""
 
 import json
 import sqlite3
@@ -32,8 +32,8 @@ FIRST_QUESTIONS = """
         (SELECT id FROM message WHERE chat = chat.id AND role = 'user' ORDER BY id LIMIT 1)
     WHERE chat.title = '' AND chat.deleted IS NULL
 """
-# A message whose parent is missing or impossible gets a new parent: the chat's newest message that is older than
-# the message and than its old parent.
+# A message whose parent is missing or impossible gets a new parent: the newest message of the chat that is older
+# than both the message and its old parent.
 NEAREST_PARENTS = """
     UPDATE message SET parent = (
         SELECT max(before.id) FROM message AS before
@@ -327,7 +327,8 @@ def delete_preset(connection: sqlite3.Connection, name: str) -> None:
 def mend_chats(connection: sqlite3.Connection) -> None:
     """Repairs chats that were saved from a damaged database, where some rows and the full-text index are missing.
 
-    Adds missing chats, parents, titles and shown paths, marks cut messages, and builds the index."""
+    Adds missing chats and titles, replaces missing parents and shown messages, marks cut messages, and builds the
+    index."""
     connection.execute(ADOPT_MESSAGES)
     connection.execute(NEAREST_PARENTS)
     connection.execute("UPDATE message SET state = 'interrupted', note = ? WHERE state = ''", (CUT,))

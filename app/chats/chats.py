@@ -1,8 +1,8 @@
 """The stores of chats: saved chats in a file, and private chats in memory. Safe to use from any thread.
 
 Most methods with which the user changes a chat's messages take a `ChatVersion`, raise StaleChat if that version is
-outdated, and return the next version. Most of the methods that need a stored chat or message raise ChatNotFound
-without it. All methods raise StoreError when the file fails."""
+outdated, and return the next version. Most methods raise ChatNotFound if the chat or message does not exist. All
+methods raise StoreError if the file cannot be read or written."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -18,7 +18,7 @@ from app.values.chat import ChatSummary, ChatVersion, ImportResult
 
 EVERYTHING = 2**31
 PURGE_SECONDS = 0.5
-"""How long erasing deleted chats may take at the end of the app."""
+"""Seconds that erasing deleted chats may take when the app starts, and when it ends."""
 PAUSE_SECONDS = 0.005
 """Seconds between two transactions of a deletion, so that other threads get the database."""
 MOST_COMPACTED = 32 * 2**20
@@ -117,7 +117,7 @@ class Chats(Store):
                 self.database.compact()
 
     def erase(self, seconds: float) -> bool:
-        """Continues the erasing of deleted chats for about `seconds`. Returns whether there is more to do."""
+        """Continues to erase deleted chats for about `seconds`. Returns whether there is more to do."""
         deadline, has_more = monotonic() + seconds, True
         while has_more and monotonic() < deadline:
             with self.database.writing() as connection:

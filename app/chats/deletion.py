@@ -7,7 +7,7 @@ progress:
     deleted > 0     hidden, can be restored
     deleted = -2    its messages are being deleted
     deleted = -3    the same; the row is not a chat, but a container of messages deleted from another chat
-    deleted = -4    such messages can be put back: `version` is their chat, and `shown` was its last message
+    deleted = -4    such messages can be put back into the chat `version`, whose last shown message was `shown`
     deleted = -1    only words in the index are left
     deleted = 0     the index is being merged; after the last step the row is deleted
 """
@@ -66,8 +66,8 @@ def take_out(connection: sqlite3.Connection, chat: int, shown: int, messages: Se
 
 
 def put_back(connection: sqlite3.Connection, chat: int) -> int:
-    """Moves the messages back that were taken out of this chat last. Returns the last message of the path shown
-    then.
+    """Moves back the messages that were taken out of this chat last. Returns the last message that was
+    shown before.
 
     Raises ChatNotFound if there are none, or if they are being erased."""
     held = connection.execute(
@@ -82,7 +82,8 @@ def put_back(connection: sqlite3.Connection, chat: int) -> int:
 
 def erase_some(connection: sqlite3.Connection) -> bool:
     """Erases a part of the chats and messages that are marked. Returns whether there is more to do."""
-    # The oldest first, because messages that were taken out later may be their ancestors: see `_delete_newest`.
+    # The oldest container comes first, because later containers may hold ancestors of its messages, and deleting an
+    # ancestor deletes all messages below it.
     holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
     if holder:
         if not _delete_newest(connection, holder["id"]):
@@ -106,7 +107,8 @@ def erase_some(connection: sqlite3.Connection) -> bool:
 
 def _delete_newest(connection: sqlite3.Connection, chat: int) -> bool:
     """Deletes the newest messages of a chat, up to the limits. Returns whether there were any."""
-    # The newest first, because deleting a message also deletes those below it, and SQLite nests at most 1,000.
+    # Deleting a message also deletes all messages below it, and SQLite nests at most 1,000 of these deletions. So
+    # the newest messages come first.
     newest = connection.execute(
         "SELECT id, length(text) AS length FROM message WHERE id IN"
         " (SELECT id FROM message WHERE chat = ? ORDER BY id DESC LIMIT ?) ORDER BY id DESC",

@@ -1,4 +1,4 @@
-"""Writes exported chats as JSON or Markdown, and reads JSON, which lacks the chats' collections and tools.
+"""Writes chats as JSON or Markdown, and reads the JSON. Collections and tools of chats are not exported.
 
     {"format": "foresight-chats", "version": 1, "presets": [...], "chats": [
         {"title": "...", "folder": "", "shown": 2, ..., "messages": [

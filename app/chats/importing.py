@@ -153,7 +153,7 @@ def _write(database: Database, piece: Sequence[Step]) -> None:
 class _NewChat:
     """Writes a chat that stays hidden until its last message is stored.
 
-    Its steps raise ChatNotFound if the chat is erased meanwhile, as when the app starts or ends."""
+    Its steps raise ChatNotFound if the chat is erased meanwhile, which happens when the app starts or ends."""
 
     def __init__(self, create: Create, messages: Sequence[MessageRecord], complete: Complete) -> None:
         """Prepares the steps. `create` adds the chat's row, and `complete` writes the rest of it at the end."""

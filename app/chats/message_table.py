@@ -115,7 +115,7 @@ def write(connection: sqlite3.Connection, message: int, content: MessageContent)
 
 
 def reopen(connection: sqlite3.Connection, message: int) -> None:
-    """Puts a message back into state "writing", and out of the index. Its text stays."""
+    """Sets a message back to state "writing", and removes it from the index. Its text stays."""
     connection.execute("UPDATE message SET state = 'writing', note = '' WHERE id = ?", (message,))
     connection.execute("DELETE FROM message_words WHERE rowid = ?", (message,))
 

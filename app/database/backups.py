@@ -42,7 +42,7 @@ def write_backup(
             closing(sqlite3.connect(draft, isolation_level=None)) as copy,
             transaction(source, "BEGIN"),
         ):
-            copy.execute("PRAGMA synchronous = OFF")  # the caller syncs the whole file
+            copy.execute("PRAGMA synchronous = OFF")  # replacing_output syncs the whole file
             # This query begins the read, so that later changes of other connections are hidden.
             source.execute("SELECT count(*) FROM sqlite_master")
             source.backup(copy, pages=COPIED_PAGES, progress=lambda *_: progress())

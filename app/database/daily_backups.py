@@ -92,7 +92,7 @@ class DailyBackups:
         return bool(has_content) and abs(self._now() - newest) >= DAY
 
     def _drop_others(self, made: Path) -> None:
-        """Deletes the backups that the new backup `made` replaces: with erased data, or too old."""
+        """Deletes backups that have erased data or are too old, but not the new backup `made`."""
         others = [backup for backup in reversed(backups_in(self._data_dir)) if backup != made]
         count = _erasures(made)
         erased = [backup for backup in others if _erasures(backup) < count]
@@ -103,7 +103,7 @@ class DailyBackups:
         _remove([*erased, *old])
 
     def _before_damage(self, backups: list[Path]) -> Path | None:
-        """Returns the newest backup before the last damage, if any, which the user may still want to restore."""
+        """Returns the newest backup from before the last damage, if any. The user may still want to restore it."""
         damaged = max((file.name for file in self._data_dir.glob(f"{FILE_NAME}.broken-*")), default="")
         stamp = damaged.partition("-")[2]
         return next((one for one in backups if one.name.partition("-")[2] < stamp), None)

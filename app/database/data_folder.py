@@ -118,8 +118,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path may be another program's content. Litter, our lock, our marker and empty folders of
-    ours are not; links always are."""
+    """Returns whether a path may be another program's content. Links may be. LITTER, the app's lock, its marker and
+    its empty folders are not."""
     if path.is_symlink():
         return True
     if path.is_dir():

@@ -21,7 +21,7 @@ from app.errors import StoreBroken, StoreNotUsable
 
 MEMORY = ":memory:"
 BUSY_SECONDS = 10.0
-"""Maximum seconds that a transaction waits for another process that writes."""
+"""Maximum number of seconds that a transaction waits for another process that writes."""
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -21,7 +21,7 @@ CHAT_TABLES = {"chat", "message", "preset", "message_words", "chat_words"}
 """The tables that the database of every release has."""
 CREATED = (b"CREATE VIRTUAL TABLE message_words", b"CREATE VIRTUAL TABLE chat_words")
 SCHEMA_BYTES = 2**20
-"""Bytes at the beginning of a damaged file in which the schema's text is searched for."""
+"""Number of bytes at the beginning of a damaged file that are searched for the schema's text."""
 SHAPE = """
     SELECT type, name, '' FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'
     UNION SELECT 'column', found.name, info.name FROM sqlite_master AS found, pragma_table_info(found.name) AS info
@@ -111,7 +111,7 @@ def _has_chat_tables(path: Path, mode: str = "immutable=1") -> bool:
     try:
         with closing(sqlite3.connect(f"{path.absolute().as_uri()}?{mode}", uri=True)) as connection:
             names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.Error:  # if it is damaged, look for the schema's text, which is near the beginning
+    except sqlite3.Error:  # a damaged file may still have the schema's text near its beginning
         with path.open("rb") as file:
             beginning = file.read(SCHEMA_BYTES)
         return all(statement in beginning for statement in CREATED)

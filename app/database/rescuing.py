@@ -52,7 +52,7 @@ LISTED = {
     "document_text": "SELECT rowid AS id FROM document_text INDEXED BY sqlite_autoindex_document_text_1"
     " ORDER BY document {0}, part {0}",
 }
-"""Queries that list the ids of a table from an index, which may be whole although the table is not."""
+"""Queries that list the ids of a table from an index, which may be undamaged although the table is damaged."""
 LONG_TEXTS = {"message": 5, "document_text": 3}
 """Tables with long texts, and the number of columns up to the text. The beginning of a cut row is saved."""
 TYPES: dict[str, tuple[type, ...]] = {

@@ -11,7 +11,7 @@ from app.errors import DataFolderInUse
 RAISE_ROUTE = "/foresight/raise"
 """The route that raises the native window. It answers 204; without a window, 200 with an address to open."""
 STARTING_SECONDS = 30.0
-"""How long the first instance may take to publish its address."""
+"""Seconds that the first instance may take to publish its address."""
 ANSWER_SECONDS = 5.0
 Show = Callable[[str], object]
 
@@ -20,7 +20,7 @@ def switch(folder: DataFolder, in_use: DataFolderInUse, show: Show | None) -> st
     """Show the running instance that uses the data folder, and return a sentence with its address.
 
     `show` opens an address in a browser; without it nothing is shown. Waits up to STARTING_SECONDS for the
-    address. Raises `in_use` if there is none then."""
+    address. Raises `in_use` if there is still no address."""
     deadline = monotonic() + STARTING_SECONDS
     while not (address := folder.running_at()) and monotonic() < deadline and folder.is_held():
         sleep(0.1)

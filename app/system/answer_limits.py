@@ -45,8 +45,8 @@ class AnswerLimit:
         self._got = 0
 
     async def announce(self, request: Any) -> None:
-        """Report the host to the log of contacts (network_log.py), because asyncio looks names up in another
-        thread."""
+        """Report the host to the log of contacts (network_log.py), because asyncio looks names up on a thread other
+        than the connection's."""
         sys.audit("socket.getaddrinfo", request.url.host, None, 0, 0, 0)
 
     async def begin(self, response: Any) -> None:

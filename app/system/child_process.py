@@ -1,7 +1,7 @@
 """Starts child processes of the app, which read requests and write messages, each on a line.
 
-The app can kill a child at any time, and a child ends by itself when its standard input is closed, also because the
-app was killed. Messages begin with the separator of RFC 7464, so that what a library prints is not a message.
+The app can kill a child at any time, and a child ends by itself when its standard input is closed, which also
+happens if the app is killed. Messages begin with the separator of RFC 7464, so that a library's output is ignored.
 
     app:    with ChildProcess("app.x.process_main", b"request\\n") as child:  for line in child.lines(): ...
     child:  serve(lambda request, send: send(b"done\\n"))
@@ -41,7 +41,7 @@ class OutOfProcessorTime(BaseException):
 class ChildProcess:
     """A module of this app that runs as a process. `kill` may be called from any thread, at any time.
 
-    With `has_log`, `log` is what the process writes to its standard error; whoever reads it closes it."""
+    With `has_log`, `log` is the pipe of the process's standard error, which the caller must read and close."""
 
     def __init__(
         self,
@@ -208,7 +208,7 @@ def end_group() -> NoReturn:
 
 def _kill_group(process: int) -> None:
     if hasattr(os, "killpg"):
-        with suppress(ProcessLookupError, PermissionError):  # macOS refuses if all of them have ended
+        with suppress(ProcessLookupError, PermissionError):  # macOS refuses if the whole group has ended
             os.killpg(process, signal.SIGKILL)
 
 

@@ -1,6 +1,6 @@
 """Prints which GPUs CUDA finds on this machine, as the driver's library reports them: `python cuda_main.py`.
 
-The library numbers GPUs as for torch, and counts a part of a GPU (MIG) as a GPU. This program imports nothing of
+The library numbers GPUs as torch does, and counts a part of a GPU (MIG) as a GPU. This program imports nothing of
 the app, and is a separate process, because a broken driver may hang or crash.
 """
 

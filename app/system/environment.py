@@ -18,7 +18,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 NUMBERS = ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", "TORCHDYNAMO_REPRO_LEVEL")
-"""Variables that a library converts to a number while it is imported: any other text in them would end the app."""
+"""Variables that a library converts to a number while it is imported. Any other text in them would end the app."""
 HUB = "HF_ENDPOINT"
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)

@@ -1,7 +1,8 @@
 """Finds the NVIDIA GPUs that torch uses, with torch's numbers, and their free memory. Does not import torch.
 
-CUDA's driver says which GPUs there are (cuda_main.py), nvidia-smi how much memory is free, torch's files for which
-CUDA it was built. Rows of nvidia-smi are matched by uuid or bus id, because the numbers may differ.
+CUDA's driver reports which GPUs there are (cuda_main.py), nvidia-smi reports their free memory, and torch's files
+state the CUDA version that torch was built for. Rows of nvidia-smi are matched by uuid or bus id, because the
+numbers may differ.
 """
 
 import json
@@ -60,7 +61,7 @@ class CudaDriver:
 
 @dataclass(frozen=True, slots=True)
 class ListedGpu:
-    """A row of nvidia-smi. Sizes are in bytes, or None where it prints none, such as `[N/A]`."""
+    """A row of nvidia-smi. Sizes are in bytes, or None if nvidia-smi prints no number, but `[N/A]`."""
 
     uuid: str
     bus_id: str
@@ -88,7 +89,7 @@ def parse_fault(output: str) -> str:
 
 
 def driver_version(seconds: float = SECONDS) -> str:
-    """Return the NVIDIA driver's version, such as "580.95.05"; if nvidia-smi fails, its CUDA: "CUDA 13.0"."""
+    """Return the NVIDIA driver's version, such as "580.95.05"; or else its CUDA version: "CUDA 13.0"."""
     listed = re.findall(r"^[0-9]+(?:\.[0-9]+)+$", _nvidia_smi(seconds, "driver_version"), re.MULTILINE)
     return listed[0] if listed else "CUDA {}.{}".format(*cuda_driver().version)
 
@@ -161,8 +162,8 @@ def usable_gpus(
 def memory_of(number: int, gpu: CudaGpu, listed: Sequence[ListedGpu], own: Memory) -> Memory:
     """Return the memory of a GPU, with the free memory that nvidia-smi reports.
 
-    If nvidia-smi reports none, as for a part of a GPU, the usual share is assumed. For an integrated GPU
-    returns `own`, the machine's main memory, with the GPU's device name."""
+    If nvidia-smi reports none, as for a part of a GPU, the usual share (`Memory.usual`) is assumed. For an integrated
+    GPU returns `own`, the machine's main memory, with the GPU's device name."""
     device = f"cuda:{number}"
     if gpu.is_integrated and own.total:
         return replace(own, device=device)

@@ -29,7 +29,7 @@ class Contact:
 
 
 class NetworkLog:
-    """Records the contacts. It is thread-safe, and the audit hook may interrupt any call of it."""
+    """Records the contacts. It is thread-safe, and the audit hook may interrupt any method."""
 
     def __init__(self, reasons: Mapping[str, str]) -> None:
         """Start with no contacts. `reasons` maps a host to the reason why it or a subdomain may be contacted."""
@@ -40,7 +40,7 @@ class NetworkLog:
         self._thread = threading.local()
 
     def watch(self) -> None:
-        """Start recording, which cannot be undone: Python's audit hooks cannot be removed."""
+        """Start recording, which cannot be undone, because Python's audit hooks cannot be removed."""
         sys.addaudithook(self.audit)
 
     def explain(self, host: str, why: str) -> None:

@@ -42,7 +42,7 @@ def settled(environ: Mapping[str, str]) -> dict[str, str]:
     paths = {name: absolute for name, path in named.items() if (absolute := _settled(path))}
     if lists.get("PATH") == "":
         lists["PATH"] = os.defpath  # an empty PATH means the current folder
-    # Python searches the current folder before its own library for `-c` and `-m`, Windows before PATH.
+    # Python with `-c` or `-m` searches the current folder before its own library. Windows searches it before PATH.
     return {**environ, **lists, **paths, "PYTHONSAFEPATH": "1", "NoDefaultCurrentDirectoryInExePath": "1"}
 
 
@@ -67,7 +67,7 @@ def answer_of(name: str, *arguments: str, seconds: float = SECONDS, must_succeed
 def program_output(command: Sequence[str], seconds: float = SECONDS, must_succeed: bool = True) -> str:
     """Run a command and return what it prints; "" if it cannot be run or takes too long.
 
-    If it `must_succeed`, a failure returns "", too. No console appears on Windows."""
+    With `must_succeed`, returns "" for an exit code other than 0, too. No console appears on Windows."""
     hidden = getattr(subprocess, "CREATE_NO_WINDOW", 0)
     try:
         answer = subprocess.run(
@@ -86,7 +86,9 @@ def _searched(folders: str) -> str:
 
 
 def _settled(path: str) -> str:
-    """Return the absolute path, or a path with "~" as it is; "" for the current folder, or if that was deleted."""
+    """Return the absolute path; "" for the current folder, or if the current folder was deleted.
+
+    A path that begins with "~" is returned unchanged."""
     if path.startswith("~") or Path(path.strip('"')).is_absolute():
         return path
     try:

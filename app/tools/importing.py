@@ -18,14 +18,14 @@ from app.values.tools import ToolServer
 
 EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
-"""The keys under which servers are listed by most programs, VS Code, Zed, and opencode or VS Code's settings."""
+"""The keys of the servers: of most programs, of VS Code, of Zed, and of both opencode and VS Code's settings."""
 LONGEST = 1_000_000
 """Maximum number of characters that are read."""
 LAUNCHERS = frozenset((
     "npx", "bunx", "pnpm", "uvx", "uv", "pipx", "python", "python3", "node", "deno", "docker", "podman", "env",
     "run", "tool", "exec", "dlx", "x",
 ))  # fmt: skip
-"""Programs that start another program, which their arguments name, and their subcommands for this."""
+"""Programs that start the program that their arguments name, and the subcommands with which they do it."""
 VARIABLE = re.compile(r"[A-Za-z_]\w*=")
 
 

@@ -40,7 +40,7 @@ LONGEST_RESULT = 2**18
 """Maximum number of characters of a result; the rest is cut."""
 MOST_LISTED, MOST_PAGES = 128, 32
 LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
-"""Maximum length and depth of a tool's schema in JSON, and the maximum length of all schemas."""
+"""Maximum number of characters and maximum depth of a tool's schema, and maximum number of characters of all."""
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_WORDS, LONGEST_ERROR = 128, 8_000, 500, 4_000
 MOST_NOISE = 1_000
 """Maximum number of lines of a server's output that are not messages. They are logged."""
@@ -57,7 +57,7 @@ CHANGES = (
 
 
 def serve(requests: BinaryIO, say: Say) -> None:
-    logging.disable()  # the server's log is no place for what libraries report
+    logging.disable()  # because standard error is the server's log
     asyncio.run(_Session(say).run(requests))
 
 
@@ -129,7 +129,7 @@ async def _started(server: Job) -> AsyncIterator[tuple[Any, Any]]:
     """Start the program of a server, and exchange messages by its standard input and output."""
     program, *arguments = server["command"]
     process: Any
-    if sys.platform == "win32":  # with its job object, which ends what the server starts
+    if sys.platform == "win32":  # with a job object, which also ends the processes that the server starts
         process = await create_windows_process(
             program, arguments, server["environment"], sys.stderr, server["folder"]
         )
@@ -282,7 +282,7 @@ async def _call(client: Client, name: str, schema: str, arguments: Job) -> str:
 
 
 def _check(schema: Any, arguments: Job) -> None:
-    """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if the check fails."""
+    """Raise ArgumentsRefused if the arguments do not match the schema, ToolFailed if they cannot be checked."""
     kind = validator_for(schema, default=Draft202012Validator)
 
     def give_up(*_: object) -> None:
@@ -320,7 +320,7 @@ def _text(part: Any) -> str:
 
 
 def _cut(text: str, most: int = LONGEST_RESULT) -> str:
-    """Return a text. After `most` characters it is cut, and ends with a note."""
+    """Return a text, or its first `most` characters and a note that it was cut."""
     if len(text) <= most:
         return text
     return f"{text[:most]}\n\n[The text was cut here: it has {len(text):,} characters.]"
@@ -328,7 +328,7 @@ def _cut(text: str, most: int = LONGEST_RESULT) -> str:
 
 def _sentence(error: BaseException, server: Job) -> str:
     name, reason = server["name"], _reason(error)
-    # Without codes of their own, two of the library's errors are known by its words.
+    # Two of the library's errors have no codes of their own, so they are recognised by their messages.
     is_unreadable = isinstance(error, MCPError) and reason.startswith("Failed to parse")
     is_broken_off = isinstance(error, MCPError) and reason.startswith(("SSE stream", CLOSED))
     if is_broken_off or isinstance(error, anyio.ClosedResourceError | anyio.BrokenResourceError):

@@ -1,5 +1,5 @@
-"""Starts, asks and ends tool servers. Each server has a child process (`mcp_main.py`), which starts at its first
-use, is the protocol's client, and starts the server's program."""
+"""Starts, asks and ends tool servers. Each server has a child process (`mcp_main.py`), which is the client of
+the protocol. When a server is first used, the child process is started, and it starts the server's program."""
 
 import json
 import os
@@ -25,12 +25,12 @@ from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolSe
 MODULE = "app.tools.mcp_main"
 LOG_BYTES, LOG_LINES, LONGEST_LINE = 2**16, 200, 500
 LOG_SECONDS = 0.02
-"""Seconds between two readings of a server's log. A flood waits in the pipe, so that it costs the app little."""
+"""Seconds between two readings of a server's log. If the log is long, the full pipe makes the server wait."""
 LONGEST_ARGUMENTS = 1_000_000
 LOOK_SECONDS = 0.1
 """Seconds between two checks of whether a call should stop."""
 SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 60.0
-"""Maximum seconds for a server's start, which may include a download of its program, and for an answer."""
+"""Maximum number of seconds for a server's start, which may download its program, and for an answer."""
 SECONDS_TO_END = 3.0
 """Seconds that a server may take to end by itself. It is longer than the time for which `mcp_main` waits."""
 RETRY_SECONDS = 10.0
@@ -212,7 +212,7 @@ class _Connection:
         return self._answered(self._answering, is_stopping, job)
 
     def _answered(self, seconds: float, is_stopping: Stopping, job: Answer) -> Any:
-        """Send a job and wait for its answer. Kill the server if none comes in time or the user stops.
+        """Send a job and wait for its answer. Kills the server if no answer comes in time or `is_stopping`.
 
         Raises ToolFailed."""
         child, name, began = self._child, self.server.name, monotonic()
@@ -240,7 +240,7 @@ class _Connection:
             self._child.close()
         if (self._status.state, state) == ("starting", "failed"):
             self._retry_at = monotonic() + RETRY_SECONDS
-            if self._reader.is_alive():  # it never began if there is no process
+            if self._reader.is_alive():  # without a process the thread was never started
                 self._reader.join(SECONDS_TO_END)
             problem += f" Its log ends: “{last[0]}”." if (last := self.log[-1:]) else ""
         self._status = ServerStatus(state, problem)

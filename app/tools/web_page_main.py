@@ -1,4 +1,4 @@
-"""Fetches one web page, as a program. It does not connect to private addresses, whatever names and redirects do.
+"""Fetches one web page, as a program. It refuses private addresses, even if a name or a redirect leads to one.
 
 An audit hook checks the address of each connection, so a name cannot resolve to another address after the check.
 A proxy that the environment names may have a private address, because the proxy is the user's choice.
