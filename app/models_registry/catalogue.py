@@ -90,7 +90,7 @@ def _recommended(values: dict[str, Any]) -> CatalogueModel:
 
 
 def _tensors(shape: ModelConfig, entry: CatalogueEntry, experts: int) -> Iterator[Tensor]:
-    """Yield tensors of a model's sizes: the embedding and head, all experts, all layers as one matrix, the rest."""
+    """Yield tensors of a model's sizes: embedding and head, all experts, all layers as one matrix, and the rest."""
     table = (shape.vocabulary, shape.hidden)
     yield Tensor("embed_tokens.weight", "BF16", table)
     if not shape.is_tied:

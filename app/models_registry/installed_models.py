@@ -1,4 +1,4 @@
-"""The models on this machine, in the hub's cache, in folders of the user and in those of other programs.
+"""Lists, checks and deletes models on this machine: in the hub's cache, in the user's and other programs' folders.
 
 Every model is checked by its files, without torch; a model that cannot be loaded is listed with the reason. Files
 of other programs (GGUF files of LM Studio, Ollama and llama.cpp) are never changed or deleted.
@@ -44,8 +44,8 @@ LONGEST_MANIFEST = 1_000_000
 def installed(hub: Hub, folders: Iterable[Path] = (), home: Path | None = None) -> list[InstalledModel]:
     """List all models on this machine: the demo model first, then by name. Sends no request.
 
-    Models of other programs are searched for in `home`, by default the user's, and in the folder of Ollama's system
-    service."""
+    Models of other programs are searched for in `home`, by default the user's home folder, and in the folder of
+    Ollama's system service."""
     demo = _checked_model(DEMO_MODEL, assets_dir() / "demo-model", "demo")
     found = [*_in_cache(hub.root), *(model for folder in folders for model in _in_folder(folder))]
     for name, path, origin in models_of_other_apps(home or Path.home()):
@@ -122,7 +122,7 @@ def _is_all_here(folder: Path) -> bool:
 
 
 def model_size(folder: Path) -> int:
-    """Return the bytes of a model's files, without subfolders; links count with the files that they lead to."""
+    """Return the bytes of a model's files, without subfolders. A link counts as the file to which it leads."""
     if not folder.is_dir():
         return sum(part.stat().st_size for part in parts_of(folder) if part.exists())
     return sum(path.stat().st_size for path in folder.iterdir() if path.is_file())
@@ -164,7 +164,7 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a GGUF file's name: Ollama's, or its stem, in the hub's cache with the repository's name before it."""
+    """Return a GGUF file's name in Ollama, or its stem. In the hub's cache the repository's name precedes the stem."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):

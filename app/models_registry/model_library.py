@@ -57,7 +57,7 @@ class ModelLibrary:
     `hub` has the hub's address and cache; it is online or offline by the user's settings."""
 
     def __init__(self, data_dir: Path, chosen: ModelSettings, hub: Hub | None = None) -> None:
-        """List the unfinished downloads, without resuming them. `hub` defaults to that of Hugging Face's tools."""
+        """List the unfinished downloads, without resuming them. By default the hub is that of Hugging Face's tools."""
         self._chosen = chosen
         self.hub = replace(hub or Hub(), is_offline=chosen.is_offline)
         self.downloads = Downloads(self.hub, SavedDownloads(data_dir / "downloads"), chosen.downloads_at_once)
@@ -83,7 +83,7 @@ class ModelLibrary:
         return disk_use(self.hub.root)
 
     def recommended(self, memory: Memory, precision: Precision, context: int) -> list[Recommendation]:
-        """Return the catalogue's models, smallest first, each with whether it fits with automatic options."""
+        """Return the catalogue's models, smallest first, and judge whether they fit with automatic options."""
         return [
             Recommendation(one.entry, one.fit(memory, precision, context, is_automatic=True))
             for one in read_catalogue()
@@ -156,7 +156,7 @@ class ModelLibrary:
         return search(self.hub, words)
 
     def hub_id(self, text: str) -> str:
-        """Return the hub id in a string, an id or the address of a hub page; "" for other strings."""
+        """Return the hub id for an id or the address of a hub page; "" for other strings."""
         return str(parse_hub_id(text, self.hub.endpoint) or "")
 
     def inspect_model(self, name: str, memory: Memory, precision: Precision, context: int) -> RemoteModel:
@@ -169,7 +169,7 @@ class ModelLibrary:
 
 
 def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel]) -> DraftModels:
-    """Return the models that can draft for `model`: heads, then models with its vocabulary, smallest first."""
+    """Return the models that can draft for `model`: heads, then models with the same vocabulary, smallest first."""
     installed, digest = list(installed), vocabulary_digest(model.path)
     heads = [one for one in installed if one.state == "draft head" and _has_its_sizes(one, model)]
     ready = [one for one in installed if one.state == "ready" and digest]
@@ -181,9 +181,9 @@ def draft_models_for(model: InstalledModel, installed: Iterable[InstalledModel])
 
 
 def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
-    """Return whether a head was made for a model with this hidden size and this vocabulary size.
+    """Return whether a draft head was made for the hidden size and the vocabulary size of this model.
 
-    More is checked when both are loaded."""
+    The engine checks more when it loads both."""
     try:
         found = read_config(model.path, model.name)
         return head_sizes(head.path, head.name) == (found.hidden, found.vocabulary)
@@ -192,7 +192,7 @@ def _has_its_sizes(head: InstalledModel, model: InstalledModel) -> bool:
 
 
 def _parameters(model: InstalledModel) -> int:
-    """Count the weights in a model's files; 0 if they are invalid. (File sizes depend on the precision.)"""
+    """Count a model's weights, because file sizes depend on the precision. Returns 0 for invalid files."""
     try:
         return read_weights(model.path, model.name).numbers
     except (ModelError, OSError):

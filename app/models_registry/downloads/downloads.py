@@ -45,7 +45,7 @@ from app.values.model import Download, DownloadState, FileProgress
 
 SECONDS_TO_END = 10.0
 LONGEST_NAME = 200
-"""Maximum characters of a file's name before ".json". Longer names are hashed."""
+"""Maximum number of characters of a file's name before ".json". Longer names are hashed."""
 NO_THREAD = (
     "The download could not be started: close other programs, then try again. Downloaded bytes are kept."
 )

@@ -1,7 +1,7 @@
 """Fetches a model's files into the hub's cache with range requests, several files at once.
 
-Each file is a single stream into a partial file, written unbuffered. However the process ends, the partial file is
-the beginning of the real file, and its length is the position at which to resume.
+Each file is received as a single stream, and written unbuffered into a partial file. However the process ends, the
+partial file is the beginning of the real file, and its length is the position at which to resume.
 """
 
 import asyncio

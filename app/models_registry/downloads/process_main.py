@@ -59,7 +59,7 @@ def download(request: DownloadRequest, send: Send) -> Path:
 
 
 def _reporter(send: Send) -> Callable[[TransferState], None]:
-    last: list[DownloadProgress] = []  # the progress that was sent last; it is sent only if it has changed
+    last: list[DownloadProgress] = []  # what was sent last, because only changes are sent
 
     def report(state: TransferState) -> None:
         progress = DownloadProgress(dict(state.done), state.note)
