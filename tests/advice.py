@@ -276,7 +276,7 @@ KINDS = {
         get it again
         [Cc]hoose (another|a smaller|a chat|a text|a model|an installed|the same|the base|the file|the folder)
         [Cc]hoose (it in safetensors|the original model|a (little-endian|newer) file)
-        give them the names
+        give the files names
         get the parts yourself
         [Cc]hoose (one of (them|its)|one (that|from)|a folder|an EAGLE|none|no draft|the quantisation|a lower)
         or none

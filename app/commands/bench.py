@@ -138,7 +138,8 @@ def print_tables(measured: Iterable[SetResults]) -> list[SetResults]:
 
 def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
-    # Headings of two lines, so that the table fits 80 columns: rich leaves out columns that do not fit.
+    # Headings have two lines, so that the table is at most 80 characters wide, because rich leaves out columns that
+    # do not fit.
     table.add_column("decoder", no_wrap=True)
     for heading in (
         "tokens\nper step",

@@ -1,4 +1,4 @@
-"""The runs of `bench`: contestants answer prompts in turn, so that changes of the machine's speed affect all."""
+"""Runs `bench`: contestants answer prompts in turn, so that changes of the machine's speed affect all alike."""
 
 from collections.abc import Callable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, replace
@@ -67,10 +67,10 @@ class BenchPlan:
         if self.rounds < 1:
             raise ValueError(f"rounds must be at least 1; it is {self.rounds}")
         if not names or len(set(names)) != len(names):
-            raise ValueError(f"decoders must differ from each other; given were “{','.join(names)}”")
+            raise ValueError(f"decoders must differ from each other; they are “{','.join(names)}”")
         if not self.sets or not all(one.prompts for one in self.sets):
             empty = ", ".join(one.name for one in self.sets if not one.prompts)
-            raise ValueError(f"each set must have prompts; none are in {empty or 'the list of sets'}")
+            raise ValueError(f"each set must have prompts; there are none in {empty or 'the list of sets'}")
 
     @property
     def plain(self) -> int | None:
@@ -141,7 +141,7 @@ def measure(plan: BenchPlan, known: Runs) -> Iterator[SetResults]:
 
     Raises ReplyFailed."""
     item = plan.sets[0].prompts[0]
-    for contestant in plan.contestants:  # up to 16 tokens keep most one-time work out of the measured runs
+    for contestant in plan.contestants:  # a warm-up keeps most one-time work out of the measured runs
         contestant.answer(item.prompt, warm_up_options(item.options(plan.options)))
     for prompt_set in plan.sets:
         columns = list(zip(*_runs(plan, prompt_set, known), strict=True))

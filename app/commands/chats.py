@@ -114,7 +114,7 @@ def export_chats(
     overwrite: Overwrite = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Export chats as JSON with all versions of their messages, or as Markdown; without collections and tools."""
+    """Export chats, but not their collections and tools, as JSON with all versions of messages or as Markdown."""
     with errors_as_sentences():
         require_with("--overwrite", overwrite, "--out", out)
     with chats_in(data_dir) as chats:
@@ -145,8 +145,8 @@ def import_chats(
             read_text(file), lambda done, all: progress.update(task, completed=done, total=all)
         )
     known = f" {counted(result.known, 'chat')} {'was' if result.known == 1 else 'were'} here already."
-    told = f"{counted(result.new, 'chat')} imported.{known if result.known else ''}"
-    print_result(as_json, {"imported": result.new, "known": result.known}, told)
+    sentence = f"{counted(result.new, 'chat')} imported.{known if result.known else ''}"
+    print_result(as_json, {"imported": result.new, "known": result.known}, sentence)
 
 
 @chats_cli.command("backup")
@@ -162,8 +162,8 @@ def backup_chats(
         chats.database.backup(file)
     size = file.stat().st_size
     restore = command_line("chats", "restore", file.absolute(), "--data-dir", data_dir_or_default(data_dir))
-    told = f"Saved all chats and documents to {file} ({gigabytes(size)}). `{restore}` brings them back."
-    print_result(as_json, {"file": file, "size": size}, told)
+    sentence = f"Saved all chats and documents to {file} ({gigabytes(size)}). `{restore}` brings them back."
+    print_result(as_json, {"file": file, "size": size}, sentence)
 
 
 @chats_cli.command("restore")
@@ -179,7 +179,7 @@ def restore_backup(
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:
-    """Replace all chats and documents by a backup; the replaced ones are kept in a file."""
+    """Replace all chats and documents by a backup. The old chats and documents are kept in a file."""
     with errors_as_sentences():
         folder = DataFolder(data_dir_or_default(data_dir))
         folder.hold()
@@ -225,8 +225,8 @@ def rescue_chats(
             counts = {name: connection.execute(query).fetchone()[0] for name, query in SAVED.items()}
     words = ", ".join(counted(count, name) for name, count in counts.items())
     restore = command_line("chats", "restore", saved.absolute(), "--data-dir", folder)
-    told = f"Saved {words} to {saved}. {_unread(unread)} `{restore}` puts them in place."
-    print_result(as_json, {"file": saved, **counts, "unread": unread}, told)
+    sentence = f"Saved {words} to {saved}. {_unread(unread)} `{restore}` puts them in place."
+    print_result(as_json, {"file": saved, **counts, "unread": unread}, sentence)
 
 
 def _unread(unread: Unread) -> str:

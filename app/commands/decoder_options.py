@@ -87,7 +87,7 @@ def _require_used(sizes: DecoderSizes, used: Iterable[str], decoders: str) -> No
         them = "them" if useless[1:] else "it"
         raise BadOption(f"{' and '.join(useless)} would change nothing with {decoders}. Leave {them} out.")
     if {"preset", *W_N_G} <= {*sizes.given}:
-        raise BadOption("--preset would change nothing beside --window, --ngram and --guesses. Leave it out.")
+        raise BadOption("--preset would change nothing with --window, --ngram and --guesses. Leave it out.")
 
 
 def _decoding(lane: str, base: Decoding) -> Decoding:

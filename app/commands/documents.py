@@ -126,8 +126,8 @@ def restore_document(
         newer = documents.undo_replacement(number)
         documents.wait()
         both = [documents.document(number), documents.document(newer)]
-    told = f"Document {number} has its older text again. Document {newer} has the newer one."
-    print_result(as_json, {"documents": both}, columns(map(_document_row, both)), told)
+    sentence = f"Document {number} has its older text again. Document {newer} has the newer one."
+    print_result(as_json, {"documents": both}, columns(map(_document_row, both)), sentence)
 
 
 @documents_cli.command("search")
@@ -202,10 +202,10 @@ def answer_question(
     settings: ReplySettings,
     as_json: bool,
 ) -> None:
-    """Retrieve passages and print the model's answer; the app's own if none are found. Raises AppError."""
+    """Retrieve passages and print the model's answer, or the app's own if no passage is found. Raises AppError."""
     collections = tuple(one.id for one in chosen_collections(documents, names))
     loaded: Future[bool] = Future()
-    engine.load(settings.model, loaded.set_result)  # first, because the model's tokenizer counts the prompt
+    engine.load(settings.model, loaded.set_result)  # first, because its tokenizer counts the prompt's tokens
     if not wait_for_load(engine.status, loaded):
         raise ModelError(engine.status().note)
     prompts = PromptBuilder(engine.reader, documents)

@@ -1,6 +1,6 @@
 """`python run.py models …`: the models on this machine, the catalogue and the hub.
 
-Functions import `app.models_registry` for the reason that services.py gives.
+Only functions import `app.models_registry`, for the reason that services.py gives.
 """
 
 from collections.abc import Iterator
@@ -154,8 +154,8 @@ def remove_model(
             frees = gigabytes(freed_by(model))
             typer.confirm(f"Delete {model.name} ({model.path})? This frees {frees}.", abort=True)
         freed = delete(model)
-    told = f"{model.name} deleted, {gigabytes(freed)} freed."
-    print_result(as_json, {"removed": model.name, "revision": model.revision, "freed": freed}, told)
+    sentence = f"{model.name} deleted, {gigabytes(freed)} freed."
+    print_result(as_json, {"removed": model.name, "revision": model.revision, "freed": freed}, sentence)
 
 
 @models_cli.command("verify")

@@ -19,7 +19,7 @@ from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, 
 from app.values.quantisation import QuantisationChoice
 
 BEFORE = "app.commands.options_before_the_command"
-"""The key under which a context's `meta` has the options given to its groups, with their values as typed."""
+"""The key under which a context's `meta` has the options given to its groups, with their values as the user typed them."""
 MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
 
@@ -62,7 +62,7 @@ OtherDraftModel = Annotated[
     typer.Option(
         "--draft-model",
         metavar="ID_OR_PATH",
-        help=f"{DRAFT_MODEL_HELP} [default: the one used last time; serve --model uses none; '' for none]",
+        help=f"{DRAFT_MODEL_HELP} [default: the last one, but none with serve --model; '' means none]",
     ),
 ]
 PromptsFile = Annotated[
@@ -169,7 +169,7 @@ OffloadOption = Annotated[
     bool,
     typer.Option(
         "--offload",
-        help="Keep in main memory what the GPU has no room for. Slow: each step copies it to the GPU.",
+        help="Keep weights that do not fit on the GPU in main memory. Slow, because each step copies them.",
     ),
 ]
 AttentionOption = Annotated[

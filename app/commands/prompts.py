@@ -53,8 +53,8 @@ class PromptItem:
         """Return the chat continued by this reply and the user's next message; None if there is no next message."""
         if not isinstance(self.prompt, tuple) or not self.later_turns:
             return None
-        said = (*self.prompt, Message("assistant", reply), Message("user", self.later_turns[0]))
-        return replace(self, prompt=said, later_turns=self.later_turns[1:])
+        chat = (*self.prompt, Message("assistant", reply), Message("user", self.later_turns[0]))
+        return replace(self, prompt=chat, later_turns=self.later_turns[1:])
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def read_prompts(
             try:
                 item = parse_json(line)
             except ValueError as error:
-                raise BadOption(f"{where} is not JSON. Write one object a line.") from error
+                raise BadOption(f"{where} is not valid JSON. Write one object a line.") from error
             items.append(PromptItem(_prompt(item, raw, where), _override(item, where)))
     if not items:
         raise BadOption(f'{file} has no prompts. Write one object a line, such as {{"prompt": "Hello"}}.')
@@ -104,7 +104,7 @@ def read_prompts(
 
 
 def read_sets(files: Sequence[Path], raw: bool, override: SamplingOverride) -> list[PromptSet]:
-    """Read a prompt set from each file, or all shipped sets. Sets of files with the same name are named by path.
+    """Read a prompt set from each file, or all shipped sets. Sets with the same name are named by their paths.
 
     Raises BadOption."""
     paths = list(files) or [assets_dir() / "bench" / f"{name}.jsonl" for name in SHIPPED_SETS]

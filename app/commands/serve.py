@@ -83,7 +83,7 @@ def serve(
     thinking_budget: given.ThinkingBudget = 0,
     data_dir: given.DataDir = None,
 ) -> None:
-    """Serve the engine to other programs by OpenAI's, Anthropic's and Ollama's API."""
+    """Serve the engine to other programs through OpenAI's, Anthropic's and Ollama's API."""
     with errors_as_sentences():
         plan = chosen_ranks(devices, device or "auto")
         folder = data_dir_or_default(data_dir)
@@ -147,7 +147,7 @@ def chosen_key(
         return KeyFile(folder)
     key = read_key(file)
     if is_readable_by_others(file):
-        print_text(f"Other users of this machine can read the key in {file}: chmod 600 it.", err=True)
+        print_text(f"Other users of this machine can read the key in {file}: `chmod 600` it.", err=True)
     return key
 
 

@@ -1,7 +1,7 @@
 """Opens what a command, or the app itself, uses: devices, engine, documents, the hub and the API.
 
-Functions import `app.models_registry`, because it imports the hub's client, which reads the environment variables
-that app/main.py sets first.
+Only functions import `app.models_registry`, because importing the hub's client reads environment variables that
+app/main.py must set first.
 """
 
 import os

@@ -57,7 +57,7 @@ class ModelLibrary:
     `hub` has the hub's address and cache; it is online or offline by the user's settings."""
 
     def __init__(self, data_dir: Path, chosen: ModelSettings, hub: Hub | None = None) -> None:
-        """List the unfinished downloads, without resuming them. By default the hub is that of Hugging Face's tools."""
+        """List the unfinished downloads, without resuming them. The default hub is that of Hugging Face's tools."""
         self._chosen = chosen
         self.hub = replace(hub or Hub(), is_offline=chosen.is_offline)
         self.downloads = Downloads(self.hub, SavedDownloads(data_dir / "downloads"), chosen.downloads_at_once)

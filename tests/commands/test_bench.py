@@ -162,5 +162,5 @@ def test_a_report_whose_folder_vanishes_meanwhile_is_printed_instead(
 
 @pytest.mark.parametrize("decoders", [[], ["plain", "plain"]])
 def test_decoders_are_different_ones(decoders: list[DecoderName]) -> None:
-    with pytest.raises(ValueError, match="decoders must differ from each other; given were"):
+    with pytest.raises(ValueError, match="decoders must differ from each other; they are"):
         plan(ScriptedDecoders(), decoders)

@@ -47,7 +47,7 @@ def test_auto_decodes_unless_sizes_ask_for_lookahead_and_explicit_sizes_win(
         ("jacobi", DecoderSizes(window=8, ngram=3), "--ngram would change nothing with --decoder jacobi."),
         ("plain", DecoderSizes(rows=8), "--rows would change nothing with --decoder plain."),
         ("plain", DecoderSizes(preset="7b"), "--preset would change nothing with --decoder plain."),
-        ("lookahead", DecoderSizes("7b", 5, 3, 5), "--preset would change nothing beside --window, --ngram"),
+        ("lookahead", DecoderSizes("7b", 5, 3, 5), "--preset would change nothing with --window, --ngram"),
     ],
 )
 def test_a_size_that_would_do_nothing_is_refused(

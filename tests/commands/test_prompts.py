@@ -58,7 +58,7 @@ def test_an_empty_prompt_is_refused(text: str) -> None:
 @pytest.mark.parametrize(
     ("line", "sentence"),
     [
-        ("{", "line 2 is not JSON. Write one object a line"),
+        ("{", "line 2 is not valid JSON. Write one object a line"),
         ("Hello", "line 2 is not JSON"),
         ("[]", 'line 2 needs "prompt": "..." or "messages"'),
         ("{}", 'line 2 needs "prompt"'),

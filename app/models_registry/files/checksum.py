@@ -20,7 +20,7 @@ def new_hash(digest: str, size: int) -> "hashlib._Hash":
 
 
 def file_digest(path: Path, kind: str) -> str:
-    """Return the checksum of a whole file. `kind` is another checksum, of the kind to compute."""
+    """Return the checksum of a whole file. `kind` is any checksum of the kind to compute."""
     with GrowingFileHash(path, new_hash(kind, path.stat().st_size)) as following:
         return following.finish()
 

@@ -1,4 +1,4 @@
-"""Reads from a model's own files its sizes, its sampling temperature and its chat template.
+"""Reads a model's sizes, its sampling temperature and its chat template from its own files.
 
 The files are not trusted: an impossible number is rejected before it is used, and nothing in the files is run.
 """
@@ -87,9 +87,9 @@ class ModelConfig:
 
     `is_tied`: the head shares the embedding's weight. `is_softcapped`: attention scores are soft-capped. `states`:
     how many numbers of hidden states a draft head keeps for each token; else 0. `note` is a sentence about the
-    parts of the model that are not read, or "". `form` is how its weights are quantised, if they are. A token's
-    keys and values have `keys_values` numbers in all layers together, its inputs of convolutions `inputs`, and all
-    recurrent states `state`."""
+    parts of the model that are not read, or "". `form` is how its weights are quantised, if they are. All
+    layers together keep `keys_values` numbers of keys and values for each token, and `state` numbers of recurrent
+    states. A token has `inputs` numbers of inputs of convolutions."""
 
     model_type: str
     architecture: str
@@ -243,7 +243,7 @@ def _repeated(
 
 
 def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
-    """Count the layers that keep keys and values, and those with a recurrent state, if no list has their kinds."""
+    """Count the layers with keys and values, and the layers with a recurrent state, if no list gives their kinds."""
     pattern, indices = values.get("hybrid_override_pattern"), values.get("attn_layer_indices")
     key_heads = values.get("num_key_value_heads")
     interval = values.get("full_attention_interval") or values.get("attn_layer_period")
@@ -292,8 +292,8 @@ def _count(values: Mapping[str, Any], key: str) -> int:
 
 
 def _recurrent_sizes(values: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many numbers the state of a recurrent layer and a token's inputs of its convolution have; 0 for
-    what it does not have."""
+    """Return how many numbers a recurrent layer's state has, and how many numbers a token's inputs of the layer's
+    convolution have. A count is 0 if the layer has no such part."""
     if "conv_L_cache" in values:
         return 0, _count(values, "hidden_size")
     for heads, value, key_heads, key in RECURRENT_SIZES:
@@ -331,9 +331,13 @@ def config_values(config: bytes, name: str) -> dict[str, Any]:
     try:
         whole = parse_json(config)
     except ValueError as error:
-        raise ModelBroken(f"The config.json of {name} is not JSON: get the model's own again.") from error
+        raise ModelBroken(
+            f"The config.json of {name} is not valid JSON: get the model's own config.json again."
+        ) from error
     if not isinstance(whole, dict):
-        raise ModelBroken(f"The config.json of {name} is not a JSON object: get the model's own again.")
+        raise ModelBroken(
+            f"The config.json of {name} is not a JSON object: get the model's own config.json again."
+        )
     return whole
 
 
@@ -352,9 +356,9 @@ def _require_few(config: Mapping[str, Any], name: str) -> None:
 
 
 def _size(values: Mapping[str, Any], key: str, name: str) -> int:
-    """Return the size of this key, the largest if layers differ; 0 if there is none. Raises ModelBroken.
+    """Return the size with this key, or the largest if layers differ; 0 if there is none. Raises ModelBroken.
 
-    For a list that names each layer's kind, the size is its length."""
+    If the value is a list of the layers' kinds, the size is the list's length."""
     found = _first(values, key)
     if isinstance(found, list):
         found = max((one for one in found if isinstance(one, int)), default=len(found))

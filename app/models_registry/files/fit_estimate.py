@@ -45,7 +45,7 @@ LOOKAHEAD_ROWS = 128
 RECORDED_ROWS = 345
 """Rows of all recorded steps together on a GPU, because each recording may keep memory of its own."""
 SCRATCH, SPAN = 1 << 26, 256
-"""Maximum bytes of partial sums that our attention on a GPU allocates, and the number of tokens of a sum."""
+"""Maximum bytes of partial sums that our attention on a GPU allocates, and the number of tokens of each sum."""
 WORKSPACE = 1 << 25
 """Bytes that cuBLAS takes for the stream of recorded steps."""
 TIED_SHARE = 1 / 3
@@ -56,7 +56,7 @@ KERNELS = 45_000_000
 SMALL = 1_000_000
 """Number of parameters below which no weights are packed."""
 KEPT_INPUTS = 2
-"""How many times the size of its inputs every recurrent layer keeps of a step's rows until the commit."""
+"""Number of copies of its inputs that each recurrent layer keeps for a step's rows until the commit."""
 SCORE_COPIES = 3
 """Number of float32 score matrices that exist at the same time if attention has no fused kernel."""
 MARGIN = 0.05
@@ -68,7 +68,7 @@ class Estimator:
     """Estimates one model on one kind of device.
 
     `packs`: a CPU's kernels keep the weights in an order of their own. `has_triton`: on a GPU attention runs in our
-    own kernels, which multiply by packed weights, too. `is_head`: it is a draft head, which is not quantised with
+    own kernels, which multiply by packed weights, too. `is_head`: this is a draft head, which is not quantised with
     its target. `is_fast`: int8 is fastest on the CPU. `keeps`: the CPU's kernels multiply by packed weights."""
 
     shape: ModelConfig

@@ -53,8 +53,8 @@ def check_gguf(path: Path, name: str) -> None:
     header = _header(path, name)
     if header.values.get("split.count", 0) not in (0, 1, len(parts)):
         raise ModelBroken(
-            f"{path} is one part of a model in several files: give them the names that end in -00001-of-00003.gguf "
-            "and so on."
+            f"{path} is one part of a model in several files: give the files names that end in "
+            "-00001-of-00003.gguf and so on."
         )
     check_kind(header, name)
     for part in parts:

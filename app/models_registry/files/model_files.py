@@ -108,7 +108,7 @@ def check_folder(folder: Path, name: str = "") -> None:
 
 
 def _check_readable(path: Path) -> None:
-    """Raise ModelBroken for a file that cannot be read to its end: a pipe, a device, a text of gigabytes."""
+    """Raise ModelBroken for a file that cannot be read to its end, such as a pipe or a text of gigabytes."""
     if not path.exists() or path.is_dir():  # a broken link is reported as missing by whatever needs the file
         return
     status = path.stat()
@@ -118,7 +118,7 @@ def _check_readable(path: Path) -> None:
     if most and status.st_size > most:
         raise ModelBroken(
             f"{path} is too large ({status.st_size:,} bytes; at most {most:,} are read): "
-            "get the model's own again, or choose another model."
+            f"get the model's own {path.name} again, or choose another model."
         )
 
 
@@ -150,7 +150,7 @@ def weight_files(folder: Path) -> list[Path]:
 
 
 def shard_names(index: bytes, where: str, advice: str) -> list[str]:
-    """Return the weight files that an index names. Raises ModelBroken unless these are 1 to MAX_SHARDS."""
+    """Return the weight files that an index names. Raises ModelBroken unless there are 1 to MAX_SHARDS."""
     try:
         listed = parse_json(index)["weight_map"]  # maps each tensor to its file
     except (ValueError, TypeError, LookupError):

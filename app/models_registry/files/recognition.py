@@ -1,4 +1,4 @@
-"""Decides by a model's config.json and the names of its files and tensors whether the model can be loaded here.
+"""Decides whether a model can be loaded here, from its config.json and the names of its files and tensors.
 
 A model is refused with a sentence that says why, if possible before its weights are downloaded. Damaged files are
 found in `model_files.py`.
@@ -72,7 +72,7 @@ TASKS = {
 }  # fmt: skip
 """Ends of the names of architectures, and what such models do instead of writing text."""
 NEED_MORE = ("blip", "git", "idefics", "kosmos-2", "kosmos-2.5", "kyutai_speech_to_text", "trocr")
-"""Kinds of models that need pictures or sound beside their prompt."""
+"""Kinds of models that need pictures or sound in addition to their prompt."""
 OTHER_OUTPUT = {
     "blt": "reads and writes bytes instead of tokens", "diffusion_gemma": "does not write text token by token",
     "evolla": "writes texts about proteins", "pi0": "controls robots and writes no text",
@@ -199,7 +199,7 @@ def _other_task(config: Mapping[str, Any], kind: str) -> str:
     if is_in(kind, ENCODERS) and not config.get("is_decoder"):
         return "is an encoder, which turns texts into numbers and writes none"
     if kind in NEED_MORE:
-        return "needs pictures or sound beside its prompt, which Foresight does not read"
+        return "needs pictures or sound, which Foresight does not read"
     if kind in OTHER_OUTPUT:
         return OTHER_OUTPUT[kind]
     return "" if is_text else f"is a model of the kind {kind!r}, which is none of transformers' text models"

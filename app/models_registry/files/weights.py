@@ -172,7 +172,7 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
     begin, end = value["data_offsets"]
     if end - begin != tensor.numbers * STORED_BYTES[tensor.stored]:
         raise ValueError(
-            f"a tensor must have the bytes of its shape; it is “{tensor.shape}” in {end - begin:,}"
+            f"a tensor's bytes must match its shape; {end - begin:,} bytes do not match “{tensor.shape}”"
         )
     if name.endswith(STACKED_BLOCKS) and tensor.stored == "U8":
         return Tensor(name, "F4", (*tensor.shape[:-1], 2 * tensor.shape[-1]))

@@ -17,7 +17,7 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-# The client's 1.x and 2.x use different HTTP libraries; both export the base of the library's errors by this name.
+# The client's 1.x and 2.x use different HTTP libraries. Both export the base class of the library's errors.
 from huggingface_hub.errors import HTTPError as NetworkError  # type: ignore[attr-defined, unused-ignore]
 
 from app.errors import DiskFull, ModelError, ModelGated, ModelNotFound, first_line

@@ -1,4 +1,4 @@
-"""HTTP requests to the hub, by the hub client's HTTP library and with its login, and the policy of retries.
+"""Sends requests to the hub with the HTTP library and the login of the hub's client, and has the policy of retries.
 
 The hub is not trusted, so all answers are limited in bytes. `read_part` and `read_json` also limit the seconds
 until the last byte; a download fails after `RetryPolicy.read_timeout` seconds without progress.

@@ -117,7 +117,7 @@ def inspect_model(
 def gguf_files_of(repository: Repository) -> tuple[FileProgress, ...]:
     """Return each GGUF model of a repository, smallest first: the name of its first part and the size of all parts.
 
-    Returns none if the repository has other weights."""
+    Returns () if the repository has other weights."""
     sizes = {name: count_of(file.size) for name, file in repository.files.items()}
     names = [] if has_weights(sizes) else gguf_names(sizes)
     files = (FileProgress(name, sum(sizes[part] for part in part_names(name))) for name in names)

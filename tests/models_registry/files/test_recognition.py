@@ -61,7 +61,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "a text part alone": ({"model_type": "glm4v_text"}, "which is none of transformers' text models"),
     "a model of bytes": ({"model_type": "blt"}, "reads and writes bytes instead of tokens"),
     "Florence 2": ({"model_type": "florence2"}, "is an encoder-decoder model"),
-    "a captioner": ({"model_type": "blip"}, "needs pictures or sound beside its prompt"),
+    "a captioner": ({"model_type": "blip"}, "needs pictures or sound, which"),
     "a diffusion model": ({"model_type": "diffusion_gemma"}, "does not write text token by token"),
     "a robot's model": ({"model_type": "pi0"}, "controls robots and writes no text"),
     "an unknown kind": ({"model_type": "zzz9"}, "which this version of transformers does not know"),

@@ -123,7 +123,7 @@ REFUSED: dict[str, tuple[Files, str]] = {
         without(**{"config.json": b'{"model_type": "unheard_of", "auto_map": {"A": "x.Y"}}'}), "code of its own",
     ),
     "a config that cannot be": (without(**{"config.json": CONFIG.replace(b": 2,", b": 99999999,", 1)}), "value"),
-    "a config that is none": (without(**{"config.json": b"<html>"}), "is not JSON"),
+    "a config that is none": (without(**{"config.json": b"<html>"}), "is not valid JSON"),
     "a config without end": (without(**{"config.json": b" " * 3_000_000}), "is too large"),
     "one part of a GGUF": ({"x-00001-of-00002.gguf": b"x"}, "is not a model"),
 }  # fmt: skip
