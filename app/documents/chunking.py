@@ -1,6 +1,6 @@
 """Splits a text into chunks that become passages, each with the path of the headings or definitions above it.
 
-semantic-text-splitter finds where to cut. It gets one window of the text at a time, because it needs a whole text.
+semantic-text-splitter finds where to cut. It splits only text in memory, so it gets one window of a text at a time.
 The last chunk of a window ends only because the window ends, so the next window begins with that chunk."""
 
 import re
@@ -328,8 +328,8 @@ class _Window:
     def rest(self, is_section: bool = True) -> Iterator[Chunk]:
         """Yields the chunks of the window, and empties it.
 
-        If no section ends here, the last chunk is not yielded but begins the next window, unless it is the only one
-        and only blanks follow it."""
+        If no section ends here, the last chunk is not yielded but begins the next window, unless it is the only
+        chunk and begins where the window begins."""
         text = "".join(self._lines)
         blank = len(text) - len(text.lstrip())  # the splitter takes long for many blank lines
         split = self._splitter.chunk_indices(text.strip())

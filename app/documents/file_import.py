@@ -284,8 +284,8 @@ def title_in(own: str, beginning: str, name: str) -> str:
 
 
 class Cleaner:
-    """Cleans a text that comes in pieces: removes NULs and a byte order mark at its beginning, replaces lone
-    surrogates, and makes every line end "\\n"."""
+    """Cleans a text that comes in pieces: removes a byte order mark at its beginning and all NULs, replaces
+    lone surrogates, and makes every line end "\\n"."""
 
     def __init__(self) -> None:
         self._is_first = True

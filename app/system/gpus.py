@@ -162,8 +162,8 @@ def usable_gpus(
 def memory_of(number: int, gpu: CudaGpu, listed: Sequence[ListedGpu], own: Memory) -> Memory:
     """Return the memory of a GPU, with the free memory that nvidia-smi reports.
 
-    If nvidia-smi reports none, as for a part of a GPU, the usual share (`Memory.usual`) is assumed. For an integrated
-    GPU returns `own`, the machine's main memory, with the GPU's device name."""
+    If nvidia-smi reports none, as for a part of a GPU, the usual share (`Memory.usual`) is assumed. For an
+    integrated GPU returns `own`, the machine's main memory, with the GPU's device name."""
     device = f"cuda:{number}"
     if gpu.is_integrated and own.total:
         return replace(own, device=device)
