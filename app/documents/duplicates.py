@@ -135,7 +135,7 @@ def is_new_version(newer: Trigrams, older: Trigrams) -> bool:
 
 
 def _may_be_older(one: StoredText, added: StoredText) -> bool:
-    """Returns whether a stored text is short enough, and of the same kind as the added text. A pasted text must also
+    """Returns whether a stored text is short enough and of the added text's kind. In addition, a pasted text must
     have the same title, a file the same path, and an upload the same file name."""
     if one.characters > MOST_REPLACED or (one.source == PASTED) != (added.source == PASTED):
         return False

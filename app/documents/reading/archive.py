@@ -1,4 +1,4 @@
-"""Reads Office files, OpenDocument files and e-books, which are ZIP archives and recognised by their content."""
+"""Reads Office files, OpenDocument files and e-books. They are ZIP archives, whose content shows the format."""
 
 import re
 import zipfile
@@ -98,7 +98,7 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Removes references to missing parts. Returns the changed .rels files by name, and how many were removed."""
+    """Removes references to missing parts. Returns the changed .rels files by name, and the references' number."""
     names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
     for one in (one for one in names if one.endswith(".rels")):
         relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent

@@ -90,10 +90,10 @@ USUAL_LIST = """
 """
 USUAL = USUAL_LIST.split()
 """Encodings that may be guessed. Rare encodings would be confused with them, and are not guessed.
-UTF-16 and UTF-32 are not guessed: byte order marks identify both, and zeros identify UTF-16 in Western texts."""
+UTF-16 and UTF-32 are not guessed, because byte order marks identify both, and zeros UTF-16 in Western texts."""
 SLIGHTLY, ALIKE = 0.06, 0.2
-"""An encoding may have this much more of charset_normalizer's chaos than the best, and this much less of its
-coherence, if its text has fewer GLUED signs."""
+"""Among encodings whose chaos and coherence, as charset_normalizer measures them, are at most this much worse than
+those of the best encoding, the one with the fewest GLUED signs is chosen."""
 _SIGN = r"[\xa2-\xa9\xac-\xb9\xbc-\xbe\xd7\xf7]"
 GLUED = re.compile(rf"[^\W\d_]{_SIGN}|{_SIGN}[^\W\d_]|[^\W\d_][\xa1\xab\xbb\xbf][^\W\d_]")
 """A sign such as \xb1 beside a letter, as a wrong encoding yields it."""
@@ -132,8 +132,8 @@ def _require_supported(beginning: bytes, name: str) -> None:
     if kind and not (kind == OFFICE and suffix == ".xls"):
         how = "without a password " if kind == OFFICE else ""
         raise DocumentUnreadable(
-            f"{name} is {kind}, which cannot be read. Save it {how}in one of these formats, and add that file: "
-            f"{FORMATS}."
+            f"{name} is {kind}, which cannot be read. Save it {how}in another format, and add that file. "
+            f"Foresight can read {FORMATS}."
         )
 
 
@@ -178,7 +178,8 @@ class TextFileReader:
                 is_ascii = encoding.name == "utf-8" and piece.isascii()
             if not done and not encoding.name.startswith(("utf-16", "utf-32")) and is_binary(piece):
                 raise DocumentUnreadable(
-                    f"{self._name} is not a text. Save it in one of these formats, and add that file: {FORMATS}."
+                    f"{self._name} is not a text. Save it in another format, and add that file. Foresight can read "
+                    f"{FORMATS}."
                 )
             done += len(piece)
             text = decoder.decode(piece, final=done >= total)

@@ -1,4 +1,4 @@
-"""Reads HTML as Markdown with libxml2, tag by tag and without a tree, which takes linear time.
+"""Reads HTML as Markdown with libxml2, tag by tag and without a tree, so that reading takes linear time.
 
 Python's HTMLParser takes quadratic time for tags that are never closed, and so do trees for some pages.
 """
@@ -54,9 +54,9 @@ NEVER_BESIDE = frozenset(
 LEAST_MAIN = 0.1
 """Minimum share of a page's letters in its main part. With less, the page is not divided."""
 LEAST_PARAGRAPHS = 500
-"""Minimum letters of all paragraphs of a page. With fewer, the main part is not searched for."""
+"""Minimum number of letters in all paragraphs of a page. With fewer, the main part is not searched for."""
 LONG = 100
-"""Minimum letters of a block that counts as a paragraph in the search for the main part."""
+"""Minimum number of letters of a block that counts as a paragraph in the search for the main part."""
 MOST_PARAGRAPHS = 0.7
 """The main part is the smallest element with this share of the letters of all paragraphs."""
 LARGEST_DIVIDED = 20 * 2**20

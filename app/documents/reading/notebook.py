@@ -1,4 +1,4 @@
-"""Reads a Jupyter notebook as Markdown: its texts, its code, and what the code printed; no pictures."""
+"""Reads a Jupyter notebook as Markdown: its texts, its code, and what the code printed. Pictures are left out."""
 
 import json
 from collections.abc import Iterator

@@ -43,8 +43,8 @@ class _Level:
 class _List:
     """A list. The keys of `levels`, `counts` and `begins` are indices of levels; `styles` has each style's level.
 
-    `counts` has the newest numbers, which all lists with the same definition share. `begins` has the first numbers
-    of levels for which this list sets them."""
+    `counts` has the newest numbers, which all lists with the same definition share. `begins` has the first number
+    of each level for which this list sets a number."""
 
     levels: dict[int, _Level]
     styles: dict[str, int]

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LONGEST_SIDE = 1_700
-"""Pixels of the longer side of a picture. For an A4 page these are 145 pixels for each inch."""
+"""Pixels of the longer side of a picture. On an A4 page this gives 145 pixels per inch."""
 LEAST_CONFIDENCE = 0.85
 """Minimum confidence of a line that is kept. Readable lines have more than 0.95, lines in unknown scripts 0.6 to
 0.8."""

@@ -81,7 +81,7 @@ def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
 def _without_text(name: str, total: int, is_garbled: bool) -> DocumentUnreadable:
     missing, others = ("readable letters", " or unknown letters") if is_garbled else ("text", "")
     remedy = (
-        "" if can_recognise() else "; or run pip install rapidocr onnxruntime, and Foresight recognises it"
+        "" if can_recognise() else "; or run pip install rapidocr onnxruntime, then Foresight recognises it"
     )
     return DocumentUnreadable(
         f"{name} has no {missing} in its {counted(total, 'page')}, perhaps only pictures{others}: have the text "
@@ -164,9 +164,7 @@ def _is_unnamed(page: PdfTextPage) -> bool:
 
 
 def _has_stop_words(text: str) -> bool:
-    """Returns whether a text has many stop words, and so is readable.
-
-    The text may be readable even if its font has no Unicode map."""
+    """Returns whether a text has so many stop words that it is readable, even if its font has no Unicode map."""
     from app.documents.search.languages import language_of  # takes a second, and few files need it
     from app.documents.search.terms import asked
 

@@ -70,7 +70,7 @@ def reader_of(form: str) -> Read:
 class ReadRequest:
     """A file to read, its name for the user, and its format `form`, which names the module that reads it.
 
-    `memory` limits the bytes, `seconds` the processor time of the reader."""
+    `memory` limits the reader's address space in bytes, and `seconds` limits its processor time."""
 
     path: str
     name: str

@@ -38,8 +38,8 @@ def read_table(path: Path, name: str) -> Iterator[ReadMessage]:
 def labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     """Yields a line for each row with values, each value with the name of its column.
 
-    The row of names is searched for in the first TRIED rows. Rows above it have only values. Without a row of
-    names, all rows do."""
+    The row of names is searched for in the first TRIED rows. Rows above it, or all rows if there is none, get no
+    names."""
     names: list[str] = []
     for row, place in zip(rows, count()):
         if not names and place < TRIED and _names_columns(list(filter(str.strip, row))):

@@ -83,10 +83,10 @@ def search_bm25(
 ) -> tuple[Bm25Hit, ...]:
     """Finds at most `limit` passages of these collections that have words of the question, best first.
 
-    FTS5 finds them, and weighs each phrase by its own rarity. A word has a stem for each language, and its stem in
-    a language that only a few documents have is rare however common the word is. So in collections with several
-    languages the found passages are scored again, with one weight for all stems of a word. A word that the question
-    has twice counts twice."""
+    FTS5 finds them, and weighs each phrase by its own rarity. A word has a stem for each language. If only a few
+    documents are in a language, stems in this language are rare even if the word is common. So in collections with
+    several languages the found passages are scored again, with one weight for all stems of a word. A word that the
+    question has twice counts twice."""
     languages = [row[0] for row in connection.execute(LANGUAGES, (json.dumps(list(collections)),))] or [""]
     sentences = [asked(one, languages) for one in SENTENCE_END.split(question, MAX_CLAUSES)]
     clauses = [asked(one, languages) for one in CLAUSE_END.split(question, MAX_CLAUSES)]

@@ -108,7 +108,7 @@ def is_conversational(message: str, has_answer: bool) -> bool:
 
     hello                       never leads to a search
     Translate that to French    leads to a search only if there is no answer yet
-    Translate the lease         always leads to a search, because "lease" is no known word about an answer
+    Translate the lease         always leads to a search, because "lease" is not a known word about an answer
 
     A message about the answer has only known words, and at least one of them is a wish. A question that begins with
     a question word leads to a search, except for a few set phrases."""

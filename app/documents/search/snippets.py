@@ -59,7 +59,7 @@ def sentences(line: str) -> Iterator[tuple[int, int]]:
 def _is_end(line: str, begin: int, found: re.Match[str]) -> bool:
     """Returns whether a sentence ends here.
 
-    A full stop ends no sentence before a small letter, or after an abbreviation or a single letter."""
+    A full stop does not end a sentence before a small letter, or after an abbreviation or a single letter."""
     stop = found.start()
     if line[stop] != ".":
         return True

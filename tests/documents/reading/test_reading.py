@@ -304,7 +304,7 @@ SCANNED = b"%PDF-1.4\n1 0 obj\n<< >>\nendobj\n"
         ("film.md", lambda path: path.write_bytes(b"\0\0\0\x20ftypisom"), "film.md is a video"),
         ("things.zip", files.archive, "an archive, which cannot be read"),
         ("sums.xlsx", files.archive, "an archive, not a document"),
-        ("noise", lambda path: path.write_bytes(b"\x01\x02\xf0\x03\x04\xff"), "one of these formats"),
+        ("noise", lambda path: path.write_bytes(b"\x01\x02\xf0\x03\x04\xff"), "Foresight can read text, "),
         ("empty.txt", lambda path: path.write_bytes(b""), "empty.txt is empty"),
         ("photo.png", lambda path: path.write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(range(256)) * 9), "is a picture"),
     ],
