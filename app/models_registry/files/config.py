@@ -243,7 +243,7 @@ def _repeated(
 
 
 def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
-    """Count the layers with keys and values, and those with a recurrent state, if the config has no list of kinds."""
+    """Count the layers with keys and values, and those with a recurrent state, if the config lists no kinds."""
     pattern, indices = values.get("hybrid_override_pattern"), values.get("attn_layer_indices")
     key_heads = values.get("num_key_value_heads")
     interval = values.get("full_attention_interval") or values.get("attn_layer_period")
