@@ -29,7 +29,7 @@ TextSize = Literal["90", "100", "115", "130"]
 
 
 def assets_dir() -> Path:
-    """Return the folder of the shipped files: in the package when installed, next to it in a checkout."""
+    """Return the folder of the shipped files, which is in the installed package or, in a checkout, next to it."""
     installed = Path(__file__).parent / "assets"
     return installed if installed.exists() else Path(__file__).parent.parent / "assets"
 

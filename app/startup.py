@@ -45,7 +45,7 @@ CLOSING_SECONDS = 0.2
 """Maximum number of seconds that closing waits for the engine, and also for a race. A step of erasing and the pause
 after the step take about as long."""
 ERASING_SECONDS = 10.0
-"""Seconds between two checks whether deleted things can be erased, while nothing is being erased."""
+"""Seconds between two checks of whether deleted things can be erased, while nothing is being erased."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
 """Maximum number of bytes of the log file, and the number of older log files that are kept."""
 

@@ -1,8 +1,8 @@
 """The stores of chats: saved chats in a file, and private chats in memory. Safe to use from any thread.
 
 Most methods with which the user changes a chat's messages take a `ChatVersion`, raise StaleChat if that version is
-outdated, and return the next version. Most methods raise ChatNotFound if the chat or message does not exist. All
-methods raise StoreError if the file cannot be read or written."""
+outdated, and return the next version. Most methods that are given a chat or a message raise ChatNotFound if it does
+not exist. All methods raise StoreError if the file cannot be read or written."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator

@@ -58,7 +58,7 @@ WeightedStep = tuple[int, Step]
 """The number of characters that a step writes, and the step."""
 Create = Callable[[sqlite3.Connection], ChatVersion]
 Complete = Callable[[sqlite3.Connection, int], int]
-"""Writes the rest of a new chat's row, and returns the old id of the message that is shown."""
+"""Writes the rest of a new chat's row. Returns the id that the shown message has in its MessageRecord."""
 Report = Callable[[int, int], None]
 """A function that is called with the number of chats done so far and the total."""
 
@@ -160,7 +160,7 @@ class _NewChat:
         self.chat = 0
         self._create, self._messages, self._complete = create, messages, complete
         self._ids: dict[int, int] = {}
-        """The new id of each message by its old id."""
+        """The id of each stored message by the id in its MessageRecord."""
 
     def steps(self) -> Iterator[WeightedStep]:
         """Yields all steps that write the chat, in order, with the characters that they write."""

@@ -24,7 +24,7 @@ EXCERPT = 120
 EXCERPT_INPUT = 100_000
 """Maximum number of characters of a text that are searched for an excerpt."""
 MOST_QUERY = 1_000
-"""Maximum number of characters of a query that are used, because long pasted texts are no useful queries."""
+"""Maximum number of characters of a query that are used, because long pasted texts are not useful queries."""
 LEAD = 30
 """Approximate number of characters before the first found word in an excerpt."""
 

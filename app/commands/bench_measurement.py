@@ -65,7 +65,7 @@ class BenchPlan:
     def __post_init__(self) -> None:
         names = [one.name for one in self.contestants]
         if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1; it is {self.rounds}")
+            raise ValueError(f"the number of rounds must be at least 1; it is {self.rounds}")
         if not names or len(set(names)) != len(names):
             raise ValueError(f"decoders must differ from each other; they are “{','.join(names)}”")
         if not self.sets or not all(one.prompts for one in self.sets):

@@ -114,7 +114,7 @@ def export_chats(
     overwrite: Overwrite = False,
     data_dir: DataDir = None,
 ) -> None:
-    """Export chats, but not their collections and tools, as JSON with all versions of messages or as Markdown."""
+    """Export chats as Markdown, or as JSON with all versions of messages. Collections and tools are left out."""
     with errors_as_sentences():
         require_with("--overwrite", overwrite, "--out", out)
     with chats_in(data_dir) as chats:

@@ -60,7 +60,7 @@ def print_result(is_json: bool, value: Any, *texts: str) -> None:
 
 
 def as_json(value: Any) -> str:
-    """Encode a value as JSON. Escapes all non-ASCII characters if standard output cannot encode one."""
+    """Encode a value as JSON. Escapes all non-ASCII characters if standard output cannot encode one of them."""
     text = json.dumps(value, ensure_ascii=False, default=_to_dict)
     try:
         text.encode(sys.stdout.encoding or "utf-8")

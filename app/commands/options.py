@@ -62,7 +62,7 @@ OtherDraftModel = Annotated[
     typer.Option(
         "--draft-model",
         metavar="ID_OR_PATH",
-        help=f"{DRAFT_MODEL_HELP} [default: the last one, but none with serve --model; '' means none]",
+        help=f"{DRAFT_MODEL_HELP} [default: the one used last, but none with serve --model; '' means none]",
     ),
 ]
 PromptsFile = Annotated[
@@ -169,7 +169,7 @@ OffloadOption = Annotated[
     bool,
     typer.Option(
         "--offload",
-        help="Keep weights that do not fit on the GPU in main memory. Slow, because each step copies them.",
+        help="Keep weights in main memory if the GPU has no room for them. Slow, because each step copies them.",
     ),
 ]
 AttentionOption = Annotated[

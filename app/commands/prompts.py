@@ -85,7 +85,7 @@ def read_prompts(
     if file is None:
         return [PromptItem(_as_prompt(text or "", raw, "--prompt"), override)]
     items = list[PromptItem]()
-    lines = read_text(file).split("\n")  # not splitlines: JSON strings may contain U+2028
+    lines = read_text(file).split("\n")  # not splitlines, because JSON strings may contain U+2028
     for number, line in enumerate(lines, start=1):
         where = f"{file}, line {number}"
         if line.strip():

@@ -147,7 +147,7 @@ def chosen_key(
         return KeyFile(folder)
     key = read_key(file)
     if is_readable_by_others(file):
-        print_text(f"Other users of this machine can read the key in {file}: `chmod 600` it.", err=True)
+        print_text(f"Other users of this machine can read {file}. `chmod 600` prevents this.", err=True)
     return key
 
 

@@ -178,7 +178,7 @@ class DataFolder:
             where = f" (at {address})" if address else ""
             raise DataFolderInUse(
                 f"Foresight is already running on {self.path}{where}. "
-                "Use that window, or start another one with a different --data-dir."
+                "Use that window, or start Foresight with a different --data-dir."
             ) from error
         except OSError as error:
             raise SettingsNotSaved(

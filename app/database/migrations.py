@@ -75,7 +75,7 @@ def migrate(
 def statements(script: str) -> Iterator[str]:
     """Yields the statements of a script, because `executescript` would commit first.
 
-    "CREATE TABLE a (b);\\nDROP TABLE a;" has two; a trigger with its statements counts as a single statement."""
+    "CREATE TABLE a (b);\\nDROP TABLE a;" has two statements; a trigger with its statements counts as one."""
     statement = ""
     for line in script.splitlines(keepends=True):
         statement += line

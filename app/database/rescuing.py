@@ -27,7 +27,7 @@ MAGIC = b"SQLite format 3\0"
 HEADER = 100
 """Bytes of the header with which a database file begins."""
 PAGE = 4096
-"""The size of a page if the header gives no valid size."""
+"""The size of a page in bytes if the header gives no valid size."""
 LEAF = 0x0D
 """The first byte of a table's leaf page."""
 VALUES = tuple(f"c{number}" for number in range(20))

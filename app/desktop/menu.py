@@ -265,7 +265,7 @@ def _exists(path: Path) -> bool:
 
 
 def _is_ours(entry: MenuEntry, path: Path) -> bool:
-    """Return whether a file is this app's: `main` has the mark or, without `main`, the content is ours."""
+    """Return whether a file is this app's: `main` has the mark or, if `main` is missing, the content is ours."""
     try:
         if entry.main is not None and _exists(entry.main):
             return entry.mark in entry.main.read_bytes()

@@ -26,7 +26,7 @@ LEAVING, REPLACED, REMOVED = "leaving", "replaced", "removed-"
 version of another document. A document that can be restored has REMOVED as a prefix of the state that it had."""
 HIDDEN = (LEAVING, REPLACED, *(f"{REMOVED}{state}" for state in get_args(DocumentState)))
 KEPT_VERSIONS = 5
-"""Maximum number of older versions that are kept of a document."""
+"""Maximum number of a document's older versions that are kept."""
 SELECT_COLLECTIONS = f"""
     SELECT collection.id, collection.name, count(document.id) AS documents,
         coalesce(sum(iif(document.state = 'ready', document.characters, 0)), 0) AS characters,

@@ -235,12 +235,12 @@ class Documents(Store):
         )
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosines of each of `texts` with each of `others`; nothing if no embedding model answers in
+        """Returns the cosines of each of `texts` with each of `others`; no rows if no embedding model answers in
         time."""
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the worker postpone the merging of the index of words, which has its longest transactions, while
+        """Makes the worker postpone merging the index of words, which has long transactions. It waits while
         `has_to_wait()` is true, for example while a reply is written."""
         self._worker.give_way(has_to_wait)
 

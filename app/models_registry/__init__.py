@@ -1,1 +1,1 @@
-"""Finds models on this machine and on the hub, judges whether they fit, fetches and deletes them."""
+"""Finds models on this machine and on the hub, judges whether they fit, and fetches and deletes them."""

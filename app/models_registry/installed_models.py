@@ -164,7 +164,7 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a GGUF file's name in Ollama, or its stem. In the hub's cache the repository's name comes first."""
+    """Return a GGUF file's name in Ollama, or its stem, which follows the repository's name in the hub's cache."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):

@@ -70,7 +70,7 @@ class ModelLibrary:
         self.downloads.use(self.hub)
 
     def memory(self, device: str = "") -> Memory:
-        """Return the memory of a device; without such a device, that of the first GPU or else of the machine."""
+        """Return the memory of this device or, if there is no such device, of the first GPU or the machine."""
         found = memories()
         return next((one for one in found if one.device == device), found[0])
 

@@ -61,7 +61,7 @@ class CudaDriver:
 
 @dataclass(frozen=True, slots=True)
 class ListedGpu:
-    """A row of nvidia-smi. Sizes are in bytes, or None if nvidia-smi prints no number, but `[N/A]`."""
+    """A row of nvidia-smi. Sizes are in bytes, or None if nvidia-smi prints no number (`[N/A]`)."""
 
     uuid: str
     bus_id: str
@@ -89,7 +89,7 @@ def parse_fault(output: str) -> str:
 
 
 def driver_version(seconds: float = SECONDS) -> str:
-    """Return the NVIDIA driver's version, such as "580.95.05"; or else its CUDA version: "CUDA 13.0"."""
+    """Return the NVIDIA driver's version, such as "580.95.05", or else its CUDA version, such as "CUDA 13.0"."""
     listed = re.findall(r"^[0-9]+(?:\.[0-9]+)+$", _nvidia_smi(seconds, "driver_version"), re.MULTILINE)
     return listed[0] if listed else "CUDA {}.{}".format(*cuda_driver().version)
 

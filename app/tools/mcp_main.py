@@ -40,7 +40,7 @@ LONGEST_RESULT = 2**18
 """Maximum number of characters of a result; the rest is cut."""
 MOST_LISTED, MOST_PAGES = 128, 32
 LONGEST_SCHEMA, DEEPEST_SCHEMA, LONGEST_SCHEMAS = 50_000, 64, 500_000
-"""Maximum number of characters and maximum depth of a tool's schema, and maximum number of characters of all."""
+"""Maximum number of characters and depth of a tool's schema, and maximum number of characters of all schemas."""
 LONGEST_NAME, LONGEST_DESCRIPTION, LONGEST_WORDS, LONGEST_ERROR = 128, 8_000, 500, 4_000
 MOST_NOISE = 1_000
 """Maximum number of lines of a server's output that are not messages. They are logged."""
@@ -126,7 +126,7 @@ def _log(words: str) -> None:
 
 @asynccontextmanager
 async def _started(server: Job) -> AsyncIterator[tuple[Any, Any]]:
-    """Start the program of a server, and exchange messages by its standard input and output."""
+    """Start the program of a server, and exchange messages through its standard input and output."""
     program, *arguments = server["command"]
     process: Any
     if sys.platform == "win32":  # with a job object, which also ends the processes that the server starts

@@ -25,7 +25,7 @@ from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolSe
 MODULE = "app.tools.mcp_main"
 LOG_BYTES, LOG_LINES, LONGEST_LINE = 2**16, 200, 500
 LOG_SECONDS = 0.02
-"""Seconds between two readings of a server's log. If the log is long, the full pipe makes the server wait."""
+"""Seconds between two readings of a server's log. A server that logs more must wait, because its pipe is full."""
 LONGEST_ARGUMENTS = 1_000_000
 LOOK_SECONDS = 0.1
 """Seconds between two checks of whether a call should stop."""
@@ -41,7 +41,7 @@ Answer = dict[str, Any]
 
 
 class ToolServers:
-    """Tool servers, started in `folder`. `servers` is called at each use. Safe to use from any thread."""
+    """Tool servers, started in `folder`. `servers` returns them at each use. Safe to use from any thread."""
 
     def __init__(
         self,
@@ -212,7 +212,7 @@ class _Connection:
         return self._answered(self._answering, is_stopping, job)
 
     def _answered(self, seconds: float, is_stopping: Stopping, job: Answer) -> Any:
-        """Send a job and wait for its answer. Kills the server if no answer comes in time or `is_stopping`.
+        """Send a job and wait for its answer. Kills the server if it does not answer in time, or if `is_stopping`.
 
         Raises ToolFailed."""
         child, name, began = self._child, self.server.name, monotonic()

@@ -96,7 +96,7 @@ def test_a_key_is_the_one_of_the_file_or_the_variable_and_a_file_that_others_rea
     for key, text in zip(keys, ("sk-1", "sk-2", "sk-of-the-file"), strict=True):
         assert accepts(key, text) and not accepts(key, "") and not accepts(key, f"{text}x")
     if os.name == "posix":
-        told = f"Other users of this machine can read the key in {file}: `chmod 600` it.\n"
+        told = f"Other users of this machine can read {file}. `chmod 600` prevents this.\n"
         assert capsys.readouterr() == ("", told)
         file.chmod(0o600)
         chosen_key(tmp_path, "127.0.0.1", file=file)

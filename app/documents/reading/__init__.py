@@ -1,4 +1,4 @@
-"""Reading of files as text."""
+"""Reads files as text."""
 
 from app.documents.reading.files import FileReader, open_reader
 from app.documents.reading.process import ReadNote, ReadProgress, ReadTitle, TextPiece

@@ -98,7 +98,7 @@ def _require_readable(archive: zipfile.ZipFile, name: str) -> None:
 
 
 def _without_missing_parts(archive: zipfile.ZipFile) -> tuple[dict[str, bytes], int]:
-    """Removes references to missing parts. Returns the changed .rels files by name, and the references' number."""
+    """Removes references to missing parts. Returns the changed .rels files by name, and the number removed."""
     names, changed, missing = set(archive.namelist()), dict[str, bytes](), 0
     for one in (one for one in names if one.endswith(".rels")):
         relations, folder = parse_xml(archive.read(one)), PurePosixPath("/", one).parent.parent

@@ -158,7 +158,7 @@ def _contents(element: Element, before: _Paragraph | None = None) -> _Paragraph:
 
 
 def _within(element: Element, wanted: frozenset[str] | set[str]) -> Iterator[Element]:
-    """Yields this element if its tag is among `wanted`, else the outermost elements in it whose tags are."""
+    """Yields this element if its tag is among `wanted`, else the outermost elements in it with such a tag."""
     if element.tag in wanted:
         yield element
     elif element.tag not in UNSEEN:

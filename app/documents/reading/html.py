@@ -58,7 +58,7 @@ LEAST_PARAGRAPHS = 500
 LONG = 100
 """Minimum number of letters of a block that counts as a paragraph in the search for the main part."""
 MOST_PARAGRAPHS = 0.7
-"""The main part is the smallest element with this share of the letters of all paragraphs."""
+"""The main part is the smallest element with at least this share of the letters of all paragraphs."""
 LARGEST_DIVIDED = 20 * 2**20
 """Maximum bytes of a file that is divided into main part and margins."""
 

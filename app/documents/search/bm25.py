@@ -35,8 +35,8 @@ share of a question's pairs than of its words, because many pairs belong to two 
 MAX_CLAUSES = 64
 """Number of sentences, and of clauses, after which the rest of a question counts as one sentence or clause."""
 MAX_SCORED = 3_000
-"""Maximum number of passages that are scored for most questions. Words are searched from the rarest on, while all
-their passages together are no more than this, because scoring more takes long and changes little."""
+"""Maximum number of passages that are scored for most questions, because more take long and change little. Only so
+many of the rarest words are searched that all their passages together are at most this many."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages that are scored for any question: the newest, if more have the searched words."""
 SATURATION, LENGTH_PART = 1.2, 0.75
@@ -70,7 +70,7 @@ class Bm25Hit:
 
 @dataclass(frozen=True, slots=True)
 class WeighedTerm:
-    """A word of a question, the number of passages that have it (no longer counted once it is common), and its
+    """A word of a question, the number of passages that have it (counted only until the word is common), and its
     weight."""
 
     term: Term

@@ -44,7 +44,7 @@ class DownloadProgress:
 
     def __post_init__(self) -> None:
         are_counts = all(isinstance(count, int) and count >= 0 for count in self.done.values())
-        require(are_counts, "bytes must be counts", self.done)
+        require(are_counts, "byte counts must be whole numbers", self.done)
         require(isinstance(self.note, str), "a note must be a text", self.note)
 
 

@@ -210,7 +210,7 @@ def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[tuple[
     """List the layers that keep keys and values, each with its kind ("" if unknown), and count the layers that keep
     a recurrent state. Some layers keep both. Layers that use the keys of an earlier layer are not listed."""
     if STATES in values:
-        return [], 0  # an assistant attends to its target's keys and values
+        return [], 0  # a Gemma 4 assistant attends to its target's keys and values
     kinds = values.get("layer_types") or values.get("layers_block_type") or values.get("block_types")
     if isinstance(kinds, list) and kinds:
         if "recurrent" in kinds:  # RecurrentGemma lists a pattern

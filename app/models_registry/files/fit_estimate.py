@@ -237,7 +237,7 @@ class Estimator:
         # torch's kernel has neither soft-capping nor sinks; the sdpa backend has both, but stores the scores.
         if self.shape.is_softcapped or self.weights.has_sinks:
             return rows * context * (SCORE_COPIES * self.shape.heads * 4 + 1)
-        # The mask is repeated for the heads that share a key, and the kernel widens it once more.
+        # The mask is repeated for the heads that share a key, and the kernel copies it to float32.
         return rows * context * max(1, self.shape.heads // self.shape.key_heads) * (width + 4)
 
 

@@ -198,7 +198,7 @@ def _read_object(path: Path) -> dict[str, Any]:
     try:
         found = parse_json(path.read_text(encoding="utf-8"))
     except ValueError as error:
-        raise _damaged(path, "it is not JSON") from error
+        raise _damaged(path, "it is not valid JSON") from error
     if not isinstance(found, dict):
         raise _damaged(path, "it is not a JSON object")
     return found

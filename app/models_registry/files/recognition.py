@@ -202,4 +202,4 @@ def _other_task(config: Mapping[str, Any], kind: str) -> str:
         return "needs pictures or sound, which Foresight does not read"
     if kind in OTHER_OUTPUT:
         return OTHER_OUTPUT[kind]
-    return "" if is_text else f"is a model of the kind {kind!r}, which is none of transformers' text models"
+    return "" if is_text else f"is a model of the kind {kind!r}, which is not a text model of transformers"

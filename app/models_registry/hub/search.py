@@ -69,7 +69,7 @@ def _hit(model: dict[str, Any]) -> SearchHit:
 def inspect_model(
     hub: Hub, wanted: HubId, memory: Memory, precision: Precision, context: int, is_automatic: bool = False
 ) -> RemoteModel:
-    """Return a model on the hub with its files and whether it fits; `problems` are reasons why it cannot be used.
+    """Return a model on the hub with its files and its fit; `problems` are reasons why it cannot be used.
 
     Raises ModelError if the model does not exist, or the hub cannot be reached."""
     found = hub.look_up(wanted)
