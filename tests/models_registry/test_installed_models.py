@@ -103,10 +103,7 @@ def test_those_that_cannot_be_used_say_why(offline: Hub) -> None:
         (CONFIG.replace(b'layers": 2', b'layers": -2'), "num_hidden_layers is -2"),
         (CONFIG.replace(b"16}", b'"../../etc/passwd"}'), "vocab_size is ../../etc/passwd"),
         (CONFIG.replace(b"16}", b'{"a": [1]}}'), "vocab_size is"),
-        (
-            b'{"model_type": "llama", "x": ' + 100_000 * b"[" + 100_000 * b"]" + b"}",
-            "is not valid JSON",
-        ),
+        (b'{"model_type": "llama", "x": ' + 100_000 * b"[" + 100_000 * b"]" + b"}", "is not valid JSON"),
         (b"[]", "not a JSON object"),
     ],
 )

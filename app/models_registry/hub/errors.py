@@ -106,8 +106,8 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
     """Return the error for a model that this user may not read; None for other errors."""
     if isinstance(error, GatedRepoError):
         return ModelGated(
-            f"{repo} is gated: accept its terms at {page}, log in with a token of the same account {WHERE}, and try "
-            "again."
+            f"{repo} is gated: accept its terms at {page}, log in with a token of the same account {WHERE}, and "
+            "try again."
         )
     if not isinstance(error, HfHubHTTPError) or error.response.status_code not in (401, 403):
         return None
@@ -117,7 +117,9 @@ def _refusal(error: Exception, repo: str, page: str) -> ModelError | None:
     if error.response.status_code == 401 and "authorization" in error.response.request.headers:
         refused = f"Hugging Face rejects the token that was sent for {repo}: log in with a new one"
     elif error.response.status_code == 401:
-        return ModelGated(f"Hugging Face gives {repo} only to users who are logged in: log in with a token {WHERE}.")
+        return ModelGated(
+            f"Hugging Face gives {repo} only to users with an account: log in with a token {WHERE}."
+        )
     return ModelGated(f"{refused} {WHERE}. If HF_TOKEN is set, its token is sent: correct or unset it.")
 
 
