@@ -59,7 +59,7 @@ def test_an_empty_prompt_is_refused(text: str) -> None:
     ("line", "sentence"),
     [
         ("{", "line 2 is not valid JSON. Write one object a line"),
-        ("Hello", "line 2 is not JSON"),
+        ("Hello", "line 2 is not valid JSON"),
         ("[]", 'line 2 needs "prompt": "..." or "messages"'),
         ("{}", 'line 2 needs "prompt"'),
         ('{"prompt": 7}', 'line 2 needs "prompt"'),
