@@ -164,7 +164,7 @@ def _is_unnamed(page: PdfTextPage) -> bool:
 
 
 def _has_stop_words(text: str) -> bool:
-    """Returns whether a text's share of stop words shows that it is readable, even if its font has no Unicode map."""
+    """Returns whether a text has enough stop words to be readable, although its font has no Unicode map."""
     from app.documents.search.languages import language_of  # takes a second, and few files need it
     from app.documents.search.terms import asked
 
