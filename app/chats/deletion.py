@@ -56,12 +56,12 @@ def claim_all(connection: sqlite3.Connection) -> None:
 
 def take_out(connection: sqlite3.Connection, chat: int, shown: int, messages: Sequence[int]) -> None:
     """Moves a message and all messages below it out of their chat, until they are put back or erased."""
-    holder = connection.execute(
+    container = connection.execute(
         "INSERT INTO chat (created, updated, version, shown, deleted) VALUES (0, 0, ?, ?, -4)", (chat, shown)
     ).lastrowid
     connection.execute(
         "UPDATE message SET chat = ? WHERE id IN (SELECT value FROM json_each(?))",
-        (holder, json.dumps(messages)),
+        (container, json.dumps(messages)),
     )
 
 
@@ -70,24 +70,24 @@ def put_back(connection: sqlite3.Connection, chat: int) -> int:
     shown before.
 
     Raises ChatNotFound if there are none, or if they are being erased."""
-    held = connection.execute(
+    container = connection.execute(
         "SELECT id, shown FROM chat WHERE deleted = -4 AND version = ? ORDER BY id DESC LIMIT 1", (chat,)
     ).fetchone()
-    if held is None:
+    if container is None:
         raise ChatNotFound("message")
-    connection.execute("UPDATE message SET chat = ? WHERE chat = ?", (chat, held["id"]))
-    connection.execute("DELETE FROM chat WHERE id = ?", (held["id"],))
-    return int(held["shown"])
+    connection.execute("UPDATE message SET chat = ? WHERE chat = ?", (chat, container["id"]))
+    connection.execute("DELETE FROM chat WHERE id = ?", (container["id"],))
+    return int(container["shown"])
 
 
 def erase_some(connection: sqlite3.Connection) -> bool:
     """Erases a part of the chats and messages that are marked. Returns whether there is more to do."""
     # The oldest container comes first, because later containers may hold ancestors of its messages, and deleting an
     # ancestor deletes all messages below it.
-    holder = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
-    if holder:
-        if not _delete_newest(connection, holder["id"]):
-            connection.execute("UPDATE chat SET deleted = -1 WHERE id = ?", (holder["id"],))
+    container = connection.execute("SELECT id FROM chat WHERE deleted = -3 ORDER BY id LIMIT 1").fetchone()
+    if container:
+        if not _delete_newest(connection, container["id"]):
+            connection.execute("UPDATE chat SET deleted = -1 WHERE id = ?", (container["id"],))
         return True
     row = connection.execute("SELECT id FROM chat WHERE deleted = -2 LIMIT 1").fetchone()
     if row is None:

@@ -40,8 +40,6 @@ from app.values.messages import Decoding, ModelChoice, Options, Sampling
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The decoders of a model that are compared, and the prompts, options and rounds."""
-
     model: ModelChoice
     sets: Sequence[PromptSet]
     lanes: Sequence[Lane]

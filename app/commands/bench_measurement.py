@@ -49,14 +49,12 @@ class Contestant:
 
     def key(self, place: str, prompt: Prompt, options: Options) -> str:
         """Return a run's key: `place`, the contestant's name, and a hash of its settings, prompt and options."""
-        asked = sha256(repr((self.settings, prompt, options)).encode("utf-8", "surrogatepass")).hexdigest()
-        return f"{place}, {self.name}, {asked[:16]}"
+        digest = sha256(repr((self.settings, prompt, options)).encode("utf-8", "surrogatepass")).hexdigest()
+        return f"{place}, {self.name}, {digest[:16]}"
 
 
 @dataclass(frozen=True, slots=True)
 class BenchPlan:
-    """The contestants to compare, the prompt sets that they answer in turn, and the number of rounds."""
-
     sets: Sequence[PromptSet]
     contestants: Sequence[Contestant]
     options: Options

@@ -214,10 +214,9 @@ def rescue_chats(
         folder = data_dir_or_default(data_dir)
         damaged = (file or folder / FILE_NAME).absolute()
         saved = out or damaged.with_name(time.strftime(f"{RESCUED}{STAMP}.sqlite"))
-        held = DataFolder(damaged.parent)
-        if (
-            damaged.name == FILE_NAME and held.running_at() and held.is_held()
-        ):  # the app may change the database
+        damaged_folder = DataFolder(damaged.parent)
+        # A running app may change the database.
+        if damaged.name == FILE_NAME and damaged_folder.running_at() and damaged_folder.is_held():
             raise DataFolderInUse(f"Foresight is running on {damaged.parent}. Quit it, and try again.")
         require_free(saved, overwrite)
         unread = rescue(damaged, saved, (mend_chats, mend_documents))

@@ -38,7 +38,6 @@ class DecoderSizes:
 
     @property
     def given(self) -> tuple[str, ...]:
-        """The names of the sizes that were given."""
         return tuple(name for name, size in asdict(self).items() if size is not None)
 
     def apply(self, decoding: Decoding) -> Decoding:

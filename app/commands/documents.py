@@ -79,9 +79,9 @@ def list_documents(
     """List all collections, or the documents of one collection."""
     with errors_as_sentences(), documents_in(data_dir) as documents:
         if collection:
-            there = documents.documents(_require_collection(documents, collection).id)
-            rows, count = columns(map(_document_row, there)), counted(len(there), "document")
-            return print_result(as_json, {"documents": there}, rows, f"{count}.")
+            listed = documents.documents(_require_collection(documents, collection).id)
+            rows, count = columns(map(_document_row, listed)), counted(len(listed), "document")
+            return print_result(as_json, {"documents": listed}, rows, f"{count}.")
         found = documents.collections()
         rows, count = columns(map(_collection_row, found)), counted(len(found), "collection")
         return print_result(as_json, {"collections": found}, rows, f"{count}.")
@@ -237,8 +237,8 @@ def _add(documents: Documents, files: Sequence[Path], name: str, title: str, as_
     pasted = text_of(sys.stdin.buffer.read()) if len(real) < len(files) else ""
     if pasted is None:
         raise DocumentUnreadable("Standard input is not text. Save it as a file, and add the file.")
-    there = _collection(documents, name)
-    collection = there.id if there else documents.create(name)
+    existing = _collection(documents, name)
+    collection = existing.id if existing else documents.create(name)
     before = {document.id: document.replaced for document in documents.documents(collection)}
     added = list(documents.add_files(collection, real))
     if len(real) < len(files):

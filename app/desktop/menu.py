@@ -199,7 +199,6 @@ def make_launch(is_native: bool, platform: str = sys.platform) -> Launch:
 
 
 def make_entry(launch: Launch, platform: str, home: Path, environ: Mapping[str, str]) -> MenuEntry:
-    """Make the entry for this kind of system."""
     if platform == "win32":
         return windows_entry(launch, home, environ)
     if platform == "darwin":
@@ -244,8 +243,8 @@ def install(entry: MenuEntry) -> Iterator[str]:
 def uninstall(entry: MenuEntry) -> Iterator[str]:
     """Remove the entry's files. Yields a sentence for each file and about the result. Raises MenuNotWritten."""
     known = (*(file.path for file in entry.files), *entry.made)
-    gone = [path for path in known if _exists(path) and _is_ours(entry, path)]
-    for path in gone:
+    ours = [path for path in known if _exists(path) and _is_ours(entry, path)]
+    for path in ours:
         try:
             path.unlink()
         except OSError as error:
@@ -256,8 +255,8 @@ def uninstall(entry: MenuEntry) -> Iterator[str]:
         for place, _, _ in os.walk(entry.folder, topdown=False):
             with suppress(OSError):
                 Path(place).rmdir()
-    yield from (f"Removed {path}" for path in gone)
-    yield "Foresight is no longer in the menu." if gone else "Foresight was not in the menu."
+    yield from (f"Removed {path}" for path in ours)
+    yield "Foresight is no longer in the menu." if ours else "Foresight was not in the menu."
 
 
 def _exists(path: Path) -> bool:

@@ -140,9 +140,9 @@ class VectorIndex:
 
         Returns at most `limit` nearest passages, best first, and the passages in `others` that have a vector, each
         with its cosine."""
-        asked = np.asarray(documents, np.int64)
+        wanted = np.asarray(documents, np.int64)
         blocks = self._now(model, vector)
-        places = [np.isin(block.documents, asked) for block in blocks]
+        places = [np.isin(block.documents, wanted) for block in blocks]
         found = [
             (block.passages[at], (block.vectors @ vector)[at])
             for block, at in zip(blocks, places, strict=True)
@@ -242,10 +242,10 @@ class EmbeddingWorker:
     def _embed_all(self, model: str) -> None:
         if not model:
             return
-        newest, gone = 0, DELETED_AT_ONCE
-        while gone == DELETED_AT_ONCE and not self._is_closing:
+        newest, deleted = 0, DELETED_AT_ONCE
+        while deleted == DELETED_AT_ONCE and not self._is_closing:
             with self._database.writing() as connection:
-                gone = forget_other_models(connection, model, DELETED_AT_ONCE)
+                deleted = forget_other_models(connection, model, DELETED_AT_ONCE)
         while (batch := self._batch(newest)) and not self._is_closing and self._embedder.model == model:
             # The title and the headings name the topic of a passage.
             texts = ["\n".join(filter(None, (one.title, one.heading, one.text))) for one in batch]

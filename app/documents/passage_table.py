@@ -50,7 +50,6 @@ StoredPassages = dict[bytes, deque[PassagePlace]]
 
 
 def new_passage(title: str, language: str, chunk: Chunk) -> NewPassage:
-    """Makes a passage to store from a chunk of a document with this title and language."""
     digest = hashlib.blake2b(f"{chunk.heading}\0{chunk.text}".encode(), digest_size=DIGEST_BYTES).digest()
     return NewPassage(
         chunk, digest, indexed("\n".join(filter(None, (title, chunk.heading, chunk.text))), language)

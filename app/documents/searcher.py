@@ -78,10 +78,10 @@ class Searcher:
         """Returns the candidates of both rankings, best first, and whether meaning was searched, too."""
         model, question = self._embedder.model, question[:LONGEST_QUESTION]
         answer = self._embedder.embed([question])  # the engine begins while words are looked up
-        asked = json.dumps(list(collections))
+        ids = json.dumps(list(collections))
         with self._database.reading() as connection:
             by_words = search_bm25(connection, collections, question, CANDIDATES)
-            documents = [row["id"] for row in connection.execute(READY, (asked,))]
+            documents = [row["id"] for row in connection.execute(READY, (ids,))]
         vectors = _in_time(answer, self._max_wait)
         if not vectors.size:
             return fuse(by_words, [], {}), False

@@ -37,11 +37,11 @@ def append(connection: sqlite3.Connection, document: int, first: int, parts: Ite
 
 def clear(connection: sqlite3.Connection, document: int, most: int = -1) -> int:
     """Deletes a document's text, or at most `most` parts of it. Returns the number of deleted parts."""
-    gone = connection.execute(
+    deleted = connection.execute(
         "DELETE FROM document_text WHERE rowid IN (SELECT rowid FROM document_text WHERE document = ? LIMIT ?)",
         (document, most),
     )
-    return gone.rowcount
+    return deleted.rowcount
 
 
 def move(connection: sqlite3.Connection, source: int, target: int) -> None:

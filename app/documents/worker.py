@@ -139,9 +139,10 @@ class DocumentWorker:
                     self._pending.keep_only(
                         document_table.unread(connection), document_table.last(connection)
                     )
-                    gone, document = document_table.leaving(connection), document_table.next_busy(connection)
-                if gone:
-                    self._delete(gone)
+                    leaving = document_table.leaving(connection)
+                    document = document_table.next_busy(connection)
+                if leaving:
+                    self._delete(leaving)
                 elif document:
                     self._import_and_index(document)
                 self._on_change()

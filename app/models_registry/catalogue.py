@@ -28,7 +28,6 @@ class CatalogueModel:
     estimator: Estimator
 
     def fit(self, memory: Memory, precision: Precision, context: int, is_automatic: bool = False) -> Fit:
-        """Judge whether the model fits the memory of a device."""
         return judge(replace(self.estimator, device=memory.device), memory, precision, context, is_automatic)
 
 

@@ -167,7 +167,6 @@ def not_started() -> Iterator[None]:
 
 
 def could_not_start(reason: str) -> ProcessNotStarted:
-    """Return the error of a process that could not be started for this reason."""
     return ProcessNotStarted(
         f"Foresight could not start a process of its own ({reason}): close other programs, then try again."
     )

@@ -25,7 +25,6 @@ def machine_name(device: str) -> str:
 
 
 def processor_name() -> str:
-    """Return the processor's name as the system reports it."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         return parse_cpuinfo(info.read_text(encoding="utf-8")) or platform.machine()

@@ -107,7 +107,7 @@ class ToolServers:
         with self._lock:
             if self._is_closed:
                 raise ToolFailed("Foresight is closing.")
-            outdated = [one for one, there in self._connections.items() if known.get(one) != there.server]
+            outdated = [one for one, running in self._connections.items() if known.get(one) != running.server]
             self._end(outdated)
             if name in known and name not in self._connections:
                 self._connections[name] = _Connection(known[name], self._folder, *self._seconds)

@@ -63,8 +63,6 @@ UNSEEN = _named("del moveFrom pPr rPr tblPr tblGrid trPr tcPr sdtPr sdtEndPr rt 
 
 @dataclass(slots=True)
 class _Paragraph:
-    """The words, text boxes, diagrams and references to notes in a paragraph."""
-
     words: list[str] = field(default_factory=list)
     boxes: list[Element] = field(default_factory=list)
     diagrams: list[Element] = field(default_factory=list)

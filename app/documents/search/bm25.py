@@ -108,9 +108,8 @@ def search_bm25(
         for row in connection.execute(WORDS, (json.dumps([row["id"] for row in found]),))
     }
     is_scored_again = len(languages) > 1 and bool(found)
-    number_of = (
-        str.count if is_scored_again else str.__contains__
-    )  # for shares, whether a word occurs is enough
+    # For shares it is enough whether a word occurs.
+    number_of = str.count if is_scored_again else str.__contains__
     counts = {
         passage: {
             term: max((number_of(text, f" {one} ") for one in term.phrases), default=0) for term in weighed

@@ -143,7 +143,6 @@ class DownloadEntry:
     thread: Thread | None = None
 
     def handle(self, message: DownloadMessage, now: float) -> None:
-        """Update the state from a message of the process."""
         match message:
             case DownloadPlanned(plan):
                 self.plan = plan

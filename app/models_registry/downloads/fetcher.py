@@ -106,8 +106,6 @@ def fetch_files(hub: Hub, plan: DownloadPlan, report: Callable[[TransferState], 
 
 @dataclass(slots=True)
 class _Transfer:
-    """The transfer of one file, with its retries."""
-
     hub: Hub
     plan: DownloadPlan
     file: RemoteFile

@@ -82,7 +82,6 @@ def to_line(value: DownloadRequest | DownloadMessage) -> bytes:
 
 
 def request_from_line(line: bytes) -> DownloadRequest:
-    """Decode a request that `to_line` has encoded."""
     values: dict[str, Any] = json.loads(line)
     hub, plan = values["hub"], values["plan"]
     hub["cache"] = Path(hub["cache"]) if hub["cache"] else None

@@ -168,9 +168,8 @@ def parse_config(config: bytes, name: str) -> ModelConfig:
         )
     architectures = values.get("architectures")
     first = architectures[0] if isinstance(architectures, list) and architectures else ""
-    is_shared = values.get("multi_query") and not values.get(
-        "new_decoder_architecture"
-    )  # one key for all heads
+    # In some models all heads share one key.
+    is_shared = values.get("multi_query") and not values.get("new_decoder_architecture")
     sizes["num_key_value_heads"] = 1 if is_shared else sizes["num_key_value_heads"] or heads
     sizes["head_dim"] = sizes["head_dim"] or max(1, hidden // heads)
     attending, recurrent = _layers_by_kind(values, sizes["num_hidden_layers"])
@@ -221,9 +220,8 @@ def _layers_by_kind(values: Mapping[str, Any], layers: int) -> tuple[list[tuple[
         )
         attending = [(layer, str(kind)) for layer, kind in kept]
         attending = attending[: max(0, len(attending) - _count(values, "num_kv_shared_layers"))]
-        return attending + _repeated(values, attending, len(kinds) // layers), recurrent + kinds.count(
-            "hybrid"
-        )
+        attending += _repeated(values, attending, len(kinds) // layers)
+        return attending, recurrent + kinds.count("hybrid")
     attends, recurrent = _counted(values, layers)
     return [(layer, "") for layer in range(attends)], recurrent
 

@@ -299,18 +299,18 @@ def _sentence(
     verdict: Verdict, precision: Precision, total: int, memory: Memory, longest: int, context: int, most: int
 ) -> str:
     where = "memory" if memory.device == "cpu" else f"the memory of {memory.device}"
-    there = (
+    available = (
         f"there are {memory.words}" if memory.is_usual else f"{gigabytes(memory.free)} of {where} are free"
     )
-    needs = f"needs about {gigabytes(total)}, and {there}"
+    needs = f"needs about {gigabytes(total)}, and {available}"
     if verdict == "fits":
         whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
         return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"
     if verdict == "fits with int4":
-        sentence, a = f"Fits only with int4: in {precision} it {needs}.", f"In {precision} a"
+        sentence, beginning = f"Fits only with int4: in {precision} it {needs}.", f"In {precision} a"
     else:
-        sentence, a = f"Too big with {context:,} tokens of context: it {needs}.", "A"
-    return f"{sentence} {a} context of {longest:,} tokens would fit." if longest else sentence
+        sentence, beginning = f"Too big with {context:,} tokens of context: it {needs}.", "A"
+    return f"{sentence} {beginning} context of {longest:,} tokens would fit." if longest else sentence
 
 
 def judge_folder(

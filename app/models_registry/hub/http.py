@@ -130,7 +130,6 @@ class RetryPolicy:
 
 
 def is_retryable(error: Exception) -> bool:
-    """Return whether a retry after this error may succeed."""
     if isinstance(error, HfHubHTTPError):
         return error.response.status_code in RETRIED_STATUS
     is_network = isinstance(error, IncompleteTransfer | NetworkError | TimeoutError)
@@ -141,8 +140,8 @@ def retry_after(error: Exception) -> float:
     """Return the seconds in the server's Retry-After header; 0 if it has no seconds."""
     if not isinstance(error, HfHubHTTPError):
         return 0.0
-    asked = error.response.headers.get("Retry-After", "")
-    return float(asked) if asked.isdecimal() else 0.0
+    value = error.response.headers.get("Retry-After", "")
+    return float(value) if value.isdecimal() else 0.0
 
 
 def reason(error: Exception) -> str:
