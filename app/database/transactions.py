@@ -37,7 +37,7 @@ def transaction(connection: sqlite3.Connection, begin: str) -> Iterator[None]:
 
 @contextmanager
 def store_errors(path: str, advice: str = OTHER_FOLDER) -> Iterator[None]:
-    """Turns SQLite's errors about a file into StoreErrors. `advice` is added if the file cannot be opened."""
+    """Turns SQLite's errors about a file into StoreErrors. `advice` is added if the file cannot be used."""
     try:
         yield
     except UnicodeDecodeError as error:

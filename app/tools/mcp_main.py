@@ -226,7 +226,7 @@ def _problem(tool: types.Tool, schema: str, left: int) -> str:
     """Return why a tool cannot be used; "" for a usable tool."""
     name = tool.name
     if not name or len(name) > LONGEST_NAME or not name.isprintable() or any(map(str.isspace, name)):
-        return "its name is empty, too long, or has spaces in it"
+        return "its name is empty or too long, or has spaces or unprintable characters"
     if len(schema) > LONGEST_SCHEMA:
         return f"the schema of its arguments has more than {LONGEST_SCHEMA:,} characters"
     if len(schema) > left:
