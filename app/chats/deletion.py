@@ -66,8 +66,8 @@ def take_out(connection: sqlite3.Connection, chat: int, shown: int, messages: Se
 
 
 def put_back(connection: sqlite3.Connection, chat: int) -> int:
-    """Moves back the messages that were taken out of this chat last. Returns the last message that was
-    shown before.
+    """Moves back the messages that were taken out of this chat last. Returns the last message of the
+    path that was shown before they were taken out.
 
     Raises ChatNotFound if there are none, or if they are being erased."""
     container = connection.execute(

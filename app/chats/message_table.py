@@ -24,7 +24,7 @@ MOST_INDEXED = 500_000
 """Maximum number of characters of a message that are indexed, because more would lock the database for long."""
 INTERRUPTED = "Foresight ended before this reply was complete."
 T = TypeVar("T")
-# "p" and "d" are the letters of prompts and documents.
+# Predictions and drafts have other letters, because "p" stands for prompt and "d" for document.
 LETTERS: Mapping[Origin, str] = MappingProxyType(
     {origin: {"prediction": "e", "draft": "r"}.get(origin, origin[0]) for origin in get_args(Origin)}
 )

@@ -136,8 +136,7 @@ def print_tables(measured: Iterable[SetResults]) -> list[SetResults]:
 
 def _table(title: str, results: Sequence[LaneNumbers]) -> Table:
     table = Table(title=title, title_justify="left", box=SIMPLE, padding=(0, 0, 0, 1), pad_edge=False)
-    # Headings have two lines, so that the table is at most 80 characters wide, because rich leaves out columns that
-    # do not fit.
+    # Headings of two lines keep the table within 80 characters. Rich leaves out columns that do not fit.
     table.add_column("decoder", no_wrap=True)
     for heading in (
         "tokens\nper step",

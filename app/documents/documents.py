@@ -240,8 +240,8 @@ class Documents(Store):
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Makes the worker postpone merging the index of words, which has long transactions. It waits while
-        `has_to_wait()` is true, for example while a reply is written."""
+        """Lets the worker merge the index of words only while `has_to_wait()` is false, such as while no reply is
+        written, because merging has long transactions."""
         self._worker.give_way(has_to_wait)
 
     # Closing

@@ -90,7 +90,7 @@ USUAL_LIST = """
 """
 USUAL = USUAL_LIST.split()
 """Encodings that may be guessed. Rare encodings would be confused with them, and are not guessed.
-UTF-16 and UTF-32 are not guessed, because byte order marks identify both, and zeros UTF-16 in Western texts."""
+UTF-16 and UTF-32 are not guessed, because byte order marks or, in Western texts, the zeros of UTF-16 show them."""
 SLIGHTLY, ALIKE = 0.06, 0.2
 """Among encodings whose chaos and coherence, as charset_normalizer measures them, are at most this much worse than
 those of the best encoding, the one with the fewest GLUED signs is chosen."""

@@ -35,8 +35,8 @@ share of a question's pairs than of its words, because many pairs belong to two 
 MAX_CLAUSES = 64
 """Number of sentences, and of clauses, after which the rest of a question counts as one sentence or clause."""
 MAX_SCORED = 3_000
-"""Maximum number of passages that are scored for most questions, because more take long and change little. The
-rarest words are searched, as long as all their passages together do not exceed this number."""
+"""Maximum number of passages that are scored for most questions, because scoring more takes long and changes
+little. The rarest words are searched, as long as all their passages together do not exceed this number."""
 MAX_SCORED_COMMON = 6_000
 """Maximum number of passages that are scored for any question: the newest, if more have the searched words."""
 SATURATION, LENGTH_PART = 1.2, 0.75
