@@ -271,7 +271,6 @@ class CommandGroup(TyperGroup):
 
 
 def options_given(context: typer.Context) -> tuple[str, ...]:
-    """Return the names of the options that were given to the groups of this context."""
     return tuple(context.meta[BEFORE])
 
 

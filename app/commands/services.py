@@ -63,7 +63,6 @@ def devices_plan(
 
 
 def hub_in(data_dir: Path | None) -> tuple["Hub", ModelSettings]:
-    """Return the model hub and the settings about models of a data folder."""
     settings = SettingsFile(optional_data_dir(data_dir)).load().library
     return hub_of(settings), settings
 
@@ -110,7 +109,6 @@ def make_api_services(
     hub: "Hub",
     thinking: Thinking = DEFAULT_THINKING,
 ) -> "ApiServices":
-    """Make the API's services from the engine, the current model, the installed models and the embedding model."""
     from app.api.services import ApiServices, InstalledModels, served_model
     from app.models_registry.locate import folder_here, template_here
 
