@@ -86,8 +86,8 @@ class _JsonText:
         return self.text.startswith(sign, self._at)
 
     def values(self) -> Iterator[tuple[str, int, Any]]:
-        """Yields (key, 0, value) for each member of the object that is not null, and (CHATS, position, chat)
-        for each element of the list of chats. Raises ValueError for invalid JSON."""
+        """Yields (key, 0, value) for each member of the object whose value is not null, and (CHATS, position,
+        chat) for each element of the list of chats. Raises ValueError for invalid JSON."""
         if self.is_at("["):
             yield from self._chats()
         elif self.is_at("{"):

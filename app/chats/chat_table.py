@@ -65,7 +65,7 @@ def create(
 def create_with(
     connection: sqlite3.Connection, now: float, settings: tuple[str | None, ...], folder: str, title: str
 ) -> ChatVersion:
-    """Creates a chat whose settings are columns as `columns_of` returns them."""
+    """Creates a chat. `settings` are the values that `columns_of` returns."""
     added = connection.execute(
         "INSERT INTO chat (folder, system, sampling, collections, json_answers, tools, created, updated) "
         "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",

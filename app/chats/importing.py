@@ -119,7 +119,7 @@ def fork(database: Database, chat: int, message: int, now: float) -> ChatVersion
 
 
 def _add_presets(connection: sqlite3.Connection, added: Iterable[ChatPreset]) -> None:
-    """Adds presets. A name that a different preset has gets a number."""
+    """Adds presets. If a different preset has the same name, a number is added to the name."""
     taken = {preset.name: preset.settings for preset in presets(connection)}
     for preset in added:
         names = numbered(one_line(preset.name))

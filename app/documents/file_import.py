@@ -100,7 +100,7 @@ class PendingFiles:
                 path.unlink(missing_ok=True)
 
     def keep_only(self, wanted: set[int], last: int) -> None:
-        """Deletes the files of documents up to the id `last` that are not `wanted`, and abandoned drafts."""
+        """Deletes abandoned drafts, and the files of documents up to the id `last` that are not `wanted`."""
         for path in self._files():
             if _document_of(path) <= last and _document_of(path) not in wanted:
                 path.unlink(missing_ok=True)

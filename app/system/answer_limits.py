@@ -1,4 +1,4 @@
-"""Limits the bytes of answers of the model hub, of model servers and of tool servers.
+"""Limits the size of answers from the model hub, model servers and tool servers.
 
 A compressed answer is refused, because one kilobyte of it can expand to a gigabyte. Callers limit the time, because
 the HTTP library's own timeouts begin anew with each byte.

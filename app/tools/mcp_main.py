@@ -194,7 +194,7 @@ async def _send(process: Any, sent: Any) -> None:
 
 
 async def _offered(client: Client) -> Job:
-    """List up to MOST_LISTED each of tools, resources and prompts. Logs why unusable tools are left out."""
+    """List the tools, resources and prompts, up to MOST_LISTED of each. Logs why unusable tools are left out."""
     session, has = client.session, client.server_capabilities
     tools: list[Job] = []
     left = LONGEST_SCHEMAS

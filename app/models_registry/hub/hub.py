@@ -61,7 +61,7 @@ class Hub:
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError if Foresight is offline, with a message about `what`, or cannot open connections."""
+        """Raise ModelError if Foresight cannot open connections or is offline; then the message names `what`."""
         if self.is_offline:
             raise ModelError(
                 f"{what} is not on this machine, and Foresight is set to offline: turn Offline off under Models → "
