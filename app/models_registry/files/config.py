@@ -66,8 +66,8 @@ RECURRENT_SIZES = (
     ("intermediate_size", "", "", "state_size"),
     ("mamba_expand", "hidden_size", "", "mamba_d_state"),
 )
-"""For each family of recurrent layers, the config's names of: number of value heads, value size, number of key heads,
-key size. "" is a size of 1, or no key heads."""
+"""For each family of recurrent layers, the config's names of: number of value heads, value size, number of key
+heads, key size. "" is a size of 1, or no key heads."""
 KERNEL_SIZES = ("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "conv_L_cache", "conv1d_width")
 USUAL_KERNEL = 4
 WITHOUT_KEYS = ("rwkv", "xlstm")
