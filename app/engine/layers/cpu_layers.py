@@ -1,6 +1,6 @@
 """Runs layers on the CPU with kernels in C: one call for each part, for a whole layer, or for all decoder layers.
 
-Calls for whole layers need integer weights. Results are bitwise identical to those of separate calls."""
+Calls for whole layers need integer weights. All three ways give bitwise identical results."""
 
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL, Structure, c_float, c_int32, c_int64, c_void_p
@@ -40,7 +40,7 @@ class CpuKernels:
     def _norm(
         self, states: Tensor, others: Tensor | None, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """Return the sum, if there are `others`, and its norm."""
+        """Return the sum with `others`, and its norm; without `others`, return the norm twice."""
         states, others = states.contiguous(), None if others is None else others.contiguous()
         out = torch.empty_like(states)
         total = out if others is None else torch.empty_like(states)
@@ -90,10 +90,10 @@ class CpuKernels:
 
 
 def _checked(first: Tensor, *others: Tensor) -> Tensor:
-    """Return the first tensor. Raises ValueError unless all are float32 with a dense last dimension."""
+    """Return the first tensor. Raises ValueError unless all are float32 and contiguous in the last dimension."""
     for tensor in (first, *others):
         if tensor.dtype != torch.float32 or tensor.stride(-1) != 1:
-            raise ValueError(f"CPU kernels take dense float32, not {tensor.dtype} {tensor.stride()}")
+            raise ValueError(f"CPU kernels take contiguous float32, not {tensor.dtype} {tensor.stride()}")
     return first
 
 
@@ -164,10 +164,10 @@ class _Layers:
     def compute(
         self, states: Tensor, tables: tuple[Tensor, Tensor], cache: BlockCache, view: BlockView
     ) -> Tensor:
-        """Compute states [1, T, size] in place; write the rows' keys and values to the cache.
+        """Overwrite states [1, T, size] with the layers' output; return them; write keys and values to the cache.
 
-        `tables` are the positions' cos and sin [1, T, W]. Returns the states. In a mixture of experts only the
-        attention and the sum after it are computed, and the sum's norm [1, T, size] is returned."""
+        `tables` are the positions' cos and sin [1, T, W]. In a mixture of experts only the attention and the sum
+        after it are computed, and the norm of the sum [1, T, size] is returned."""
         rows = states.shape[1]
         self._find_slots(cache, rows)
         cos, sin = (table.contiguous() for table in tables)
@@ -223,12 +223,12 @@ class NativeLayer(nn.Module):
 
 
 class NativeDecoder(nn.Module):
-    """A decoder that computes all its layers with one call into C, between the embeddings and the last norm.
+    """A decoder whose layers are all computed by one call into C. The embeddings and the last norm stay modules.
 
     Steps that the call does not support, and all steps while a layer has forward hooks, run in `decoder` itself."""
 
     def __init__(self, decoder: Any) -> None:
-        """Take a decoder of NativeLayers with one kind of weights and no experts, else raise TypeError."""
+        """Raise TypeError unless all layers are NativeLayers without experts and with the same kind of weights."""
         super().__init__()
         self.decoder, self.layers = decoder, decoder.layers
         self.embed_tokens, self.rotary_emb, self.norm = decoder.embed_tokens, decoder.rotary_emb, decoder.norm
@@ -313,7 +313,7 @@ def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
 
 
 def _floats(tensor: Tensor) -> int:
-    """Return the tensor's address. Raises TypeError unless it is dense float32."""
+    """Return the tensor's address. Raises TypeError unless it is float32 and contiguous."""
     if tensor.dtype != torch.float32 or not tensor.is_contiguous():
-        raise TypeError(f"the call reads dense float32, not {tensor.dtype} {tensor.stride()}")
+        raise TypeError(f"the call reads contiguous float32, not {tensor.dtype} {tensor.stride()}")
     return tensor.data_ptr()

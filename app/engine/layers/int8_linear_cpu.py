@@ -24,7 +24,7 @@ class NativeInt8Linear(QuantisedLinear):
 
     bits = 8
     rounding = 0.05
-    """The tolerance of results, because activations are rounded (`tolerance_of` in hardware.py)."""
+    """How much results may differ, because activations are rounded (`tolerance_of` in hardware.py)."""
     packed: Tensor
 
     def _keep(self, numbers: QuantisedWeight, dtype: torch.dtype) -> None:

@@ -24,7 +24,7 @@ OUTS, GROUP = 16, 32
 PLANES = {2: (2, 0), 3: (2, 1), 4: (4, 0), 5: (4, 1), 6: (4, 2), 8: (8, 0)}
 """Bits of a number -> its low bits and its high bits, which are stored separately."""
 SLICE = 32
-"""Each slice of a weight, but the last, has a multiple of this many rows: whole tiles on CPUs and on GPUs."""
+"""Each slice of a weight except the last has a multiple of this many rows: whole tiles on CPUs and on GPUs."""
 NONE = torch.empty(0)
 
 
@@ -56,7 +56,7 @@ class PackedWeight(Protocol):
 
     @property
     def rounding(self) -> float:
-        """The tolerance of results, because activations are rounded (`tolerance_of` in hardware.py)."""
+        """How much results may differ, because activations are rounded (`tolerance_of` in hardware.py)."""
 
     def product(self, states: Tensor) -> Tensor:
         """Multiply states [rows, in] by the weight transposed: [rows, out]."""
@@ -110,7 +110,7 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]; else raise ValueError."""
+        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]. Raises ValueError for others."""
         states, rows = _floats(states), len(states)
         out, room = torch.empty((rows, self.shape[0])), self._room(rows)
         _library().packed_linear(
@@ -139,7 +139,7 @@ class CpuPackedWeight:
         return out
 
     def joined(self, others: Sequence[PackedWeight]) -> list[PackedWeight]:
-        """Return []. Weights need not be joined here, because the kernel of a whole layer takes several."""
+        """Return []. Weights need not be joined here, because the kernel of a whole layer takes several weights."""
         del others
         return []
 
@@ -204,7 +204,7 @@ def joined_parts(
 ) -> tuple[Numbers, dict[str, Tensor]]:
     """Pack slices into arrays [tiles, ...]; return the last slice, and the arrays with its table, if any.
 
-    The arrays are allocated in `memory`, or beside the packed slices."""
+    The arrays are allocated in `memory`; without it, on the device of the packed slices."""
     parts: dict[str, Tensor] = {}
     done, numbers = 0, None
     for numbers in slices:

@@ -40,7 +40,7 @@ programs that share a tile; and the minimum number of groups for each of them.""
 FEWEST_ROWS = 8
 """Minimum number of rows that the matrix unit multiplies at a time."""
 SUMMED = 16
-"""Columns that a program of `packed_sum_kernel` adds up."""
+"""Columns of the product per program of `packed_sum_kernel`."""
 FEW_ROWS = 128
 """With more rows, such as a prompt's, torch's product with dequantised tiles is faster than our kernels."""
 ROW_GROUPS = 16
@@ -49,7 +49,7 @@ ROW_GROUPS = 16
 
 @triton.jit
 def _numbers(byte, ZERO: tl.constexpr, kind: tl.constexpr):
-    """Convert bytes to numbers minus ZERO. In float32, 2**23 with lowest bits from a byte is 2**23 + byte."""
+    """Convert bytes to floats and subtract ZERO. In float32, a byte in the lowest bits of 2**23 adds its value."""
     bits = byte.to(tl.int32) | 0x4B000000
     return (bits.to(tl.float32, bitcast=True) - (8388608.0 + ZERO)).to(kind)
 
@@ -132,7 +132,8 @@ def _store(
     target, total, is_in, partial, arrived,
     SPLITS: tl.constexpr, ADDS: tl.constexpr, BLOCK: tl.constexpr, WIDTH: tl.constexpr,
 ):  # fmt: skip
-    """Store a tile of the product. If programs share it, they store sums, and the last adds these if ADDS."""
+    """Store a tile of the product. If several programs share it, each stores its sum; if ADDS, the last program
+    adds these sums up and stores the tile."""
     if SPLITS == 1:
         tl.store(target, total.to(target.dtype.element_ty), mask=is_in)
     else:
@@ -276,9 +277,9 @@ def splits_of(columns: int, groups: int) -> int:
 
 
 def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> tuple[int, int, int]:
-    """Choose the rows of a tile, the groups of a step of a program's loop, and the stages of triton's pipelining.
+    """Choose the rows of a tile, the groups per step of a program's loop, and the stages of triton's pipelining.
 
-    The product has few rows, and each program multiplies `groups` groups. On an H200, two groups per step of the
+    `rows` is at most FEW_ROWS; each program multiplies `groups` groups. On an H200, two groups per step of the
     loop are faster with up to 8 rows, and slower with more rows."""
     if dtype == torch.float32:
         return 16, 1, 5

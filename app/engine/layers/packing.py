@@ -1,7 +1,8 @@
 """Packs weights into the order in which the CPU's matrix kernels read them, once instead of in each step.
 
 With one row, copying a Linear's weight into blocks takes oneDNN nearly as long as the product. In bfloat16 the
-product stays bitwise identical; in float32 torch multiplies dense weights with another library."""
+product stays bitwise identical. In float32 it may be rounded differently, because torch multiplies dense weights
+with another library."""
 
 import platform
 from typing import Any

@@ -45,7 +45,7 @@ class JoinedProduct(nn.Module):
 def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
     """Join the products of modules if results stay the same up to rounding; return how many modules were changed.
 
-    Stops when memory runs out. Parameters of several modules are not joined, because they would be stored twice."""
+    Stops when memory runs out. Parameters that modules share are not joined, because they would be stored twice."""
     owned = (parameter for module in model.modules() for parameter in module.parameters(recurse=False))
     shared = {found for found, times in Counter(map(id, owned)).items() if times > 1}
     count = 0
@@ -83,8 +83,8 @@ def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
 def _tried(products: SeparateProducts, like: Tensor) -> JoinedProduct | None:
     """Join the products; return None if they cannot be joined, or if results differ by more than rounding.
 
-    Even then the parts' weights may become views of the joined weight. The trial's states have the type and
-    device of `like`."""
+    Even if it returns None, the parts' weights may have become views of the joined weight. The trial's states have
+    the type and device of `like`."""
     joined = joined_product(list(products.parts))
     if joined is None:
         return None

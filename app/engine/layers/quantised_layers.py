@@ -137,7 +137,7 @@ class TiledInt4Linear(QuantisedLinear):
 class CpuInt8Linear(TiledInt8Linear):
     """Uses torch's kernel for bfloat16 on CPUs for few rows, and tiles for many."""
 
-    multiples = (1, 32)  # the kernel reads 16 or 32 at a time, even beyond a row's end
+    multiples = (1, 32)  # the kernel reads 16 or 32 inputs at a time, even beyond a row's end
 
     def multiply(self, states: Tensor) -> Tensor:
         if len(states) > FEW_ROWS:
@@ -182,10 +182,10 @@ class CpuInt4Linear(_PackedInt4Linear):
 
 
 class CudaInt4Linear(_PackedInt4Linear):
-    """Uses torch's tinygemm kernel for bfloat16 on CUDA devices from Ampere on, without Triton."""
+    """Uses torch's tinygemm kernel for bfloat16, on GPUs from Ampere on if Triton is not installed."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm
-    multiples = (8, 32)  # the kernel's tiles are 8 by 16, an even number of them along a row
+    multiples = (8, 32)  # a tile has 8 outputs and 16 inputs, and a row has an even number of tiles
 
     def _pack(self, values: Tensor) -> Tensor:
         tiles = next(tiles for tiles in (8, 4, 2) if self.in_features % (16 * tiles) == 0)

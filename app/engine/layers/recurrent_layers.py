@@ -179,12 +179,12 @@ def _state_space_row(
 class _Paths:
     """The decays of a block along its rows' paths.
 
-    `sums` [H, T, 1 or K] are the logarithms of `decay`, the decay from the block's beginning to row i, of all
-    channels or of each one."""
+    `decay` [H, T, 1 or K] is the decay from the block's beginning to each row, for all channels or for each
+    channel. `sums` are its logarithms."""
 
     def __init__(self, logs: Tensor, visible: Tensor) -> None:
         """Start from `logs`, the logarithms of each row's own decay [T, H] or of its channels' decays [T, H, K]."""
-        # The sums are in float64, because differences of long sums lose digits. transformers multiplies row by row.
+        # In float64, because differences of long sums lose digits. transformers multiplies row by row instead.
         self.sums = (visible.double() @ logs.double().flatten(1)).view(*logs.shape[:2], -1).transpose(0, 1)
         self.decay = self.sums.exp().float()
         self._visible, self._is_by_channel = visible, logs.dim() == 3

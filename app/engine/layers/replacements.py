@@ -119,7 +119,7 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 
 @torch.inference_mode()
 def find_attentions(calls: Calls, replaced: Replaced, kernels: LayerKernels) -> Replaced:
-    """Return replacements of self-attentions that rotate heads and then attend; these use replaced norms."""
+    """Return replacements, which use fused norms, of self-attentions that rotate heads and then attend."""
     attentions = _having(calls, "o_proj", "head_dim", "layer_idx")
     fused = _found(attentions, lambda module: _fused_attention(module, calls[module], kernels))
     # The new norms are set after the trials above, because these require bitwise identical results.
@@ -164,7 +164,7 @@ def find_layers(calls: Calls, replaced: Replaced) -> Replaced:
 def find_whole_layers(
     calls: Calls, replaced: Replaced, attend: Attend, make: Callable[[FusedLayer], nn.Module]
 ) -> Replaced:
-    """Return what `make` makes of each fused layer, if the outputs of both are bitwise identical."""
+    """Return what `make` makes of each fused layer, if its output is bitwise identical to the layer's."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
 
     return _found(fused, lambda layer: _if_same(make(fused[layer]), fused[layer], calls[layer], attend))
@@ -191,7 +191,7 @@ def find_whole_decoder(
     attend: Attend,
     make: Callable[[nn.Module], nn.Module],
 ) -> Replaced:
-    """Return what `make` makes of the decoder, if the outputs of both are bitwise identical."""
+    """Return what `make` makes of the decoder, if its output is bitwise identical to the decoder's."""
 
     def whole(decoder: nn.Module) -> nn.Module | None:
         theirs = copy_with(decoder, replaced)
@@ -301,7 +301,7 @@ def _having(calls: Calls, *parts: str) -> list[nn.Module]:
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
-    """Return the share of values [..., size] with errors over NOISE; inf for too many or too large errors."""
+    """Return the share of values [..., size] with errors over NOISE; inf if errors are too many or too large."""
     if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
         return inf
     expected = theirs.double().abs()

@@ -258,7 +258,7 @@ class TritonKernels:
     def _norm(
         self, states: Tensor, others: Tensor | None, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """Return the rows' sum, if there are `others`, and its norm [n, size]."""
+        """Return the sum with `others` [n, size], and its norm; without `others`, return the norm twice."""
         rows = _rows(states)
         out = torch.empty_like(rows)
         total = out if others is None else torch.empty_like(rows)
