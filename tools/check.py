@@ -1,6 +1,6 @@
 """The one command that checks everything: format, lint, types, tests. Stops at the first check that fails.
 
-`--thorough` runs the tests marked `thorough`, too: long products of cases and long runs of faults.
+`--thorough` runs the tests marked `thorough`, too: all combinations of cases, and long runs of faults.
 """
 
 import os

@@ -113,8 +113,8 @@ class Recorded:
 
 @contextmanager
 def fake_card() -> Iterator[Counter[str]]:
-    """Replace our kernels, functions that need a driver, and functions that read the values of tensors: fake ones
-    have none. Yields the number of launches by kernel."""
+    """Replace our kernels, functions that need a driver, and functions that read values, which fake tensors lack.
+    Yields the number of launches by kernel."""
     from app.engine.layers import fuse, products, replacements, triton_kernels
     from app.engine.machine import hardware
 

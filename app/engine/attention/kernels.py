@@ -51,8 +51,8 @@ def _fold(peak, total, mixed, more_peak, more_total, more_mixed):
 
 @triton.jit
 def _scores(states, key, inner, HAS_SOFTCAP: tl.constexpr):
-    """Multiply states [M, D] by keys [N, D] and apply the soft cap. Returns scores [M, N], which times `outer` are
-    in units of log2."""
+    """Multiply states [M, D] by keys [N, D] and apply the soft cap. Returns scores [M, N]; multiplied by `outer`,
+    they are in units of log2."""
     scores = tl.dot(states, tl.trans(key), input_precision="ieee")
     if HAS_SOFTCAP:
         scaled = scores * inner
@@ -83,7 +83,7 @@ def _of_tile(scores, value, outer, ROWS: tl.constexpr, SIZE: tl.constexpr):
 
 @triton.jit
 def _gathered(states, slots, mask, slot_stride, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """Load one head's rows [N, BLOCK] from these slots, 0 where masked out and from column SIZE on."""
+    """Load one head's rows [N, BLOCK] from these slots; masked rows, and columns from SIZE on, are 0."""
     size = tl.arange(0, BLOCK)
     places = slots.to(tl.int64)[:, None] * slot_stride + size[None, :]
     return tl.load(states + places, mask=mask[:, None] & (size < SIZE)[None, :], other=0.0)
@@ -91,7 +91,7 @@ def _gathered(states, slots, mask, slot_stride, SIZE: tl.constexpr, BLOCK: tl.co
 
 @triton.jit
 def _store(states, places, given, mask, SIZE: tl.constexpr, BLOCK: tl.constexpr):
-    """Store the first SIZE values of rows [N, BLOCK] at these row indexes, except where masked out."""
+    """Store the first SIZE values of rows [N, BLOCK] at these row indexes, except masked rows."""
     size = tl.arange(0, BLOCK)
     to = states + places[:, None] * SIZE + size[None, :]
     tl.store(to, given, mask=mask[:, None] & (size < SIZE)[None, :])
@@ -232,8 +232,8 @@ def finish_kernel(
 ):  # fmt: skip
     """Finish one row and key head: add prefix sums, newest keys and sinks; write to out [T, H, VALUE_SIZE].
 
-    `width` is the number of slots that the table of paths has for each row. The sum of each part of SPANS spans is
-    in the first of PLACES places."""
+    `width` is the number of slots that the table of paths has for each row. A part has SPANS spans; the sum of
+    part i is at index i * PLACES of `peaks`, `totals` and `mixes`."""
     row, shared = tl.program_id(0), tl.program_id(1)
     member = tl.arange(0, BLOCK_G)
     is_head, head = member < GROUP, shared * GROUP + member
@@ -262,6 +262,6 @@ def finish_kernel(
     if HAS_SINKS:
         sink = tl.load(sinks + head, mask=is_head, other=0.0).to(tl.float32) * 1.4426950408889634
         peak, total, mixed = _fold(peak, total, mixed, sink, tl.full([BLOCK_G], 1.0, tl.float32), mixed * 0.0)
-    # A tile has at least 16 rows, even if there are fewer heads. The total of an unused row may be 0.
+    # A tile has at least 16 rows, even if there are fewer heads, and the total of an unused row may be 0.
     mixed = mixed / tl.where(total == 0.0, 1.0, total)[:, None]
     _store(out, row * tl.num_programs(1) * GROUP + head, mixed, is_head, VALUE_SIZE, BLOCK_V)

@@ -29,7 +29,7 @@ NEWEST = MAX_DEPTH + 1
 gathers several groups of this size."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
-"""Columns of the table of paths. From SLOTS on: slots of the newest keys, oldest first, -1 if missing."""
+"""Columns of the table of paths. From SLOTS on they are slots of the newest keys, oldest first; -1 if missing."""
 
 Paths = NDArray[np.int32]
 """[T, 2 + n * NEWEST]: a row's position, its border, and the slots of its newest keys."""
@@ -38,8 +38,8 @@ Paths = NDArray[np.int32]
 def row_paths(prefix_length: int, block: Block) -> Paths:
     """Make the table of a block. Raises ValueError if a row sees two keys at one position.
 
-    C makes it, because it is made on the host in every step; but numpy without a compiler, and for blocks with gaps
-    or with rows that may gather more than NEWEST keys."""
+    C code makes it, because the host does this in every step. numpy makes it if there is no compiler, for blocks
+    with gaps, and for blocks with rows that may gather more than NEWEST keys."""
     library, rows = cpu_kernels(), len(block)
     if library is not None:
         table = np.empty((rows, SLOTS + NEWEST), dtype=np.int32)
@@ -53,7 +53,7 @@ def row_paths(prefix_length: int, block: Block) -> Paths:
 def _any_paths(prefix_length: int, block: Block) -> Paths:
     positions, visible = np.array(block.positions), block.visible()
     rows = np.arange(len(positions))
-    # [T]: the block's leading rows that each row sees, all in the slots of their positions
+    # [T]: how many leading rows of the block each row sees, all in the slots of their positions
     is_there = positions == prefix_length + rows
     in_place = np.logical_and.accumulate(visible & is_there, axis=1).sum(axis=1)
     out_of_order = visible & (rows >= in_place[:, None])

@@ -56,8 +56,7 @@ _SHARED_MEMORY = 48 << 10
 class Attention:
     """A backend. With `batch_invariant`, a row's results in half precision do not depend on the other rows.
 
-    `batch_invariant` is used only if a step in a long chat then takes less than `same_text_limit` times as long as
-    with `attend`.
+    It is used only if a step in a long chat then takes less than `same_text_limit` times as long as with `attend`.
     The limit is 0 without batch-invariant attention, for example on an Apple GPU, which has no float64."""
 
     name: AttentionName
@@ -218,7 +217,7 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
     if name == "triton":
         from app.engine.attention.triton_backend import BUSY, TritonAttention, on_device
 
-        busy = 2 * machine.multiprocessors or BUSY  # for each multiprocessor one computes, and one reads
+        busy = 2 * machine.multiprocessors or BUSY  # per multiprocessor, one that computes and one that reads
         fused = TritonAttention(machine.shared_memory, busy, major=machine.capability[0])
         attend, *variants = (on_device(each, machine.device) for each in (fused, *fused.variants()))
         return Attention(name, attend, attend, variants=tuple(variants))

@@ -35,8 +35,8 @@ class Scoring(NamedTuple):
     """How a layer weighs keys: by softmax of the scores. A score is `scale` times the product of query and key.
 
     A row sees the positions that are less than `window` before its own (0: all). With a soft cap the scores
-    become `softcap` * tanh(scores / `softcap`). `sinks` [H] take a share of each head's weight, which is
-    dropped."""
+    become `softcap` * tanh(scores / `softcap`). `sinks` [H] are further scores, one per head; the softmax includes
+    them, and their weights are then dropped."""
 
     scale: float
     window: int = 0
@@ -62,7 +62,7 @@ class BlockView:
     device: torch.device = field(default_factory=lambda: torch.device("cpu"))
     paths: Tensor | None = None
     recorded_positions: Tensor | None = None
-    windows: list[int] = field(default_factory=list)  # each layer's, in the order they ran
+    windows: list[int] = field(default_factory=list)  # of the layers, in the order in which they ran
     positions: Tensor = field(init=False)
     _visible: Visible | None = None
     _lengths: Tensor | None = None

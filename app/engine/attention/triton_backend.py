@@ -69,7 +69,7 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # Tensor cores would round float32 first, so they are not used. Tiles have few rows, so that a single
-        # row wastes little. Compiled with 4 warps for Blackwell, heads of 256 spill; with 8 for Ampere.
+        # row wastes little. With heads of 256 values, registers spill on Blackwell with 4 warps, on Ampere with 8.
         warps = 8 if wide > 128 and major > HOPPER else 4
         shape = Tiles(rows=16, keys=32 if wide <= 128 else 16, warps=warps, stages=2)
     elif wide <= 128:
@@ -78,7 +78,7 @@ def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, 
         # and with 8 warps up to 8 bytes.
         shape = Tiles(rows=64, keys=64, warps=4 if major == HOPPER or wide <= 64 else 8, stages=3)
     else:
-        # Except on Hopper, 8 warps have no registers for 64 rows of 256 values twice, for a span and a group.
+        # Except on Hopper, 8 warps have too few registers for two sums (span and group) of 64 rows of 256 values.
         shape = Tiles(rows=64 if major == HOPPER else 32, keys=32, warps=8, stages=3)
     # Hopper reads rows from shared memory, older GPUs from registers; room is reserved in both cases.
     room = shared_memory - _RESERVED - shape.rows * padded(size) * itemsize
@@ -140,8 +140,8 @@ class TritonAttention:
         return out
 
     def variants(self) -> tuple["TritonAttention", ...]:
-        """Return backends that together use all compiled variants. They sum one span per program, one group, or
-        one span and then fold groups."""
+        """Return backends that together use all compiled variants: their programs sum one span, one group, or one
+        span that `fold_kernel` folds into its group."""
         by_span = replace(self, busy=sys.maxsize)
         return by_span, replace(self, busy=1), replace(by_span, many_spans=1)
 

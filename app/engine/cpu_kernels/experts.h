@@ -56,8 +56,8 @@ static void add_results(
 
 /* Compute experts, which are gated MLPs: down(activation(gate(x)) * up(x)). For each row of x [rows, size], add the
    results of the experts `chosen` [rows, each], times `shares`. For each expert the stack `up` has gate's rows, then
-   up's. For each choice, `room` has 1.5 times as many floats as gate and up have rows, and `size` floats; after these
-   it has `rows_room` floats. `sorted` has two numbers for each choice. */
+   up's; together these are `wide` rows. `room` has 1.5 * wide + size floats for each choice, and after these `rows_room`
+   floats. `sorted` has two numbers for each choice. */
 void gated_experts(
     const Packed *up, const Packed *down, int64_t experts, const int64_t *chosen, const float *shares, int64_t rows,
     int64_t each, int32_t is_gelu, const float *x, int64_t *sorted, float *room, float *out, int32_t threads

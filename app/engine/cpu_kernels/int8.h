@@ -220,7 +220,7 @@ static void quantise(const float *x, int64_t count, int64_t size, int32_t limit,
     for (int64_t r = 0; r < count; r++) quantise_row(x + r * size, r, size, limit, numbers, rows);
 }
 
-/* One function for each count of rows, because a function with all of them takes long to compile. */
+/* One function for each count of rows, because a single function for all counts takes long to compile. */
 #define CASE(count) \
     static __attribute__((noinline)) void multiply_##count(const Product *p, int64_t r, int64_t group, int64_t ahead) { \
         multiply_group(p, r, count, group, ahead); \

@@ -153,8 +153,8 @@ void decoder_layers(
     for (int64_t i = 0; i < count; i++) decoder_layer(layers + i, slots + i, &step, states, space);
 }
 
-/* Compute the attention of a layer whose MLP is a mixture of experts: replace states [rows, hidden] by the total, and
-   write the total's norm to `normed`. The other arguments are those of `decoder_layers`. */
+/* Compute the attention of a layer whose MLP is a mixture of experts: replace states [rows, hidden] by attention plus
+   states, and write the norm of this sum to `normed`. The other arguments are those of `decoder_layers`. */
 void attention_layer(
     const Layer *layer, const Slots *slots, int64_t rows, const float *cos, const float *sin, int64_t width,
     int64_t prefix, const uint8_t *visible, float *states, float *normed, float *space, int32_t threads

@@ -4,7 +4,7 @@
 typedef struct {
     int8_t *numbers;     /* [rows, groups * GROUP] */
     float *scale;        /* [rows, groups] */
-    int16_t (*sums)[2];  /* [rows, groups * 2]: for 16 numbers, the sums of each quad's first two and last two numbers */
+    int16_t (*sums)[2];  /* [rows, groups * 2]: for each 16 numbers, the sums of each quad's first two and last two numbers */
 } Bytes;
 
 /* A product with a weight, or with one of the matrices of a stack: the tiles from `first` to `end`. */
@@ -160,7 +160,7 @@ static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, c
     FORM(two, 2, 0, 1, 0, 2) FORM(three, 2, 1, 1, 0, 2) FORM(four, 4, 0, 1, 0, 1) FORM(four_fine, 4, 0, 1, 0, 2) \
     FORM(five, 4, 1, 1, 0, 2) FORM(six, 4, 2, 1, 0, 2) FORM(eight, 8, 0, 0, 0, 2) FORM(table, 4, 0, 0, 1, 2)
 
-/* One function for each form and count of rows, because a function with all of them takes long to compile. */
+/* One function for each form and count of rows, because a single function for all takes long to compile. */
 #define COUNT(count, name, low, high, narrow, has_table, parts) \
     static __attribute__((noinline)) void name##_##count( \
         const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, Sum *sums \

@@ -63,7 +63,7 @@ class Assistant:
 
 
 class AssistantReader:
-    """Computes draft logits after the tokens that the target has committed and guesses after these tokens."""
+    """Computes draft logits after a text that the target has committed, and after guesses that follow this text."""
 
     def __init__(self, assistant: Assistant, target: HiddenStates, context: int, vocabulary: int) -> None:
         self.context, self.vocabulary = context, vocabulary

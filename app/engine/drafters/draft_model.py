@@ -30,7 +30,7 @@ Proposal = tuple[int, int]
 to the best token."""
 
 PROPOSALS = 8
-"""The largest number of tokens that are proposed at once."""
+"""Maximum number of tokens that are proposed at once."""
 DRAWN_FROM = 256
 """The number of likeliest tokens from which a draft is drawn when the reply is sampled."""
 FED_AS_STEP = 16
@@ -78,7 +78,7 @@ class DraftModel:
     """Proposes tokens that may follow a text and guesses. `seconds` is the total time of all proposals."""
 
     def __init__(self, reader: SequenceReader, name: str, vocabulary: int) -> None:
-        """Propose only tokens of the target's `vocabulary`."""
+        """Propose only token ids below `vocabulary`, the size of the target's vocabulary."""
         self.name = name
         self.context = reader.context
         self.seconds = 0.0
@@ -120,8 +120,8 @@ class DraftModel:
         self._fed, self._text, self._known = [], (), 0
 
     def _logits(self, tokens: list[int], guesses: Sequence[int]) -> Tensor:
-        """Feed the tokens that are not cached yet; return the logits [vocab] after all, or none if one cannot
-        be fed."""
+        """Feed the tokens that are not cached yet; return the logits [vocab] after all tokens, or an empty tensor
+        if a token cannot be fed."""
         here = self._known
         if here == len(self._text):
             here += common_length(self._fed[here:], guesses)

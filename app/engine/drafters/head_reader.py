@@ -54,7 +54,7 @@ class Head(Protocol):
 
 
 class HeadReader:
-    """Computes draft logits after the tokens that the target has committed and guesses after these tokens."""
+    """Computes draft logits after a text that the target has committed, and after guesses that follow this text."""
 
     def __init__(
         self, head: Head, target: HiddenStates, attend: Attend, context: int, vocabulary: int
@@ -95,7 +95,7 @@ class HeadReader:
         view = BlockView(block, self._cache.length, self._attend, device)
         if start - 1 + rows <= len(self._target):
             states = self._head.joined(self._target.rows(start - 1, start - 1 + rows))
-        else:  # the target lacks some
+        else:  # the target has no states for some of these tokens
             states = self._own.rows(start - 2, start - 2 + rows)
         output = self._head.output(torch.tensor([tokens], device=device), states, view, self._cache)
         write_states(self._cache, self._head.num_layers, output)

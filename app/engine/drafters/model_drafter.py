@@ -9,8 +9,8 @@ that the tree did not guess. When the text has left both trees, the draft model 
 of the joint tree minus those of the pool's tree. While chance alone may explain its gains, the target (the
 model that writes the reply) checks the pool's tree, and the draft model's guesses are only counted:
 
-    text ... A B C D      joint tree A x      1 token, known with A B
-                          pool's tree A B C   3 tokens, known with A B C D     the draft model brought -2
+    text ... A B C D      joint tree A x      1 right token, left at B
+                          pool's tree A B C   3 right tokens, left at D     the draft model has gained -2
 """
 
 from collections.abc import Mapping, Sequence

@@ -71,7 +71,7 @@ def own_workspaces(clear: Callable[[], None] = clear_workspaces) -> Iterator[Non
 
 def run_and_end(work: Callable[[], None], end: Callable[[], None]) -> None:
     """Do the work, then end the capture. If the work fails, its error is raised and a RuntimeError of `end`
-    suppressed, because a broken capture cannot end properly."""
+    is suppressed, because a broken capture cannot end properly."""
     try:
         work()
     except BaseException:

@@ -197,10 +197,8 @@ class GraphSteps(EagerSteps):
             return
         try:
             self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
-        except (
-            Exception
-        ) as error:  # errors of any type, as for steps; if memory ran out, recorded steps are kept
-            if is_out_of_memory(error):
+        except Exception as error:  # drivers, compilers and models raise errors of many types
+            if is_out_of_memory(error):  # the recorded steps are kept
                 self._can_record_moves = False
                 self.note = f"{NO_MEMORY} when a commit was recorded"
             else:

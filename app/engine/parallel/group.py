@@ -74,8 +74,8 @@ class Ranks:
     def join(
         self, loaded: LoadedModel, folder: ModelFolder, choice: ModelChoice, cache: Path | None
     ) -> LoadedModel:
-        """Load the model on the other ranks; return a model that all ranks compute, or this device alone with a
-        note if it cannot check draft trees. Raises AppError if a rank fails."""
+        """Load the model on the other ranks; return a model that all ranks compute together. A model that cannot
+        check draft trees stays on this device, with a note. Raises AppError if a rank fails."""
         if self.size == 1:
             return loaded
         if not isinstance(loaded.runner, BlockRunner):
@@ -132,7 +132,7 @@ class Ranks:
         count = torch.cuda.device_count()
         for device in self._devices:
             if (number := int(device.removeprefix("cuda:"))) >= count:
-                known = "the only one is 0" if count == 1 else f"they are 0 to {count - 1}"
+                known = "the only GPU is 0" if count == 1 else f"the GPUs are 0 to {count - 1}"
                 raise BadOption(f"There is no GPU {number} here: {known}.")
 
     def _connect(self) -> Link:

@@ -1,6 +1,6 @@
 """Connects ranks: rank 0 sends orders, as JSON, to the other ranks, which answer with tensors or JSON.
 
-Ranks on GPUs, too, use local sockets: a rank that waits for its next order keeps no GPU busy. gloo is not used,
+Ranks on GPUs use local sockets, too, because waiting for an order then keeps no GPU busy. gloo is not used,
 because its receiver sends a message before it gets anything, and each message passes through two threads. Any
 program on this machine could connect to rank 0's port, so the ranks first send a secret from a store of torch.
 """

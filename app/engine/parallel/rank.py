@@ -143,7 +143,7 @@ _BITS = 32
 
 
 class RankModel:
-    """A rank's model and text. All tokens of the text but the missed tokens are committed."""
+    """A rank's model and text. All tokens of the text except the missed tokens are committed."""
 
     def __init__(self, runner: BlockRunner) -> None:
         self.runner = runner

@@ -53,12 +53,12 @@ class ParallelRunner:
 
     @property
     def same_text_buckets(self) -> Buckets:
-        """The rows of whole blocks that, divided equally, give each rank one of its `same_text_buckets`."""
+        """The row counts of blocks that, divided equally, give each rank one of its `same_text_buckets`."""
         return rows_together(self._runner.same_text_buckets, self._link.size)
 
     @property
     def buckets(self) -> Buckets:
-        """The rows of whole blocks that, divided equally, fill a bucket on each rank."""
+        """The row counts of blocks that, divided equally, fill a bucket on each rank."""
         return rows_together(self._runner.buckets, self._link.size)
 
     @property
@@ -176,7 +176,7 @@ class ParallelRunner:
 
 
 def rows_together(buckets: Buckets, ranks: int) -> Buckets:
-    """Return the rows of blocks whose shares have these rows: the current token and a part of the other rows."""
+    """Return the row counts of blocks whose shares have these row counts. Each share repeats the current token."""
     return tuple((rows - 1) * ranks + 1 for rows in buckets)
 
 
