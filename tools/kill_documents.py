@@ -29,7 +29,7 @@ def main() -> None:
 
 def _printed(kill: Kill) -> Kill:
     print(  # noqa: T201
-        f"{kill.number:3} after {kill.after:.2f} s: {kill.taken} taken, {kill.ready} ready "
+        f"{kill.number:3} after {kill.after:.2f} s: {kill.taken} documents accepted, {kill.ready} ready "
         + "; ".join(kill.faults),
         flush=True,
     )

@@ -3,8 +3,8 @@
     python -m tools.soak --minutes 10
 
 Each lap is the same: long and short prompts, each model in bfloat16 and in float32, and replies that are stopped
-between two steps or interrupted within a step, as by an error. Prints the numbers of these replies after each lap. The
-exit code is 1 if the last lap ends with more bytes in use than the first, or if laps differ.
+between two steps or interrupted within a step, as by an error. Prints the numbers of these replies after each lap.
+The exit code is 1 if the last lap ends with more bytes in use than the first, or if laps differ.
 """
 
 import argparse
