@@ -128,9 +128,8 @@ def _write(
     def decode(
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
-        pool = loaded.statistics.new_pool(
-            recorder, PythonDrafter
-        )  # the drafter in C would not call the recorder
+        # The drafter in C would not call the recorder.
+        pool = loaded.statistics.new_pool(recorder, PythonDrafter)
         pool.begin(tokens, recorder)
         planner = RowBudgetPlanner(rows, WindowSizer(rows // 8))
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)

@@ -66,7 +66,7 @@ class Lookup:
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of a lookup: whether the sources contain the sentence, whether the answer quotes the sentence, and
-    whether it also cites sources, and only such as contain the sentence."""
+    whether it also cites sources that all contain the sentence."""
 
     is_found: bool
     is_quoted: bool

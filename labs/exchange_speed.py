@@ -1,4 +1,4 @@
-"""Measures how long a message to each rank and its answer take. A step of several ranks takes this time, too.
+"""Measures how long a message to each rank and its answer take. A step of several ranks takes this time in addition.
 
 The ranks are processes of this machine, as `--devices cpu,cpu` starts them, without a model.
 """

@@ -83,7 +83,7 @@ def main() -> None:
 
 
 def report(models: dict[str, PreTrainedModel], prompts: Tensor) -> Iterator[str]:
-    """Yield lines: tokens per step of the hybrid, as trees and chains, and the transformer; then times."""
+    """Yield lines: tokens per step of the hybrid (with trees, with chains) and of the transformer; then times."""
     register()
     chains = SequentialRunner(deepcopy(models["hybrid"]), CONTEXT)
     chains.longest_chain = LONGEST_CHAIN
@@ -134,7 +134,7 @@ def untrained(vocabulary: int) -> dict[str, PreTrainedModel]:
 
 def train(models: dict[str, PreTrainedModel], stories: Tensor, held_out: Tensor, seconds: float) -> None:
     """Train all models with the same batches for `seconds` in all. Each gets the weights that it had when its loss
-    on the held-out stories was nearest to the worst model's last one."""
+    on the held-out stories was nearest to the worst model's last loss."""
     optimizers = {name: torch.optim.AdamW(model.parameters(), 2e-3) for name, model in models.items()}
     kept: dict[str, list[tuple[float, int, Any]]] = {name: [] for name in models}
     begun, steps = perf_counter(), 0

@@ -105,7 +105,7 @@ class _Anonymous:
     def __init__(self) -> None:
         self._most = 0
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._look, daemon=True)
+        self._thread = threading.Thread(target=self._poll, daemon=True)
         self._thread.start()
 
     def stop(self) -> int:
@@ -113,7 +113,7 @@ class _Anonymous:
         self._thread.join()
         return self._most
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         while not self._ended.is_set():
             self._most = max(self._most, status("RssAnon"))
             time.sleep(0.005)
@@ -124,10 +124,10 @@ def compare(folder: Path, precision: Precision, context: int) -> str:
 
     Raises SystemExit if the used context differs from the requested context by more than NEARLY tokens."""
     command = python_command("-m", "labs.memory_fit", "--run", precision, str(context), str(folder))
-    told = subprocess.run(
+    output = subprocess.run(
         command, capture_output=True, text=True, check=True, env=importing_environment()
     ).stdout
-    measured = json.loads(told.splitlines()[-1])
+    measured = json.loads(output.splitlines()[-1])
     if abs(measured["context"] - context) > NEARLY:
         raise SystemExit(f"{folder.name} used a context of {measured['context']} tokens, not of {context}.")
     estimator = Estimator(read_config(folder, folder.name), read_weights(folder, folder.name))
@@ -135,9 +135,9 @@ def compare(folder: Path, precision: Precision, context: int) -> str:
     peak = estimator.peak(precision, context)
     parts = " + ".join(f"{part / 1e6:.0f}" for part in (need.runtime, need.weights, need.cache, need.rows))
     numbers = (need.total, measured["own"], peak, measured["peak"])
-    told = " | ".join(f"{number / 1e6:.0f}" for number in numbers)
+    cells = " | ".join(f"{number / 1e6:.0f}" for number in numbers)
     error = peak / measured["peak"] - 1
-    return f"| {folder.name} | {precision} | {context:,} | {parts} | {told} | {error:+.1%} |"
+    return f"| {folder.name} | {precision} | {context:,} | {parts} | {cells} | {error:+.1%} |"
 
 
 def main() -> None:

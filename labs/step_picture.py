@@ -56,7 +56,7 @@ class Scale:
     """The most rows in the picture, and the range of its milliseconds as exponents of two."""
 
     most_rows: int
-    least: int  # exponents of two
+    least: int
     most: int
 
     @classmethod
