@@ -1,4 +1,4 @@
-"""Measures how long a message to each rank and its answer take. A step of several ranks takes this time in addition.
+"""Measures how long a message to each rank and its answer take; a step of several ranks takes this much longer.
 
 The ranks are processes of this machine, as `--devices cpu,cpu` starts them, without a model.
 """

@@ -106,7 +106,7 @@ def main() -> None:
     parser.add_argument("model", help=f"a model's folder, or one of {', '.join(SHAPES)} with random weights")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="cpu: processor time; needs --threads 1")
+    parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="cpu needs --threads 1")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", type=Path)
     parser.add_argument("--llama-bench", type=Path, help="path of llama-bench, to run in turn with ours")

@@ -5,8 +5,8 @@
 Each side (on, off) has its own session. The second session reads the step times that the first has measured, as the
 app does at its next start. Every second prompt continues the text before it: a chat with plain's last reply, a
 story with the first half of this reply. With `--reuse`, each side then reuses its cache. Replies are written to the
-full length. Prints a JSON line of options and numbers after every 20 prompts and at the end, and with `--show` a line
-for each reply that differs.
+full length. Prints a JSON line of options and numbers after every 20 prompts and at the end, and with `--show` a
+line for each reply that differs.
 """
 
 import argparse

@@ -120,7 +120,7 @@ def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, 
     if sizes[0] != sizes[1]:
         raise BadOption(
             f"The draft model {path} has {sizes[1]:,} logits, and the model has {sizes[0]:,}. "
-            "Choose a draft model with logits of the same size."
+            "Choose a draft model with the same number of logits."
         )
     return {"assistant_model": draft_model}
 
@@ -140,7 +140,7 @@ def _generate(
     hook = model.register_forward_pre_hook(passes)
     torch.manual_seed(options.sampling.seed)
     try:
-        said = model.generate(
+        generated = model.generate(
             ids,
             attention_mask=torch.ones_like(ids),
             generation_config=_config(loaded, options, len(known), lookup),
@@ -149,7 +149,7 @@ def _generate(
         )
     finally:
         hook.remove()
-    return _run_by(stopwatch, passes, tuple(said[0, len(known) :].tolist()))
+    return _run_by(stopwatch, passes, tuple(generated[0, len(known) :].tolist()))
 
 
 def _config(loaded: LoadedModel, options: Options, length: int, lookup: int | None) -> Any:

@@ -40,13 +40,14 @@ class _Package:
 def dejavuu_lanes(
     loaded: LoadedModel, folder: ModelFolder, unpacked: Path, names: Sequence[str], budget: int
 ) -> list[Contestant]:
-    """Return a contestant for each of these drafters, which draft `budget` tokens a step. Raises BadOption.
+    """Return a contestant for each of these drafters, which draft `budget` tokens a step.
 
-    The contestants raise BadOption for a prompt that is not answered greedily."""
+    Raises BadOption if the package cannot be imported, or if the model has several end tokens. The contestants
+    raise BadOption for a prompt that is not answered greedily."""
     package = _import(unpacked)
     if len(loaded.eos_ids) > 1:
         raise BadOption(
-            f"dejavuu ends at one token, and {folder.name} has {len(loaded.eos_ids)} such tokens."
+            f"dejavuu supports one end token, and {folder.name} has {len(loaded.eos_ids)}: leave --dejavuu out."
         )
     model = package.backend(
         str(folder.path), loaded.info.device, dtype=loaded.info.dtype, attn_implementation="sdpa"

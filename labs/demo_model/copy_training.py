@@ -20,7 +20,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-import torch.nn.functional as F  # noqa: N812 - the name that everybody knows it by
+import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor
 from torch.multiprocessing.spawn import spawn
 from transformers import AutoTokenizer, LlamaForCausalLM

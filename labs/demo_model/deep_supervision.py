@@ -11,7 +11,7 @@ loss of a probe also trains the layers below it. Probes are not part of the mode
 from typing import Any
 
 import torch
-import torch.nn.functional as F  # noqa: N812 - the name that everybody knows it by
+import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor, nn
 from transformers.models.llama.modeling_llama import rotate_half
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-import torch.nn.functional as F  # noqa: N812 - the name that everybody knows it by
+import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
