@@ -1,8 +1,8 @@
 """Runs llama-bench's tg128 as a contestant for each GGUF file, in turn with our replies.
 
 llama-bench writes 128 tokens after an empty context, whatever the prompt. This is llama.cpp's fastest case, and
-only tokens per second can be compared. The time excludes loading and llama-bench's own warm-up. These commands build
-llama-bench and a file for it:
+only tokens per second can be compared. The time excludes loading and llama-bench's own warm-up. These commands
+build llama-bench and a file for it:
 
     pip download llama-cpp-python --no-deps --no-binary :all:        # vendor/llama.cpp is the source
     cmake -B build -G Ninja -DGGML_NATIVE=ON -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF -DLLAMA_CURL=OFF
