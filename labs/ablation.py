@@ -56,14 +56,12 @@ class SomeSources(Pool):
         self._sources = sources
 
     def learn(self, text: Sequence[int], new: int, origin: Origin) -> None:
-        """Store the tokens if their origin is among the sources."""
         if origin in self._sources:
             super().learn(text, new, origin)
 
     def learn_successors(
         self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
     ) -> None:
-        """Store the successors if they are among the sources."""
         if "successor" in self._sources:
             super().learn_successors(contexts, ids, logits)
 

@@ -70,7 +70,6 @@ class Recorder(AcceptanceEstimator):
         self.seen: list[tuple[int, bool]] = []
 
     def observe(self, cell: int, is_accepted: bool) -> None:
-        """Count and record an observation."""
         self.seen.append((cell, is_accepted))
         super().observe(cell, is_accepted)
 
@@ -99,7 +98,6 @@ def weights_in_use() -> Weights:
 
 
 def observe_made_up(name: str, is_raw: bool, prompts: int) -> Observed:
-    """Observe a model's replies to made-up prompts."""
     made: Iterator[Prompt] = stories(SEED) if is_raw else questions(SEED)
     return _observe(name, islice(made, prompts), BUDGETS, TOKENS)
 

@@ -38,7 +38,6 @@ PROVENANCE = Provenance(
 
 
 def main() -> None:
-    """Measure the store; print each action's milliseconds of processor time and by the clock."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="where the library is, or is made")
     folder = parser.parse_args().folder or Path(tempfile.mkdtemp())

@@ -80,7 +80,6 @@ def facts_row(kind: str, answers: Sequence[CitedAnswer]) -> dict[str, str]:
 
 
 def main() -> None:
-    """Measure the check and print the tables."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, help="folder of a sentence-embedding model")
     parser.add_argument("--spec-bench", type=Path, metavar="FILE")

@@ -54,7 +54,7 @@ class AskedQuestion:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """A question's reply, and what was right: see the module. `by_app` is true for the app's own refusal."""
+    """A question's reply, and what the module counts. `by_app` is true if the app itself refused."""
 
     question: AskedQuestion
     text: str
@@ -68,13 +68,12 @@ class Judged:
 
 
 def questions() -> list[AskedQuestion]:
-    """Read the labelled questions."""
     with (FOLDER / "questions.tsv").open(encoding="utf-8", newline="") as file:
         return [AskedQuestion(**row) for row in csv.DictReader(file, delimiter="\t")]
 
 
 def collections(store: Documents, alone: bool) -> Mapping[str, int]:
-    """Put the texts into the store. Return the collection that is asked in each language."""
+    """Put the texts into the store. Return, by language, the collection that is asked."""
     texts = {one: (FOLDER / f"{one}.md").read_text(encoding="utf-8") for one in LANGUAGES}
     if alone:
         made = {one: store.create(one) for one in LANGUAGES}
@@ -143,7 +142,6 @@ def rows(judged: list[Judged]) -> Iterator[dict[str, str]]:
 
 
 def main() -> None:
-    """Ask all questions and print the counts."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--model", default="demo")
     parser.add_argument("--alone", action="store_true", help="each text is in a collection of its own")

@@ -31,7 +31,6 @@ KILO = 1 if sys.platform == "darwin" else 1024
 
 
 def main() -> None:
-    """Measure documents and print the numbers."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--passages", type=int, default=10_000)
     parser.add_argument("--documents", type=int, default=20)

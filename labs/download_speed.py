@@ -1,7 +1,7 @@
 """Compares the speed of our download with that of the hub client, in turn, from the same small hub on this machine.
 
-Both are processes, which are timed from their start to their end, and begin with an empty cache. Our download also
-checks the files' checksums, which the client does not.
+Both downloads are processes, which are timed from their start to their end, and begin with an empty cache. Ours
+also checks the files' checksums, which the client does not.
 """
 
 import argparse

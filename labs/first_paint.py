@@ -49,7 +49,6 @@ def measure(url: str, times: int) -> list[dict[str, float]]:
 
 
 def main() -> None:
-    """Start the app, visit its page, and print medians."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--visits", type=int, default=5)
     visits = parser.parse_args().visits

@@ -64,14 +64,13 @@ ROUNDS = 30
 
 
 def main() -> None:
-    """Train both models, and print the comparisons."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="A small model that writes stories, such as stories260K.")
     parser.add_argument(
         "--minutes", type=float, default=8, help="How long the two models are trained together."
     )
     parser.add_argument("--stories", type=int, default=2048, help="Stories to train on.")
-    parser.add_argument("--seed", type=int, default=0, help="Draws other stories, weights and batches.")
+    parser.add_argument("--seed", type=int, default=0, help="Decides the stories, weights and batches.")
     given = parser.parse_args()
     torch.manual_seed(given.seed)
     writer = AutoModelForCausalLM.from_pretrained(given.folder, dtype=torch.float32).eval()
@@ -214,7 +213,6 @@ def step_times(trees: ModelRunner, chains: ModelRunner) -> Iterator[str]:
 
 
 def _tree(rows: int, start: int) -> Block:
-    """Return a binary tree of rows."""
     parents = [-1, *((row - 1) // 2 for row in range(1, rows))]
     positions = [start]
     for parent in parents[1:]:

@@ -41,7 +41,6 @@ def page_of(app: AppProcess, browser: Browser) -> Iterator[None]:
 
 
 def main() -> None:
-    """Print all three shares."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     with (
         tempfile.TemporaryDirectory() as data,

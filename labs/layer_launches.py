@@ -49,7 +49,6 @@ class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.count = 0
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Run one operation, and count it if it launches a kernel."""
         del types
         results = func(*args, **(kwargs or {}))
         is_view = bool(_storages(results) & _storages((args, kwargs))) and not func._schema.is_mutable

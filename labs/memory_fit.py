@@ -141,7 +141,6 @@ def compare(folder: Path, precision: Precision, context: int) -> str:
 
 
 def main() -> None:
-    """Print a Markdown table."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -59,7 +59,7 @@ def fill(chats: Chats, messages: int) -> ChatVersion:
 
 @contextmanager
 def opened(folder: Path) -> Iterator[Services]:
-    """Open services with real stores and the real engine, its model loaded."""
+    """Open services with real stores and the real engine, which has no model yet."""
     library = ModelLibrary(folder, ModelSettings(is_offline=True))
     with (
         closing(database_in(folder)) as database,

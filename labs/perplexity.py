@@ -56,7 +56,6 @@ def perplexity(loaded: LoadedModel, chosen: list[str]) -> tuple[float, int]:
 
 
 def main() -> None:
-    """Print a line for each quantisation."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

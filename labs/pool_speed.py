@@ -25,7 +25,6 @@ REPEATS = 2_000
 
 
 def main() -> None:
-    """Measure the pool and print the table."""
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
     source = Random(0)
     # Roughly Zipf's law: few tokens make up most of a text, so that contexts recur.

@@ -137,7 +137,6 @@ def table(rows: Sequence[dict[str, str]]) -> str:
 
 
 def report(bench: Bench, words_alone: Bench) -> dict[str, list[dict[str, str]]]:
-    """Measure everything and return all tables."""
     asked = [bench.ask(one) for one in read_questions()]
     lone = [words_alone.ask(one) for one in read_questions()]
     answered = [one for one in asked if one.question.kind != "absent"]
@@ -161,7 +160,6 @@ def report(bench: Bench, words_alone: Bench) -> dict[str, list[dict[str, str]]]:
 
 
 def main() -> None:
-    """Measure, print the tables, and write them to a file if one is given."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--model", type=Path, help="folder of a sentence-embedding model")
     parser.add_argument("--json", type=Path, help="file to keep the tables in")

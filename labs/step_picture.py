@@ -77,7 +77,6 @@ class Scale:
 
 
 def _grid(scale: Scale) -> Iterator[str]:
-    """Draw lines at powers of two, with their numbers."""
     right, bottom = WIDTH - RIGHT, HEIGHT - BOTTOM
     for exponent in range(int(log2(scale.most_rows)) + 1):
         x = scale.x(2**exponent)
@@ -92,7 +91,6 @@ def _grid(scale: Scale) -> Iterator[str]:
 
 
 def _curve(scale: Scale, curve: Curve, place: int) -> Iterator[str]:
-    """Draw the line with its dots, and its entry beside the picture."""
     look = f'stroke="{COLOURS[curve.side]}" stroke-width="2" stroke-dasharray="{DASHES[curve.dtype]}"'
     points = [(scale.x(rows), scale.y(took)) for rows, took in curve.points]
     yield f'<polyline fill="none" {look} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in points)}"/>'
@@ -104,7 +102,6 @@ def _curve(scale: Scale, curve: Curve, place: int) -> Iterator[str]:
 
 
 def main() -> None:
-    """Read the measurements, write the picture."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("measured", nargs="+", type=Path, help="files that step_times wrote")
     parser.add_argument("--svg", type=Path, required=True)

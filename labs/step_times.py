@@ -101,7 +101,6 @@ def table(found: dict[str, Any]) -> str:
 
 
 def main() -> None:
-    """Measure, print the table, write the file."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("model", help=f"a model's folder, or one of {', '.join(SHAPES)} with random weights")
     parser.add_argument("--dtype", choices=("bfloat16", "float32"), default="bfloat16")

@@ -91,7 +91,6 @@ class FakeCapturer:
     found: list[Counting]
 
     def capture(self, work: Callable[[], None]) -> SimpleNamespace:
-        """Run the work once, and count its kernels."""
         self.launches.clear()
         with Counting() as counting:
             work()

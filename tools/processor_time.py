@@ -30,7 +30,6 @@ class ProcessorTime:
 
 
 def processor_time() -> ProcessorTime:
-    """Return the processor time used so far."""
     engine = sum(map(_of_thread, threading.enumerate()))
     below = _below(os.getpid(), _parents())
     return ProcessorTime(engine, time.process_time() - engine, sum(map(seconds_of, below)))

@@ -62,7 +62,6 @@ class Tally:
     steps_off: int = 0
 
     def add(self, on: Written, off: Written) -> None:
-        """Count one more pair of replies."""
         self.prompts += 1
         self.same += on.tokens == off.tokens
         self.tokens += len(off.tokens)
@@ -83,7 +82,6 @@ class Side:
         self._reuse = reuse
 
     def write(self, prompt: Prompt) -> Written:
-        """Write one reply; without reuse the prompt is read from its beginning."""
         if not self._reuse:
             self._session.forget()
         begin = perf_counter()
@@ -138,7 +136,6 @@ def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
 
 
 def main() -> None:
-    """Compare the replies and print the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -75,7 +75,6 @@ class StopAfter:
         return self._left <= 0
 
     def count(self) -> None:
-        """Count one more piece of the reply."""
         self._left -= 1
 
 
@@ -152,7 +151,6 @@ def run(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int])
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run laps on the GPU, print them, and exit."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

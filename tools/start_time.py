@@ -50,7 +50,6 @@ def answers(port: int) -> bool:
 
 
 def main() -> None:
-    """Print the seconds of each start, and their median."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--starts", type=int, default=5)
     starts = parser.parse_args().starts

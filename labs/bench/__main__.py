@@ -133,7 +133,9 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--draft-model", type=Path, help="a draft model's folder: adds assisted generation")
     parser.add_argument("--dejavuu", type=Path, help="folder of the unpacked dejavuu: adds its drafters")
     parser.add_argument("--drafters", default=",".join(DRAFTERS), help="names of dejavuu's drafters")
-    parser.add_argument("--budget", type=int, default=31, help="dejavuu's drafted tokens a step")
+    parser.add_argument(
+        "--budget", type=int, default=31, help="number of tokens that dejavuu drafts per step"
+    )
     parser.add_argument("--llama-bench", type=Path, help="path of llama-bench: adds llama.cpp's tg128")
     parser.add_argument(
         "--gguf", type=Path, action="append", default=[], help="a file for llama-bench; may be repeated"
@@ -147,7 +149,7 @@ def _parser() -> ArgumentParser:
     parser.add_argument("--same-text", action=BooleanOptionalAction, default=True)
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--threads", type=int, default=0, help="number of threads; 0 leaves it to torch")
-    parser.add_argument("--json", type=Path, help="write the numbers here, too")
+    parser.add_argument("--json", type=Path, help="write the numbers to this file")
     parser.add_argument(
         "--output", type=Path, help="keep every run in this folder, and continue a stopped benchmark"
     )

@@ -50,7 +50,6 @@ class SessionEngine:
             reply.append(event)
 
     def reader(self) -> CachedTokenReader:
-        """Return the reader of the session's tokens."""
         return self._session.reader
 
 

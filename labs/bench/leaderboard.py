@@ -63,7 +63,6 @@ class Leaderboard:
         )
 
     def markdown(self) -> str:
-        """Return the leaderboard as a Markdown table."""
         head = ("Models", *self.categories, "#Mean Accepted Tokens", "Overall", "Same text")
         lines = [head, ("---", *("---:" for _ in head[1:]))]
         lines += [_cells(row) for row in (*self.measured, *self.published)]
@@ -118,7 +117,6 @@ def picture(board: Leaderboard, title: str) -> str:
 
 
 def _group(name: str, speeds: Sequence[float], top: int, scale: float) -> Iterator[str]:
-    """Yield the SVG elements of a category's bars, with their numbers."""
     yield f'<text x="{LEFT - 12}" y="{top + len(speeds) * BAR / 2 + 2:g}" text-anchor="end">{escape(name)}</text>'
     for place, speed in enumerate(speeds):
         y, length = top + place * BAR, speed * scale
@@ -129,7 +127,6 @@ def _group(name: str, speeds: Sequence[float], top: int, scale: float) -> Iterat
 
 
 def _legend(rows: Sequence[Row], top: int) -> Iterator[str]:
-    """Yield the SVG elements of each row's colour and name."""
     for place, row in enumerate(rows):
         y = top + 22 * place
         yield (

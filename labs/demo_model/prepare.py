@@ -38,7 +38,6 @@ def make_conversations(data: Path, num_quoting_tasks: int, seed: int) -> list[Co
 
 
 def write_conversations(conversations: list[Conversation], path: Path) -> None:
-    """Write each conversation as a line of JSON."""
     with path.open("w", encoding="utf-8") as file:
         for conversation in conversations:
             file.write(json.dumps(conversation.as_json(), ensure_ascii=False) + "\n")

@@ -45,7 +45,7 @@ def quoting_prompt(passages: list[Sentences], question: str) -> str:
 
 
 def _draft_task(library: Library, rng: random.Random) -> list[Conversation]:
-    """Return one task; [] if the drawn texts make none."""
+    """Return one task; [] if no task can be made of the drawn texts."""
     drawn = [_draw_passage(library, rng) for _ in range(rng.randint(1, 4))]
     passages = [passage for passage in drawn if passage]
     if not passages:

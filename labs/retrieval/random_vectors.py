@@ -18,7 +18,6 @@ class RandomEmbedder:
     model = "random"
 
     def embed(self, texts: Sequence[str]) -> Future[Vectors]:
-        """Return random vectors at once."""
         drawn = [
             np.random.default_rng(crc32(text.encode())).standard_normal(WIDTH, np.float32) for text in texts
         ]

@@ -7,8 +7,8 @@
 A row's border divides its keys: each key before it is in the slot of its own position, and the newest keys after it
 may be in any slots, because they may be drafts (`paths.py`).
 
-`prefix_kernel` reads the keys before each row's border: BLOCK_M rows (the query heads that share a key head
-count as rows) against tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds
+`prefix_kernel` reads the keys before each row's border. It multiplies BLOCK_M rows (the query heads that share a
+key head count as rows) by tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds
 tile after tile; GROUP_SPANS spans are folded into a group, in order. A program sums SPANS spans: one, or a whole
 group. Both numbers give the same sums, so the number is chosen to keep the device busy. If there are many spans,
 `fold_kernel` folds those of each group, so that no program has to fold all of them one after the other.
@@ -19,7 +19,7 @@ rounding. So a row's result depends, to the last bit, only on its position and t
 
 Sums are kept as (peak, total, mixed): the largest score in units of log2, the weights' sum and the weighted
 values, both relative to the peak. Multiplications and additions are fused only by tl.fma. The kernels are compiled
-with enable_fp_fusion off, because the rounding would depend on the operations that the compiler chooses to fuse.
+with enable_fp_fusion off, because otherwise the rounding would depend on what the compiler chooses to fuse.
 """
 
 import triton
@@ -99,7 +99,7 @@ def _store(states, places, given, mask, SIZE: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def _sight(path, mask, WINDOW: tl.constexpr):
-    """Load the first position that each row sees, and its border; 0 and 0 where masked out."""
+    """Load the first position that each row sees, and its border; both are 0 for masked rows."""
     oldest = tl.load(path, mask=mask, other=0)
     if WINDOW:
         oldest = tl.maximum(oldest - (WINDOW - 1), 0)

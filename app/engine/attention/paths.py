@@ -1,7 +1,7 @@
 """Tables that list each row's keys, drafted and committed, by position.
 
-Every row of a block sees the whole prefix and its path, which has one row for each further position up to its
-own. So a row has exactly one key for each position; only the newest few may lie out of order in the cache:
+Every row of a block sees the whole prefix and the rows of its path: one for each further position, up to the
+row's own. So a row has exactly one key for each position; only the newest few may lie out of order in the cache:
 
     slot      0 1 2 3 4 | 5 6 7 8        a prefix of 5, then a tree: rows 1 and 2 are children of 0, row 3 of 2
     position  0 1 2 3 4 | 5 6 6 7
@@ -38,7 +38,7 @@ Paths = NDArray[np.int32]
 def row_paths(prefix_length: int, block: Block) -> Paths:
     """Make the table of a block. Raises ValueError if a row sees two keys at one position.
 
-    C code makes it, because the host does this in every step. numpy makes it if there is no compiler, for blocks
+    C code makes the table, because every step needs a new one. numpy makes it if there is no compiler, for blocks
     with gaps, and for blocks with rows that may gather more than NEWEST keys."""
     library, rows = cpu_kernels(), len(block)
     if library is not None:
@@ -58,7 +58,7 @@ def _any_paths(prefix_length: int, block: Block) -> Paths:
     in_place = np.logical_and.accumulate(visible & is_there, axis=1).sum(axis=1)
     out_of_order = visible & (rows >= in_place[:, None])
     oldest = np.where(out_of_order, positions, positions[:, None]).min(axis=1)
-    groups = -(-(positions + 1 - oldest) // NEWEST)  # of NEWEST keys to gather: 1 for all but very deep rows
+    groups = -(-(positions + 1 - oldest) // NEWEST)  # of NEWEST keys: 1 for all but very deep rows
     # A row that skips positions has no keys right after the rows in place, so its border is at their end.
     borders = np.minimum(positions + 1 - NEWEST * groups, prefix_length + in_place).clip(min=0)
     width = NEWEST * int(groups.max())

@@ -1,7 +1,7 @@
 """The `sdpa` backend: torch's own kernel with a dense mask. It is the reference and runs on every device.
 
 A rounded sum depends on the order of its terms, and therefore on the slot of each key. `attend_batch_invariant`
-adds in float64. There these differences are so small that they disappear when the sum is rounded to half precision.
+adds in float64, where these differences are so small that rounding to half precision removes them.
 """
 
 import torch

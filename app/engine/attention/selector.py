@@ -217,7 +217,7 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
     if name == "triton":
         from app.engine.attention.triton_backend import BUSY, TritonAttention, on_device
 
-        busy = 2 * machine.multiprocessors or BUSY  # per multiprocessor, one that computes and one that reads
+        busy = 2 * machine.multiprocessors or BUSY  # two per multiprocessor: one computes, one reads
         fused = TritonAttention(machine.shared_memory, busy, major=machine.capability[0])
         attend, *variants = (on_device(each, machine.device) for each in (fused, *fused.variants()))
         return Attention(name, attend, attend, variants=tuple(variants))
@@ -238,8 +238,7 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
 
 @torch.inference_mode()
 def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials: Trials) -> None:
-    """Run the trials; raises ArithmeticError for values unlike sdpa's in float32, and any error of the
-    backend."""
+    """Run the trials. Raises ArithmeticError if values differ from sdpa's in float32, and errors of the backend."""
     for rows, prefix in trials:
         query, cache, view = _random_layer(heads, rows, prefix, attend, device)
         wide = LayerCache(cache.keys.float(), cache.values.float())

@@ -92,7 +92,7 @@ class BlockView:
         return self._sights[window]
 
     def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
-        """Return `sight` as 0 and -inf, repeated for `copies` heads: [copies * T, L + T]; None if it is None."""
+        """Return `sight` as 0 and -inf, repeated for `copies` heads: [copies * T, L + T]; or None, as `sight` does."""
         kind = (window, copies, dtype)
         if kind not in self._masks:
             sight = self.sight(window)
@@ -165,5 +165,5 @@ def attend_layer(
 
 
 def register() -> None:
-    """Register this attention with transformers under NAME. Safe to repeat."""
+    """Register this attention with transformers under NAME. Further calls change nothing."""
     AttentionInterface.register(NAME, attend_layer)

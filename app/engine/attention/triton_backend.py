@@ -27,7 +27,7 @@ folded. A group is long enough that few partial sums are written for many rows (
 heads of 128), and short enough that 32k keys of 8 heads make 128 programs."""
 
 MANY_SPANS = 64
-"""From this number of spans on, a kernel folds them to groups first."""
+"""From this number of spans on, a kernel folds them into groups first."""
 
 BUSY = 64
 """Number of programs that is assumed to keep a device busy if its multiprocessors are not known."""

@@ -25,7 +25,7 @@ class Assistant:
     """transformers' model of an assistant, and the target's parts that it uses."""
 
     def __init__(self, model: PreTrainedModel, embed_tokens: nn.Module, layers: Mapping[str, int]) -> None:
-        """Take the target's embedding, and for each kind of layer the layer whose keys and values are read."""
+        """Take the target's embedding. `layers` maps a kind of layer to the target's layer that it attends to."""
         self._model, self._embed_tokens, self._layers = model, embed_tokens, layers
         # In transformers, sliding layers of assistants see one key more than those of other models.
         self._reach: int = model.config.get_text_config().sliding_window + 1

@@ -59,7 +59,7 @@ class HeadReader:
     def __init__(
         self, head: Head, target: HiddenStates, attend: Attend, context: int, vocabulary: int
     ) -> None:
-        """Read the states of the `target`, whose vocabulary has this size."""
+        """Take a head and its target; `vocabulary` is the size of the target's vocabulary."""
         self.context, self.vocabulary = context, vocabulary
         self._head, self._target, self._attend = head, target, attend
         self._cache = BlockCache()

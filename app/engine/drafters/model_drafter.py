@@ -70,7 +70,7 @@ class DraftModelSource:
         return self._chances[kind]
 
     def drafters(self, make: MakeDrafter) -> MakeDrafter:
-        """Return a maker of drafters that join the draft model's guesses with those of the drafters of `make`."""
+        """Return a function whose drafters join the draft model's guesses with those of `make`'s drafters."""
         return lambda sources: ModelDrafter(self, make(sources), sources)
 
 

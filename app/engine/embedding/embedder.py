@@ -1,7 +1,7 @@
 """Runs sentence-embedding models, which give texts with similar meanings vectors of similar directions.
 
-A model is a folder in the format of sentence-transformers. Longer texts are read in several windows, whose vectors
-are averaged with their numbers of tokens as weights."""
+A model is a folder in the format of sentence-transformers. A text that is longer than a window is read in several
+windows, whose vectors are averaged with their numbers of tokens as weights."""
 
 import json
 import logging
@@ -36,9 +36,9 @@ Pool = Callable[[Tensor, Tensor], Tensor]
 KNOWN = frozenset({"Transformer", "Pooling", "Normalize"})
 """The supported modules of sentence-transformers."""
 UNLIMITED = 8192
-"""The maximum tokens of a window if the folder sets no limit."""
+"""Maximum number of tokens in a window if the folder sets no limit."""
 AT_ONCE = 16
-"""The maximum number of windows in a batch."""
+"""Maximum number of windows in a batch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class SentenceModels:
         on_tokens: OnTokens = ignore_tokens,
         device: Device = "auto",
     ) -> np.ndarray:
-        """Embed texts with this model; load it on this device if necessary. Raises ModelError, BadOption."""
+        """Embed texts with this model; load it on this device if necessary. Raises ModelError or BadOption."""
         key = folder, device
         if self._model is None or key != self._key:
             self.close()

@@ -11,7 +11,7 @@ from app.errors import AppError
 from app.values.messages import ModelFolder
 
 PIECE, LARGEST_PIECE = 4, 20_000
-"""Maximum texts of a piece, and maximum characters of several texts. A reply may have to wait for a piece."""
+"""Maximum number of texts in a piece, and of characters in several texts. A reply may have to wait for a piece."""
 
 Vectors = NDArray[np.float32]
 EmbeddedText = str | tuple[int, ...]

@@ -29,7 +29,7 @@ class GraphCapturer:
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():
                 work()
-        finally:  # a failed run's kernels must end before the eager step after it
+        finally:  # the kernels of a failed run must end before the next eager step
             torch.cuda.synchronize(self._device)
         torch.cuda.empty_cache()  # other streams cannot reuse the memory that the first run took on this stream
         graph = torch.cuda.CUDAGraph()

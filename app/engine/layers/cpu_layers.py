@@ -164,7 +164,7 @@ class _Layers:
     def compute(
         self, states: Tensor, tables: tuple[Tensor, Tensor], cache: BlockCache, view: BlockView
     ) -> Tensor:
-        """Overwrite states [1, T, size] with the layers' output; return them; write keys and values to the cache.
+        """Overwrite states [1, T, size] with the layers' output; return them. Writes keys and values to the cache.
 
         `tables` are the positions' cos and sin [1, T, W]. In a mixture of experts only the attention and the sum
         after it are computed, and the norm of the sum [1, T, size] is returned."""

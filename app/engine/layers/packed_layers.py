@@ -119,7 +119,7 @@ class PackedEmbedding(QuantisedEmbedding):
 
 
 class PackedExperts(nn.Module):
-    """Computes the chosen experts of each row, and adds their weighted results up.
+    """Computes the chosen experts of each row, and adds up their weighted results.
 
     A row's result does not depend on other rows: the kernels compute each row independently, and the results are
     added in the order of the experts' numbers. `matrices` replace the stacks of these names in `experts`."""

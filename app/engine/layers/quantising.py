@@ -58,7 +58,7 @@ CPU = torch.device("cpu")
 
 
 class FoundKernel(NamedTuple):
-    """The class of layers to use, and the `reason` if this class has no kernel that reads integers."""
+    """The class of layers to use. `reason` says why it has no kernel that reads integers; "" if it has one."""
 
     kernel: Kernel
     reason: str = ""

@@ -3,7 +3,7 @@
 A module is a candidate if it has parts with certain names. Then it and its replacement get the same input:
 
     norm         random rows, large and tiny     equal values up to the rounding of a row's sum
-    gated MLP    random rows                     equal inputs of down_proj up to rounding, and nothing after it
+    gated MLP    random rows                     equal inputs of down_proj up to rounding, and down_proj is last
     attention    its input in a real pass        equal queries, keys, values, scoring and output
     layer        its input in a real pass        bitwise identical to the layer itself with the same new parts
     whole layer  its input in a real pass        bitwise identical to the replaced layer
@@ -247,7 +247,7 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
 def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn.Module | None:
     theirs, answer = probe_attention(module, call)
     tables, query = call.named.get("position_embeddings"), theirs.states[0]
-    # One table of cos and one of sin, in the type of the queries.
+    # Only one table of cos and one of sin, in the type of the queries, are supported.
     if theirs.scoring.sinks is not None or not isinstance(tables, tuple) or len(tables) != 2:
         return None
     if any(

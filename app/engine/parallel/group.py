@@ -56,8 +56,8 @@ class Ranks:
     def begin(self, choice: ModelChoice) -> ModelChoice:
         """Choose this rank's device and start the other processes, before this rank loads the model.
 
-        Returns the choice with this device. Raises BadOption for a missing GPU, RankLost if torchrun must
-        be started again."""
+        Returns the choice with this device. Raises BadOption for a missing GPU, and RankLost if torchrun must be
+        started again."""
         self._leave_out_ended_ranks()
         if self._plan.torchrun and not self._devices:  # if models run on GPUs, each rank gets a GPU
             is_gpu = choose_device(choice.device, fault_of=device_fault).device.type == "cuda"

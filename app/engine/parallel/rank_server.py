@@ -79,7 +79,7 @@ class RankServer:
             runner = load(folder, choice, cache=cache, reads_heads=False).runner  # only rank 0 drafts
         except AppError as error:
             return str(error)
-        except Exception as error:  # errors of any type, because files are not trusted
+        except Exception as error:  # untrusted files raise errors of any type
             return f"{folder.name} could not be loaded on {wanted['device']} ({first_line(error)[:200]})."
         if not isinstance(runner, BlockRunner):
             return f"{folder.name} cannot check draft trees on {wanted['device']}: leave that device out."
