@@ -92,7 +92,7 @@ class BlockView:
         return self._sights[window]
 
     def additive(self, window: int, copies: int, dtype: torch.dtype) -> Tensor | None:
-        """Return `sight` as 0 and -inf, repeated for `copies` heads: [copies * T, L + T]; or None, as `sight` does."""
+        """Return `sight` as 0 and -inf, repeated for `copies` heads: [copies * T, L + T]; or None, like `sight`."""
         kind = (window, copies, dtype)
         if kind not in self._masks:
             sight = self.sight(window)
