@@ -80,11 +80,11 @@ Observed = list[tuple[int, bool]]
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """The base log odds, and the weights of successor codes (`said`) and of follower codes (`seen`)."""
+    """The base log odds, and the weights of successor codes and of follower codes."""
 
     base: float
-    said: Tensor
-    seen: Tensor
+    successors: Tensor
+    followers: Tensor
 
 
 def no_weights() -> Weights:
@@ -143,27 +143,26 @@ def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:
     right = torch.tensor([float(is_right) for one in observed for _, is_right in one], dtype=torch.float64)
     total = len(cells) / len(observed)
     counts = torch.cat([torch.full((len(one),), total / len(one), dtype=torch.float64) for one in observed])
-    start = torch.tensor([near.base], dtype=torch.float64), near.said.double(), near.seen.double()
-    base, said, seen = (weights.clone().requires_grad_() for weights in start)
-    optimizer = torch.optim.LBFGS([base, said, seen], max_iter=300, line_search_fn="strong_wolfe")
+    start = torch.tensor([near.base], dtype=torch.float64), near.successors.double(), near.followers.double()
+    base, successors, followers = (weights.clone().requires_grad_() for weights in start)
+    optimizer = torch.optim.LBFGS([base, successors, followers], max_iter=300, line_search_fn="strong_wolfe")
 
     def loss() -> Tensor:
         optimizer.zero_grad()
-        odds = base + said[cells // NUM_FOLLOWER_CODES] + seen[cells % NUM_FOLLOWER_CODES]
+        odds = base + successors[cells // NUM_FOLLOWER_CODES] + followers[cells % NUM_FOLLOWER_CODES]
         misfit = (counts * binary_cross_entropy_with_logits(odds, right, reduction="none")).sum()
-        moved = (said - start[1]).square().sum() + (seen - start[2]).square().sum()
+        moved = (successors - start[1]).square().sum() + (followers - start[2]).square().sum()
         total_loss = misfit + ridge * moved
         total_loss.backward()  # type: ignore[no-untyped-call]
         return total_loss
 
     optimizer.step(loss)  # type: ignore[no-untyped-call]
-    return Weights(base.item(), said.detach(), seen.detach())
+    return Weights(base.item(), successors.detach(), followers.detach())
 
 
 def module(weights: Weights) -> str:
     """Return the text of priors.py with these weights."""
-    said, seen = weights.said, weights.seen
-    texts = seen[FIRST_CODE:].reshape(len(SOURCES), LONGEST, RANKS)
+    texts = weights.followers[FIRST_CODE:].reshape(len(SOURCES), LONGEST, RANKS)
     mean = (texts[SOURCES.index("prompt")] + texts[SOURCES.index("output")]) / 2
     own = [
         f"    # {name}\n" + _rows(texts[number])
@@ -173,16 +172,19 @@ def module(weights: Weights) -> str:
     borrowed = [f"    *_BORROWED,  # {name}\n" for name in BORROWED]
     successors, alternatives = (
         part.reshape(-1, LEADS)
-        for part in (said[FIRST_CODE:FIRST_ALTERNATIVE_CODE], said[FIRST_ALTERNATIVE_CODE:])
+        for part in (
+            weights.successors[FIRST_CODE:FIRST_ALTERNATIVE_CODE],
+            weights.successors[FIRST_ALTERNATIVE_CODE:],
+        )
     )
-    said_absent = _ABSENT.format("successors") + _rows(said[None, :FIRST_CODE])
-    seen_absent = _ABSENT.format("followers") + _rows(seen[None, :FIRST_CODE])
+    absent_successors = _ABSENT.format("successors") + _rows(weights.successors[None, :FIRST_CODE])
+    absent_followers = _ABSENT.format("followers") + _rows(weights.followers[None, :FIRST_CODE])
     return (
         f"{_HEAD}\nBASE = {weights.base:.2f}\n\n"
-        f"SUCCESSOR_WEIGHTS = (\n{said_absent}{_SUCCESSORS}{_rows(successors)}"
+        f"SUCCESSOR_WEIGHTS = (\n{absent_successors}{_SUCCESSORS}{_rows(successors)}"
         f"{_ALTERNATIVES}{_rows(alternatives)}{_END}\n"
         f"{_BORROW}_BORROWED = (\n{_rows(mean)}{_END}\n"
-        f"FOLLOWER_WEIGHTS = (\n{seen_absent}{_SEEN_BITS}{''.join(own + borrowed)}{_END}"
+        f"FOLLOWER_WEIGHTS = (\n{absent_followers}{_SEEN_BITS}{''.join(own + borrowed)}{_END}"
     )
 
 

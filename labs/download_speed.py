@@ -60,10 +60,10 @@ def theirs(endpoint: str, cache: Path) -> None:
 def fetched(cache: Path, megabytes: int) -> float:
     """Return the megabytes of weights that were downloaded. Raises SystemExit if that differs from what was
     requested."""
-    came = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
-    if round(came) != megabytes:
-        raise SystemExit(f"{came:.1f} of {megabytes} megabytes were downloaded")
-    return came
+    downloaded = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
+    if round(downloaded) != megabytes:
+        raise SystemExit(f"{downloaded:.1f} of {megabytes} megabytes were downloaded")
+    return downloaded
 
 
 def main() -> None:

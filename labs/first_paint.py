@@ -12,13 +12,13 @@ from tools.start_time import started
 ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 READ = """() => new Promise(done => {
     const find = () => performance.getEntriesByName('first-contentful-paint')[0];
-    const told = () => find() ? done({
+    const check = () => find() ? done({
         paint: find().startTime,
         answer: performance.getEntriesByType('navigation')[0].responseEnd,
         bytes: performance.getEntriesByType('resource').reduce((sum, one) => sum + one.transferSize, 0),
         files: performance.getEntriesByType('resource').length,
-    }) : setTimeout(told, 20);
-    told();
+    }) : setTimeout(check, 20);
+    check();
 })"""
 
 

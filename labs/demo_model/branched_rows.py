@@ -170,8 +170,8 @@ class _Trunk:
         if lookup.number:
             asked = begin + _last_token(question, text, lookup.asked, 0)
             end = begin + len(question.ids) - 1
-            hop = Hop(asked, self._found(lookup.asked), end, max(end, len(row.ids) - 4))
-            row.hops.append(hop)
+            found = _last_token(self._encoded, self._text, lookup.asked, self._begin)
+            row.hops.append(Hop(asked, found, end, max(end, len(row.ids) - 4)))
             row.numbers[asked], row.firsts[asked] = lookup.number, answer.ids[0]
             copied = self._copied(lookup, answer)[:most]
             row.copied[end : end + len(copied)] = copied
@@ -183,9 +183,6 @@ class _Trunk:
         begin = self._text.index(sentence, self._begin)
         ends = [stop for _, stop in self._encoded.offsets]
         return [bisect_left(ends, begin + stop) for _, stop in answer.offsets if stop <= len(sentence)]
-
-    def _found(self, asked: str) -> int:
-        return _last_token(self._encoded, self._text, asked, self._begin)
 
 
 def _last_token(encoded: Encoding, text: str, words: str, begin: int) -> int:
