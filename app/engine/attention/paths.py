@@ -38,7 +38,7 @@ Paths = NDArray[np.int32]
 def row_paths(prefix_length: int, block: Block) -> Paths:
     """Make the table of a block. Raises ValueError if a row sees two keys at one position.
 
-    C code makes the table, because every step needs a new one. numpy makes it if there is no compiler, for blocks
+    C code makes the table, because every step needs a new one. numpy makes it if a compiler is missing, for blocks
     with gaps, and for blocks with rows that may gather more than NEWEST keys."""
     library, rows = cpu_kernels(), len(block)
     if library is not None:
