@@ -40,7 +40,7 @@ def choose_steps(model: PreTrainedModel, attention: Attention, rotary: Rotary, c
             model, attention, f"they need Triton attention, but {attention.name} attention is in use"
         )
     if block_cache(model.config).is_recurrent:
-        return EagerSteps(model, attention, "its recurrent state is computed anew in each step")
+        return EagerSteps(model, attention, "the model's recurrent state is computed anew in each step")
     chooses: Choose | None = None
     if not kernel_fault(model.device, model.dtype, model.config.get_text_config(decoder=True).vocab_size):
         from app.engine.sampling.sampling_triton import choose_on_gpu as chooses
@@ -62,7 +62,7 @@ def tried_graphs(
     Graphs must give close logits and the same tokens, and not be clearly slower; without a `timer` nothing is
     timed. Graphs also `choose` tokens, unless the trial succeeds only without `choose`."""
     if rotary.kind == "dynamic":
-        return EagerSteps(model, attention, "its rotary table depends on the text's length")
+        return EagerSteps(model, attention, "the model's rotary table depends on the text's length")
     for chooses in dict.fromkeys((choose, None)):
         make = partial(GraphSteps, model, attention, capturer, choose=chooses)
         if not (note := _note_of_trials(make, capturer, timer)):
@@ -83,7 +83,7 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, ti
         except Exception as error:
             if not is_out_of_memory(error):
                 raise
-            note = f"{NO_MEMORY} when they were tried"
+            note = f"{NO_MEMORY} when graphs were tried"
         capturer.release()
     return note
 
@@ -106,10 +106,10 @@ def _fault_of(steps: GraphSteps, rows: int, timer: Timer | None) -> str:
         best = steps.best_tokens(rows, 1, draws)
         is_best = best is None or torch.equal(best, best_tokens(found, MOST_LIKELY, draws))
         if not is_close(found, expected) or not is_best:
-            return "a graph gave other logits or tokens than an eager step"
+            return "a graph gave other logits or tokens than a step without a graph"
         cache.commit((0,))
     if timer is None:
         return ""
     block = replace(block, positions=tuple(place + 1 for place in block.positions))
     recorded, eagerly = (timer(partial(each.forward, cache, block)) for each in (steps, eager))
-    return slowness(recorded, eagerly, "a graph", "an eager step")
+    return slowness(recorded, eagerly, "a graph", "a step without a graph")

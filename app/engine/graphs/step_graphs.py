@@ -294,4 +294,4 @@ class GraphSteps(EagerSteps):
         self.release()
         self._logits = self._best = torch.empty(0)
         self._cache = None
-        self.note, self.buckets = f"its steps cannot be recorded ({reason_of(error)})", ()
+        self.note, self.buckets = f"the model's steps cannot be recorded ({reason_of(error)})", ()

@@ -210,7 +210,7 @@ def test_what_cannot_be_recorded_runs_eagerly_from_then_on(eager: BlockRunner) -
     assert runner.buckets == BUCKETS
     for decoder in (plain, make_decoder(WIDE)):
         assert write(runner, prompt, decoder).tokens == says_plainly(eager, prompt).tokens
-    assert steps.note == "its steps cannot be recorded (a kernel)"
+    assert steps.note == "the model's steps cannot be recorded (a kernel)"
     assert (runner.buckets, steps.num_graphs, capturer.replays) == ((), 0, 0)
 
 
@@ -236,7 +236,7 @@ def test_a_recording_of_moves_that_fails_costs_no_row(eager: BlockRunner) -> Non
     expected = says_plainly(eager, prompt).tokens
     decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
     assert write(runner, prompt, decoder).tokens == expected
-    assert steps.note == "its steps cannot be recorded (no more)"
+    assert steps.note == "the model's steps cannot be recorded (no more)"
 
 
 class FailsAtSecond(SimulatedCapturer):
@@ -331,7 +331,7 @@ def test_memory_that_runs_out_in_the_trial_is_a_note(eager: BlockRunner) -> None
         return BY_PATHS.attend(query, cache, view, scoring)
 
     steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
-    assert (type(steps), steps.note) == (EagerSteps, "memory ran out when they were tried")
+    assert (type(steps), steps.note) == (EagerSteps, "memory ran out when graphs were tried")
 
 
 def test_memory_that_runs_out_for_some_rows_in_the_trial_leaves_fewer(eager: BlockRunner) -> None:
@@ -394,9 +394,9 @@ def test_a_trial_decides_at_load(eager: BlockRunner) -> None:
     bad = tried_graphs(
         eager.model, BY_PATHS, FIXED, SimulatedCapturer(RuntimeError("no"), RuntimeError("no")), 1024
     )
-    assert (type(bad), bad.note) == (EagerSteps, "its steps cannot be recorded (no)")
+    assert (type(bad), bad.note) == (EagerSteps, "the model's steps cannot be recorded (no)")
     turning = tried_graphs(eager.model, BY_PATHS, Rotary("dynamic", 32), SimulatedCapturer(), 1024)
-    assert turning.note == "its rotary table depends on the text's length"
+    assert turning.note == "the model's rotary table depends on the text's length"
 
 
 def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> None:
@@ -406,11 +406,15 @@ def test_a_graph_that_remembers_the_length_is_found_out(eager: BlockRunner) -> N
         return BY_PATHS.attend(query, near, view, scoring)
 
     steps = tried_graphs(eager.model, Attention("triton", attend, attend), FIXED, SimulatedCapturer(), 1024)
-    assert (type(steps), steps.note) == (EagerSteps, "a graph gave other logits or tokens than an eager step")
+    assert (type(steps), steps.note) == (
+        EagerSteps,
+        "a graph gave other logits or tokens than a step without a graph",
+    )
 
 
 @pytest.mark.parametrize(
-    ("recorded_seconds", "note"), [(1e-3, ""), (3e-3, "a graph takes 3.0 times as long as an eager step")]
+    ("recorded_seconds", "note"),
+    [(1e-3, ""), (3e-3, "a graph takes 3.0 times as long as a step without a graph")],
 )
 def test_steps_that_are_slower_recorded_stay_eager(
     eager: BlockRunner, recorded_seconds: float, note: str
