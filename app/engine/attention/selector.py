@@ -29,6 +29,7 @@ from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness, step_seconds
 from app.errors import AttentionUnavailable
+from app.values.display_text import counted
 from app.values.messages import AttentionChoice, AttentionName
 
 AMPERE = (8, 0)
@@ -198,7 +199,7 @@ def slowness_of_triton(
     for rows, prefix in trials:
         given = (*_random_layer(heads, rows, prefix, attend, machine.device), scoring)
         if reason := slowness(ours(partial(attend, *given)), torchs(partial(sdpa.attend, *given))):
-            return f"{reason} for {rows} rows after {prefix:,} tokens"
+            return f"{reason} for {counted(rows, 'row')} after {prefix:,} tokens"
     return ""
 
 
@@ -246,7 +247,7 @@ def try_attention(attend: Attend, device: torch.device, heads: HeadShape, trials
             scoring = Scoring(heads.size**-0.5, window, heads.softcap)
             found = attend(query, cache, view, scoring)
             if not is_close(found, sdpa.attend(query.float(), wide, view, scoring)):
-                raise ArithmeticError(f"wrong values for {rows} rows after {prefix} tokens")
+                raise ArithmeticError(f"wrong values for {counted(rows, 'row')} after {prefix:,} tokens")
 
 
 def _random_layer(

@@ -34,6 +34,7 @@ from app.engine.layers.replacements import (
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import tolerance_of
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
+from app.values.display_text import counted
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,7 @@ def _fused_on_gpu(model: PreTrainedModel, machine: DeviceCapabilities, attend: A
 
     found = fuse_by(on_device(machine.device), model, attend)
     if found.is_fused and (reason := slowness_of(found.model, model, attend)):
-        return FusedModel(model, f"Layers keep torch's kernels, because with ours {reason}.")
+        return FusedModel(model, f"Layers keep torch's kernels, because {reason}.")
     return found
 
 
@@ -97,8 +98,10 @@ def slowness_of(
     """Return a clause if steps of `fused` are clearly slower than those of `model`, else ""."""
     for block in trial_blocks(model, TIMED_ROWS):
         ours, torchs = (timer(partial(block_logits, each, attend, block)) for each in (fused, model))
-        if reason := slowness(ours, torchs):
-            return f"{reason} in a step of {len(block)} rows"
+        if reason := slowness(
+            ours, torchs, f"a step of {counted(len(block), 'row')} with ours", "with torch's"
+        ):
+            return reason
     return ""
 
 

@@ -112,7 +112,7 @@ def test_the_kernels_are_told_the_cards_multiprocessors_and_tried_by_spans_and_b
 
 def test_attention_that_is_slower_than_torchs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = replace(SDPA, name="triton")
-    slow = "it takes 5.0 times as long as torch's for 1 rows after 4,096 tokens"
+    slow = "it takes 5.0 times as long as torch's for 1 row after 4,096 tokens"
     monkeypatch.setattr(selector, "_try_backend", lambda *_asked: ours)
     monkeypatch.setattr(selector, "slowness_of_triton", lambda *_asked: slow)
     found = choose_attention("auto", CARD, LLAMA)
@@ -140,7 +140,7 @@ def test_attention_is_timed_with_the_models_heads_once() -> None:
     ours, torchs = timer(5e-3), timer(1e-3)
     for _ in range(2):
         slow = slowness_of_triton(CPU, heads, ours, torchs, ((1, 40), (3, 40)))
-        assert slow == "it takes 5.0 times as long as torch's for 1 rows after 40 tokens"
+        assert slow == "it takes 5.0 times as long as torch's for 1 row after 40 tokens"
     assert timed == [torch.Size((1, 1, 4, 16))] * 2
     assert slowness_of_triton(CPU, heads, torchs, ours, ((1, 40), (3, 40))) == ""
     assert timed[2:] == [torch.Size((1, rows, 4, 16)) for rows in (1, 1, 3, 3)]
