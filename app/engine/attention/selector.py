@@ -218,7 +218,7 @@ def _make(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) ->
     if name == "triton":
         from app.engine.attention.triton_backend import BUSY, TritonAttention, on_device
 
-        busy = 2 * machine.multiprocessors or BUSY  # two per multiprocessor: one computes, one reads
+        busy = 2 * machine.multiprocessors or BUSY  # two programs per multiprocessor: one computes, one reads
         fused = TritonAttention(machine.shared_memory, busy, major=machine.capability[0])
         attend, *variants = (on_device(each, machine.device) for each in (fused, *fused.variants()))
         return Attention(name, attend, attend, variants=tuple(variants))
