@@ -88,7 +88,7 @@ class StepProfile:
     def cost(self, buckets: Buckets, rows: int) -> float:
         """Return the time of a step of this many rows, divided by that of a plain step; 0.0 if unknown.
 
-        Both steps are padded to `buckets`. A step that exceeds the largest bucket counts as a step of this bucket."""
+        Both steps are padded to `buckets`. Steps beyond the largest bucket count as steps of this bucket."""
         times = self.times(buckets)
         if not times:
             return 0.0
