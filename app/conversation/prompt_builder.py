@@ -126,7 +126,10 @@ class PromptBuilder:
         earlier = [message.content for message in context.history if message.role == "user"]
         query = self_contained(context.question, earlier)
         before = guarded(with_system(context.chat_settings, context.history))
-        return retrieve(self._documents, collections, query, context.question, before, room)
+        found = retrieve(self._documents, collections, query, context.question, before, room)
+        is_unknown = found.sources and found.sources.is_empty and not found.sources.left_out
+        # A tool may know what the documents do not.
+        return alone if is_unknown and context.chat_settings.tools else found
 
     def _searched(self, context: TurnContext) -> list[int]:
         """Returns the chat's collections that have documents.

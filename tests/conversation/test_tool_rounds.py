@@ -364,6 +364,18 @@ def test_the_documents_are_searched_on_request(engine: RoundsEngine, database: D
     assert call.result == "Text 1:\nThe fee is 40 euros."
 
 
+def test_a_model_with_tools_is_asked_even_if_the_documents_do_not_answer(
+    chat: Chat, engine: RoundsEngine
+) -> None:
+    engine.words = WordReader(context=400)
+    chat.tools._documents.texts[1] = "dogs " * 3_000  # type: ignore[attr-defined]
+    chat.settings = replace(chat.settings, collections=(1,))
+    chat.ask("How is the weather in Rome?")
+    chat.answer("once")
+    written = chat.end()
+    assert written.text.endswith("It is 12 degrees in Rome.") and written.sources is None
+
+
 def test_later_turns_read_the_calls_and_their_results(chat: Chat, engine: RoundsEngine) -> None:
     chat.ask()
     chat.answer("once")

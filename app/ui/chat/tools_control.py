@@ -51,9 +51,8 @@ class ToolActions:
 
     def text(self, server: str, name: str) -> tuple[ServerText, str]:
         """Return a resource or a prompt of a server with its text. Raises ToolFailed."""
-        offered = next(
-            (one for one in self._tools.servers.status(server).texts if name in (one.uri, one.name)), None
-        )
+        texts = self._tools.servers.status(server).texts
+        offered = next((one for one in texts if name == (one.uri or one.name)), None)
         if offered is None:
             raise ToolFailed(f"{server} does not offer {name} any more: restart it under Settings → Tools.")
         return offered, self._tools.servers.text_of(offered)

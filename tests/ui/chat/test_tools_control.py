@@ -8,7 +8,7 @@ from app.ui.frame.services import Services
 from app.values.chat_format import HERMES, ChatFormat, ReplyFormat
 from app.values.messages import ModelChoice
 from app.values.server import remote_info
-from app.values.tools import Tool, ToolServer
+from app.values.tools import ServerText, Tool, ToolServer
 from tests.fakes import FakeToolServers, ScriptedEngine
 from tests.ui.chat.people import Visitor, pressed
 
@@ -26,6 +26,15 @@ def test_the_note_on_tools_is_drawn_when_the_model_is_loaded_after_they_were_cho
     assert "of each prompt" not in person.look().picker
     engine.now = loaded
     assert "of each prompt" in person.look().picker
+
+
+def test_a_prompt_is_inserted_although_a_resource_has_the_same_name(person: Visitor) -> None:
+    tools = person.services.conversations.tools
+    servers: FakeToolServers = tools.servers  # type: ignore[assignment]
+    servers.texts = (ServerText("Notes", "today", uri="notes://today"), ServerText("Notes", "today"))
+    tools._settings = lambda: ToolSettings((ToolServer("Notes", ("x",)),))
+    person.actions.choose_source(person.state, pressed("use-text", "Notes", "today"))
+    assert person.state.box_changes[-1].given == "The text of today."
 
 
 def test_the_cost_of_tools_is_told_and_whether_the_models_template_has_a_place_for_them(
