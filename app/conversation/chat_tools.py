@@ -17,13 +17,13 @@ from app.documents.reading.process import TextPiece
 from app.errors import ArgumentsRefused, ToolFailed
 from app.settings import ToolSettings
 from app.tools.servers import ToolServers, arguments_object
-from app.tools.web_page import read_page
+from app.tools.web_page import save_page
 from app.values.chat import ChatSettings
 from app.values.chat_format import UNKNOWN_FORMAT
 from app.values.display_text import counted
 from app.values.document import MARGINS
 from app.values.messages import ModelInfo
-from app.values.tools import CalledTool, Tool, ToolServer, WebPage
+from app.values.tools import CalledTool, Tool, ToolServer
 
 PAGES, DOCUMENTS = "Web pages", "My documents"
 
@@ -172,7 +172,7 @@ class ChatTools:
         if tool.server == PAGES:
             address = _argument(arguments, "address")
             self._contacted(address, "a page that you let the model read")
-            return page_text(read_page(address, is_stopping))
+            return page_text(address, is_stopping)
         return self._search(_argument(arguments, "question"), chat)
 
     def _of(self, server: str, starts: bool, is_stopping: Callable[[], bool]) -> Sequence[Tool]:
@@ -190,18 +190,16 @@ class ChatTools:
         return "\n\n".join(found) or NOTHING_FOUND
 
 
-def page_text(page: WebPage) -> str:
+def page_text(address: str, is_stopping: Callable[[], bool]) -> str:
     """Return a page's address and main text. Raises DocumentUnreadable, and ToolFailed for a page without text."""
-    suffix = ".html" if "html" in page.content_type else ".txt"
     with TemporaryDirectory() as folder:
-        path = Path(folder, f"page{suffix}")
-        path.write_bytes(page.body)
-        pieces = open_reader(path, page.address).messages()
+        found, path = save_page(address, Path(folder), is_stopping)
+        pieces = open_reader(path, found).messages()
         text = "".join(piece.text for piece in pieces if isinstance(piece, TextPiece))
     main, _, beside = text.partition(f"\n\n# {MARGINS}\n")
     if not (text := main.strip() or beside.strip()):
-        raise ToolFailed(f"There is no text on the page {page.address}.")
-    return f"{page.address}\n\n{text}"
+        raise ToolFailed(f"There is no text on the page {found}.")
+    return f"{found}\n\n{text}"
 
 
 def _argument(arguments: str, name: str) -> str:

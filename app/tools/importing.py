@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import dropwhile
-from pathlib import PurePosixPath, PureWindowsPath
 from typing import Any
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -104,11 +103,8 @@ class _Fields(BaseModel):
 
 def _name(words: list[str]) -> str:
     """Return a name for a command: the name of its program, or of the program that a launcher starts."""
-    path = PureWindowsPath if sys.platform == "win32" else PurePosixPath
-    for word in words:
-        name = (
-            path(word).stem if path(word).suffix in (".exe", ".cmd", ".py", ".js", ".ts") else path(word).name
-        )
+    names = (re.sub(r"(?<=.)\.(exe|cmd|py|js|ts)$", "", re.split(r"[\\/]", word)[-1]) for word in words)
+    for word, name in zip(words, names, strict=True):
         if name and not word.startswith("-") and name not in LAUNCHERS and not VARIABLE.match(word):
             return re.sub(r"(?<=.)(@|==|:)[^@=:]*$", "", name)
-    return path(words[0]).name or words[0]
+    return re.split(r"[\\/]", words[0])[-1] or words[0]

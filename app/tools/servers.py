@@ -77,13 +77,11 @@ class ToolServers:
 
     def status(self, name: str) -> ServerStatus:
         """Return a server's status, without waiting for it."""
-        with self._lock:
-            connection = self._connections.get(name)
+        connection = self._connections.get(name)
         return connection.status if connection else ServerStatus()
 
     def log(self, name: str) -> tuple[str, ...]:
-        with self._lock:
-            connection = self._connections.get(name)
+        connection = self._connections.get(name)
         return connection.log if connection else ()
 
     def restart(self, name: str) -> None:

@@ -2,20 +2,23 @@
 
 import json
 import sys
-from base64 import b64decode
 from collections.abc import Callable
+from pathlib import Path
 from time import monotonic
 
 from app.errors import ToolFailed
 from app.system.child_process import ChildProcess, awaited
-from app.values.tools import WebPage
 from app.values.validation import web_host
 
 SECONDS = 20.0
 
 
-def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SECONDS) -> WebPage:
-    """Return a page of HTML or text. Raises ToolFailed if that fails, or if the user stops the reading."""
+def save_page(
+    address: str, folder: Path, is_stopping: Callable[[], bool], seconds: float = SECONDS
+) -> tuple[str, Path]:
+    """Save a page of HTML or text in a folder. Return the page's address after all redirects, and its file.
+
+    Raises ToolFailed if that fails, or if the user stops the reading."""
     host = web_host(address)
     if not host:
         raise ToolFailed(
@@ -29,7 +32,7 @@ def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SE
                 raise ToolFailed("Reading the page was stopped.")
 
         began = monotonic()
-        line = awaited(lambda: child.ask(json.dumps(address).encode() + b"\n", seconds), beat)
+        line = awaited(lambda: child.ask(json.dumps([address, str(folder)]).encode() + b"\n", seconds), beat)
     if not line:
         is_late = monotonic() - began >= seconds
         late = f"{host} did not send the page within {seconds:.0f} seconds."
@@ -38,4 +41,4 @@ def read_page(address: str, is_stopping: Callable[[], bool], seconds: float = SE
     answer = json.loads(line)
     if "problem" in answer:
         raise ToolFailed(answer["problem"])
-    return WebPage(answer["address"], answer["content_type"], b64decode(answer["body"]))
+    return answer["address"], Path(answer["file"])

@@ -8,7 +8,7 @@ import ipaddress
 import json
 import socket
 import sys
-from base64 import b64encode
+from pathlib import Path
 from typing import Any
 
 import httpx2
@@ -35,11 +35,11 @@ HEADERS = {
 
 
 def fetch(line: bytes, say: Say) -> None:
-    """Send the page at the requested address, or a sentence about why it cannot be read."""
+    """Save the page at the requested address, or send a sentence about why it cannot be read."""
     limit_memory(MEMORY)
-    address = json.loads(line)
+    address, folder = json.loads(line)
     try:
-        answer: dict[str, Any] = _page(address)
+        answer = _page(address, Path(folder))
     except AppError as error:
         answer = {"problem": str(error)}
     except httpx2.TooManyRedirects:
@@ -50,7 +50,7 @@ def fetch(line: bytes, say: Say) -> None:
     say(json.dumps(answer).encode() + b"\n")
 
 
-def _page(address: str) -> dict[str, str]:
+def _page(address: str, folder: Path) -> dict[str, str]:
     proxies: set[str] = set()
 
     def refuse_private(event: str, arguments: tuple[Any, ...]) -> None:
@@ -81,11 +81,11 @@ def _page(address: str) -> dict[str, str]:
             event_hooks={"request": [check]},
         )
     with client, client.stream("GET", address) as response:
-        return _read(response)
+        return _saved(response, folder)
 
 
-def _read(response: httpx2.Response) -> dict[str, str]:
-    """Return an answer's address, content type and body in base64.
+def _saved(response: httpx2.Response, folder: Path) -> dict[str, str]:
+    """Save an answer's body. Return its address and its file.
 
     Raises ToolFailed if the answer is an error, is not a text, is encoded in an unknown way, or is too large."""
     host, kind = response.url.host, response.headers.get("Content-Type", "text/html").lower()
@@ -97,12 +97,13 @@ def _read(response: httpx2.Response) -> dict[str, str]:
         raise ToolFailed(f"{response.url} is {kind[:100]}, not a page of text, so it is not read.")
     if response.headers.get("Content-Encoding", "").strip().lower() not in KNOWN_ENCODINGS:
         raise ToolFailed(f"{host} sent the page in a compression that it was not asked for.")
-    body = bytearray()
-    for piece in response.iter_bytes(2**16):
-        body += piece
-        if len(body) > LARGEST:
-            raise ToolFailed(f"{response.url} has more than {LARGEST // 2**20} MB, so it is not read.")
-    return {"address": str(response.url), "content_type": kind, "body": b64encode(body).decode()}
+    path = folder / ("page.html" if "html" in kind else "page.txt")
+    with path.open("wb") as file:
+        for piece in response.iter_bytes(2**16):
+            if file.tell() + len(piece) > LARGEST:
+                raise ToolFailed(f"{response.url} has more than {LARGEST // 2**20} MB, so it is not read.")
+            file.write(piece)
+    return {"address": str(response.url), "file": str(path)}
 
 
 def _addresses(host: str) -> set[str]:

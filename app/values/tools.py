@@ -109,15 +109,6 @@ class ServerStatus:
 
 
 @dataclass(frozen=True, slots=True)
-class WebPage:
-    """A page of the web as it was sent, with its address after all redirects."""
-
-    address: str
-    content_type: str
-    body: bytes
-
-
-@dataclass(frozen=True, slots=True)
 class Round:
     """A part of a reply: a text that the model wrote, and the calls after that text."""
 
