@@ -219,7 +219,7 @@ async def _offered(client: Client) -> Job:
 
 def _about(one: Any) -> Job:
     description = plain_words(one.description or one.title or "", LONGEST_WORDS)
-    return {"name": one.name[:LONGEST_NAME], "description": description}
+    return {"name": plain_words(one.name, LONGEST_NAME), "description": description}
 
 
 def _problem(tool: types.Tool, schema: str, left: int) -> str:

@@ -108,7 +108,10 @@ def answer(method: str, parameters: dict[str, Any]) -> dict[str, Any] | None:
         case "initialize":
             version = parameters["protocolVersion"]
             information = {"name": "raw", "version": "1"}
-            return {"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": information}
+            kinds: dict[str, Any] = {"tools": {}, **({"resources": {}} if MODE == "bombs" else {})}
+            return {"protocolVersion": version, "capabilities": kinds, "serverInfo": information}
+        case "resources/list":
+            return {"resources": [{"name": "a\u202e\x07\nname", "uri": "notes://1"}]}
         case "tools/list":
             return tools(parameters.get("cursor"))
         case "tools/call":

@@ -217,6 +217,7 @@ def test_schemas_that_are_bombs_are_left_out_or_refused(make: Make) -> None:
     servers = make(raw("bombs"))
     names = [tool.name for tool in servers.tools("raw")]
     assert names == ["fine", "chain", "circle", "pattern", "elsewhere", "wrong"]
+    assert [text.name for text in servers.status("raw").texts] == ["a   name"]  # without control characters
     left_out = [f"The tool {name} is left out" for name in ("large", "not a name", "deep")]
     until(lambda: [line.split(":")[0] for line in servers.log("raw")] == left_out)
     for name, arguments, words in (

@@ -24,38 +24,29 @@ DESCRIBED = "The tools are described in the system prompt, which smaller models 
 GONE = "This call no longer waits for an answer."
 
 
-class ToolActions:
-    """The event handlers of calls and of the choice of tools."""
+def answer_call(services: Services, state: ChatState, call: str, permission: Permission) -> None:
+    """Allow or refuse a call that waits for the user. Raises AppError if it no longer waits."""
+    calls = state.reply.state.calls if state.reply else ()
+    waiting = next((one for one in calls if one.id == call and one.state == "asked"), None)
+    if waiting is None:
+        raise AppError(GONE)
+    services.conversations.tools.permissions.answer(waiting, permission)
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._tools = services.conversations.tools
 
-    def answer(self, state: ChatState, call: str, permission: Permission) -> None:
-        """Allow or refuse a call that waits for the user. Raises AppError if it no longer waits."""
-        calls = state.reply.state.calls if state.reply else ()
-        waiting = next((one for one in calls if one.id == call and one.state == "asked"), None)
-        if waiting is None:
-            raise AppError(GONE)
-        self._tools.permissions.answer(waiting, permission)
+def choose_tools(services: Services, state: ChatState, server: str) -> None:
+    """Turn a server's tools on or off for the chat. A server that is turned on is started."""
+    chat = state.version.chat
+    change_settings(services, state, chat, lambda now: replace(now, tools=switched(now.tools, server)))
+    services.conversations.tools.start(settings_of(services, state).tools)
 
-    def choose(self, state: ChatState, server: str) -> None:
-        """Turn a server's tools on or off for the chat. A server that is turned on is started."""
-        change_settings(
-            self._services,
-            state,
-            state.version.chat,
-            lambda now: replace(now, tools=switched(now.tools, server)),
-        )
-        self._tools.start(settings_of(self._services, state).tools)
 
-    def text(self, server: str, name: str) -> tuple[ServerText, str]:
-        """Return a resource or a prompt of a server with its text. Raises ToolFailed."""
-        texts = self._tools.servers.status(server).texts
-        offered = next((one for one in texts if name == (one.uri or one.name)), None)
-        if offered is None:
-            raise ToolFailed(f"{server} does not offer {name} any more: restart it under Settings → Tools.")
-        return offered, self._tools.servers.text_of(offered)
+def read_text(services: Services, server: str, name: str) -> tuple[ServerText, str]:
+    """Return a resource or a prompt of a server with its text. Raises ToolFailed."""
+    servers = services.conversations.tools.servers
+    offered = next((one for one in servers.status(server).texts if name == (one.uri or one.name)), None)
+    if offered is None:
+        raise ToolFailed(f"{server} does not offer {name} any more: restart it under Settings → Tools.")
+    return offered, servers.text_of(offered)
 
 
 def tool_choices(services: Services, chosen: Sequence[str]) -> list[ToolChoice]:

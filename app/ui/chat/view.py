@@ -24,7 +24,7 @@ from app.ui.chat.context_meter import beginning_that_fits, overflow_html
 from app.ui.chat.messages import EVERYTHING, MESSAGE_LIMIT
 from app.ui.chat.state import ChatState
 from app.ui.chat.thinking_control import ThinkingActions
-from app.ui.chat.tools_control import PERMISSIONS, ToolActions
+from app.ui.chat.tools_control import PERMISSIONS, answer_call, choose_tools, read_text
 from app.ui.frame.event_handlers import (
     LISTEN,
     UNCHECKED,
@@ -73,7 +73,6 @@ class ChatActions(Actions):
         super().__init__(services, notify)
         self.documents = ChatDocuments(services, notify)
         self.thinking = ThinkingActions(services, notify)
-        self.tools = ToolActions(services)
 
     def open_last(self, state: ChatState) -> None:
         """Show the chat that was open last, on a new page."""
@@ -191,7 +190,7 @@ class ChatActions(Actions):
         """Turn a collection or a server's tools on or off for the chat, or use a text that a server offers."""
         do, name, value = pressed(event)
         if do == "choose-tools":
-            self._succeeded(lambda: self.tools.choose(state, name))
+            self._succeeded(lambda: choose_tools(self._services, state, name))
         elif do == "use-text":
             self._succeeded(lambda: self._use_text(state, name, value))
         else:
@@ -200,7 +199,7 @@ class ChatActions(Actions):
     def _use_text(self, state: ChatState, server: str, name: str) -> None:
         """Attach a resource of a tool server to the chat, or write a prompt's text into the message box."""
         opened = state.opened
-        offered, text = self.tools.text(server, name)
+        offered, text = read_text(self._services, server, name)
         if state.opened == opened and offered.uri:
             self.documents.attach_text(state, text, offered.name)
         elif state.opened == opened:
@@ -210,7 +209,7 @@ class ChatActions(Actions):
         """Answer a call of a tool that waits for the user."""
         do, call, _ = pressed(event)
         if do in PERMISSIONS:
-            self._succeeded(lambda: self.tools.answer(state, call, PERMISSIONS[do]))
+            self._succeeded(lambda: answer_call(self._services, state, call, PERMISSIONS[do]))
 
     def stop(self, state: ChatState) -> None:
         """Stop the reply that is being written in this chat; its text so far is kept."""
