@@ -7,6 +7,7 @@ citation whose source does not support its sentence (conversation/citation_check
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache, partial
 from html import escape
 from itertools import count
@@ -67,10 +68,11 @@ def calls_html(calls: Sequence[CalledTool], is_live: bool = False) -> Markup:
 
 
 def _arguments(call: CalledTool) -> str:
-    try:
-        return json.dumps(parse_json(call.arguments), ensure_ascii=False, indent=2)
-    except ValueError:
-        return call.arguments
+    """Return a call's arguments with escaped control characters, which could change how others are shown."""
+    text = call.arguments
+    with suppress(ValueError):
+        text = json.dumps(parse_json(text), ensure_ascii=False, indent=2)
+    return "".join(one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
 
 
 def _result_note(call: CalledTool) -> str:

@@ -6,9 +6,10 @@ from dataclasses import replace
 import pytest
 
 from app.ui.chat.messages import thread_html
-from app.ui.chat.reply_text import budget_in_words, doubt_words, sources_html
+from app.ui.chat.reply_text import budget_in_words, calls_html, doubt_words, sources_html
 from app.values.chat import ChatVersion, MessageContent, StoredMessage, Thread
 from app.values.document import LITTLE_IN_COMMON, Citation, Sources, TokenBudget
+from app.values.tools import CalledTool
 
 EVIL = '"><script>alert(1)</script>'
 SOURCES = Sources(
@@ -91,3 +92,9 @@ def test_an_estimate_says_so_and_names_no_context() -> None:
 
 def test_a_title_is_nothing_but_text() -> None:
     assert "<script" not in drawn("It is [2].")
+
+
+def test_arguments_cannot_be_shown_in_another_order_than_they_are_sent() -> None:
+    call = CalledTool("1", "Files", "delete", '{"path": "ü\u202egpj.exe\\u2066"}', 0, 1)
+    html = calls_html([call], is_live=True)
+    assert "ü\\u202egpj.exe\\u2066" in html and "\u202e" not in html
