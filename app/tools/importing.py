@@ -12,14 +12,15 @@ from typing import Any
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
 from app.errors import BadOption, impossible_values
+from app.system.answer_limits import plain_words
 from app.values.dataclass_json import parse_json
 from app.values.tools import ToolServer
 
 EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
 """The keys of the servers: of most programs, of VS Code, of Zed, and of both opencode and VS Code's settings."""
-LONGEST = 1_000_000
-"""Maximum number of characters that are read."""
+LONGEST, LONGEST_NAME = 1_000_000, 128
+"""Maximum number of characters that are read, and of a server's name."""
 LAUNCHERS = frozenset((
     "npx", "bunx", "pnpm", "uvx", "uv", "pipx", "python", "python3", "node", "deno", "docker", "podman", "env",
     "run", "tool", "exec", "dlx", "x",
@@ -64,6 +65,7 @@ def imported_servers(text: str) -> tuple[ToolServer, ...]:
 
 
 def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
+    name = plain_words(name, LONGEST_NAME)
     if found := re.search(r"\$\{[^}]*\}", json.dumps(described)):
         raise BadOption(
             f"The server {name} contains {found[0]}: write its value there, then import it again."
@@ -78,7 +80,7 @@ def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
     whole = (*([fields.command] if isinstance(fields.command, str) else fields.command), *fields.args)
     with impossible_values():
         return ToolServer(
-            name.strip(),
+            name,
             () if fields.url else tuple(filter(None, whole)),
             fields.url,
             fields.env,

@@ -86,3 +86,8 @@ def test_what_holds_no_servers_is_refused_with_a_sentence(text: str, words: str)
     with pytest.raises(BadOption, match=words) as raised:
         imported_servers(text)
     assert str(raised.value).endswith(".")
+
+
+def test_a_name_has_no_control_characters() -> None:
+    [server] = imported_servers('{"mcpServers": {" e\u202evil\\n ": {"command": "x"}}}')
+    assert server.name == "e vil"
