@@ -34,7 +34,7 @@ def server_from(text: str) -> ToolServer:
 
     Variables may precede the command, as in `TOKEN=abc npx -y a-server`."""
     typed = text.strip()
-    if typed.lower().startswith(("http://", "https://")):
+    if re.match(r"[a-z][\w+.-]*://", typed, re.IGNORECASE):
         server = _server(typed, {"url": typed})
         return replace(server, name=server.host)
     try:

@@ -29,7 +29,9 @@ def test_an_address_or_a_command_becomes_a_server(typed: str, server: ToolServer
     assert server_from(f" {typed}\n") == server
 
 
-@pytest.mark.parametrize("typed", ["", "  ", "A=b", "npx 'x", "http://", "https://a b/", "http://a:99999/"])
+@pytest.mark.parametrize(
+    "typed", ["", "  ", "A=b", "npx 'x", "http://", "https://a b/", "http://a:99999/", "ftp://a/b"]
+)
 def test_what_is_neither_is_refused(typed: str) -> None:
     with pytest.raises(BadOption):
         server_from(typed)
