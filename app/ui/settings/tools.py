@@ -45,7 +45,7 @@ class ToolsActions(Actions):
 
     def add_file(self, path: str | None) -> str:
         """Add and start the servers of an uploaded file. Returns what is wrong with it, as a fault of the box."""
-        return try_at_box(BOX, lambda: self._add(use_uploads([path or ""], text_of_upload)))[1]
+        return try_at_box(BOX, lambda: self._add(use_uploads([path or ""], text_of_upload), is_json=True))[1]
 
     def act(self, logs: set[str], event: gr.EventData) -> None:
         do, name, value = pressed(event)
@@ -58,11 +58,11 @@ class ToolsActions(Actions):
         if do in handlers:
             self._succeeded(handlers[do])
 
-    def _add(self, text: str) -> None:
+    def _add(self, text: str, is_json: bool = False) -> None:
         if len(text) > LONGEST:
             raise ToolFailed(f"This has more than {LONGEST:,} characters: paste only the mcpServers part.")
         with impossible_values():
-            is_json = text.lstrip().startswith(("{", "[", '"mcpServers"'))
+            is_json = is_json or text.lstrip().startswith(("{", "[", '"mcpServers"'))
             found = imported_servers(text) if is_json else (server_from(text),)
         added: list[str] = []
 

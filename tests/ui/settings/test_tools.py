@@ -218,6 +218,9 @@ def test_a_file_is_imported_and_one_that_is_wrong_is_told_at_the_box(
     assert "1,000,000 characters" in person.actions.add_file(str(uploads / "mcp.json"))
     for path in (None, "/etc/passwd"):
         assert "not uploaded" in person.actions.add_file(path)
+    (uploads / "notes.txt").write_text("rm notes", encoding="utf-8")  # a file is never run as a command
+    assert "not valid JSON" in person.actions.add_file(str(uploads / "notes.txt"))
+    assert names(services) == ["files", "far"]
 
 
 def test_a_name_that_is_taken_gets_a_number_and_the_same_server_is_added_once(
