@@ -284,7 +284,6 @@ def test_files_are_replaced_by_one_module() -> None:
         "app/engine/machine/memory.py",  # a file of the system
         "app/models_registry/hub/search.py",  # a temporary folder
         "app/documents/documents.py",  # another one
-        "app/conversation/chat_tools.py",  # another one
     }
 
 
