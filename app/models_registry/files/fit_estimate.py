@@ -33,7 +33,7 @@ from app.values.model import (
     gigabytes,
 )
 from app.values.packed_checkpoint import PACKED_BITS
-from app.values.quantisation import MOSTLY, automatic, model_bytes
+from app.values.quantisation import MOSTLY, automatic, kept_words, model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of a weight that is not quantised; app/values/quantisation.py counts quantised weights."""
@@ -271,7 +271,9 @@ def judge(
         verdict = "fits"
     elif estimator.need("int4", context).total <= usable:
         verdict = "fits with int4"
-    sentence = _sentence(verdict, precision, need.total, memory, longest, context, estimator.shape.context)
+    kept = estimator.kept_bits(precision)
+    form = kept_words(kept) if kept else precision
+    sentence = _sentence(verdict, form, need.total, memory, longest, context, estimator.shape.context)
     drafts = (one.need(precision, 1).weights for one in estimator.draft_models)
     in_part = replace(estimator, has_triton=False).need(precision, context)  # then torch's kernels run
     room = max(usable - in_part.total + in_part.weights - sum(drafts), 0)
@@ -291,12 +293,12 @@ def judge(
         room,
         offloaded,
         estimator.shape.note,
-        estimator.kept_bits(precision),
+        kept,
     )
 
 
 def _sentence(
-    verdict: Verdict, precision: Precision, total: int, memory: Memory, longest: int, context: int, most: int
+    verdict: Verdict, form: str, total: int, memory: Memory, longest: int, context: int, most: int
 ) -> str:
     where = "memory" if memory.device == "cpu" else f"the memory of {memory.device}"
     available = (
@@ -307,7 +309,7 @@ def _sentence(
         whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
         return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"
     if verdict == "fits with int4":
-        sentence, beginning = f"Fits only with int4: in {precision} it {needs}.", f"In {precision} a"
+        sentence, beginning = f"Fits only with int4: in {form} it {needs}.", f"In {form} a"
     else:
         sentence, beginning = f"Too big with {context:,} tokens of context: it {needs}.", "A"
     return f"{sentence} {beginning} context of {longest:,} tokens would fit." if longest else sentence

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
+from app.models_registry.files.model_files import refuse_pointer
 from app.settings import assets_dir
 from app.values.gguf_architectures import ARCHITECTURES
 from app.values.gguf_header import (
@@ -121,6 +122,7 @@ def _is_model(path: Path) -> bool:
 def _header(path: Path, name: str) -> GgufHeader:
     try:
         if not is_gguf(path):
+            refuse_pointer(path)
             raise ModelBroken(
                 f"{path} is not a GGUF file: choose one that llama.cpp can read, or a folder with a model."
             )

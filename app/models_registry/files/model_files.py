@@ -49,6 +49,8 @@ TEXTS = (
 )
 MAX_HEADER = 100_000_000
 """The largest header in bytes (N above) that the library safetensors reads."""
+POINTER = b"version https://git-lfs"
+"""The beginning of a file that stands for another file until Git LFS has fetched it."""
 MORE_TEMPLATES = "additional_chat_templates"
 """A folder from which transformers reads chat templates."""
 IN_FOLDERS = re.compile(rf"{POOLING}|{MORE_TEMPLATES}/\w[\w.-]{{0,100}}\.jinja", re.ASCII)
@@ -115,11 +117,22 @@ def _check_readable(path: Path) -> None:
     if not stat.S_ISREG(status.st_mode):
         raise ModelBroken(f"{path} is a pipe, a socket or a device: delete it, or choose another folder.")
     most = longest(path.name)
+    if most:
+        refuse_pointer(path)
     if most and status.st_size > most:
         raise ModelBroken(
             f"{path} is too large ({status.st_size:,} bytes; at most {most:,} are read): "
             f"get the model's own {path.name} again, or choose another model."
         )
+
+
+def refuse_pointer(path: Path) -> None:
+    """Raise ModelBroken if Git LFS has not replaced its pointer in this place by the file itself."""
+    with path.open("rb") as file:
+        if file.read(len(POINTER)) == POINTER:
+            raise ModelBroken(
+                f"{path} is only a pointer of Git LFS: run `git lfs pull` in its folder, or get the file itself."
+            )
 
 
 def longest(name: str) -> int:
@@ -183,6 +196,7 @@ def _check_weights(path: Path) -> None:
 
 def read_header(path: Path) -> tuple[int, Any]:
     """Return the size in bytes of a safetensors file's header, and the parsed header. Raises ModelBroken."""
+    refuse_pointer(path)
     with path.open("rb") as file:
         size = int.from_bytes(file.read(8), "little")
         if size > min(MAX_HEADER, path.stat().st_size):

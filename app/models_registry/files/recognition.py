@@ -43,15 +43,19 @@ FORM_FILES = {"quantize_config.json": "gptq", "quant_config.json": "awq", "hf_qu
 """Files that show a quantisation method if config.json does not name it."""
 PACKED = (
     ".qweight", ".q_weight", ".weight_packed", ".weight.absmax", ".weight._data", ".SCB", ".trellis", ".codebooks",
-    ".biases",
+    ".biases", ".centroids.weight",
 )  # fmt: skip
 """Ends of the names of tensors that only quantised models have."""
 WHOLE_OR_SHORT = ("I", "U", "F8", "F4")
 """Beginnings of the types of integers and short floats, in which only quantised models store most numbers."""
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
+DIFFUSERS = (
+    "It is a diffusers pipeline, or a part of one, which makes pictures or sound: choose a model for text."
+)
 OTHER_KINDS = {
-    "model_index.json": "It is a diffusers pipeline, which makes pictures or sound: choose a model for text.",
+    "model_index.json": DIFFUSERS,
+    "diffusion_pytorch_model*": DIFFUSERS,
     "adapter_config.json": "It is an adapter: merge it into its base model first, or choose the base model.",
     "*.gguf": "It has GGUF files: choose one of them by its path.",
 }
@@ -61,6 +65,9 @@ OTHER_FORMATS = {
     "*.onnx": "ONNX", "*openvino*.xml": "OpenVINO",
     "*.mlmodel*": "Core ML", "*.mlpackage": "Core ML", "*.litertlm": "LiteRT", "*.task": "LiteRT",
     "*.tflite": "LiteRT", "*.nemo": "NeMo", "*.h5": "TensorFlow", "*.msgpack": "Flax", "*.npz": "MLX",
+    "consolidated*.pth": "Meta's own libraries", "*.distcp": "PyTorch's distributed checkpoints",
+    "mlc-chat-config.json": "MLC LLM", "*.engine": "TensorRT", "*.llamafile": "llamafile",
+    "vocabulary.json": "CTranslate2", "vocabulary.txt": "CTranslate2", "shared_vocabulary.*": "CTranslate2",
 }  # fmt: skip
 RATES = "rates or labels texts and writes none"
 TASKS = {
@@ -103,9 +110,16 @@ def _other_kind(names: list[str]) -> str:
     for pattern, sentence in OTHER_KINDS.items():
         if _matching(names, [pattern]):
             return sentence
+    inside = {name.rpartition("/")[0] for name in names if name.endswith((f"/{WHOLE}", f"/{INDEX}"))}
+    if models := sorted(folder for folder in inside if f"{folder}/{CONFIG}" in names):
+        return f"Models are in folders inside it ({', '.join(models)[:100]}): choose such a folder on this machine."
     for pattern, library in OTHER_FORMATS.items():
         if _matching(names, [pattern]):
             return f"Its weights are only in the format of {library}: choose it in safetensors, or as a GGUF file."
+    if not {WHOLE, INDEX}.isdisjoint(names):
+        return f"Add the model's own {CONFIG} to its weights."
+    if _matching(names, ["*-00001-of-*" + SAFETENSORS]):
+        return f"Its weights are in several files: add the model's {INDEX}, which lists them."
     if other := _matching(names, ["*" + SAFETENSORS]):
         return (
             f"Its weights have names that Foresight does not load ({other[0][:100]}): choose another model."
@@ -175,10 +189,10 @@ def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
     if isinstance(values.get("quantization"), dict):
         return "MLX"
     stated = values.get("quantization_config")
-    if not stated:
-        return next((FORMS[form] for file, form in FORM_FILES.items() if file in files), "")
     method = str(stated.get("quant_method", "")) if isinstance(stated, dict) else ""
-    if method in READABLE or checkpoint_form(values):
+    if not stated:
+        method = next((form for file, form in FORM_FILES.items() if file in files), "")
+    if method in READABLE or checkpoint_form(values) or not (stated or method):
         return ""
     name = FORMS.get(method, method[:40] or "an unknown method")
     return f"{name} in another layout" if method in get_args(Method) else name

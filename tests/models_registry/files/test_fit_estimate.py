@@ -16,6 +16,7 @@ from app.models_registry.files.fit_estimate import (
     CHUNK,
     KEPT_INPUTS,
     LOOKAHEAD_ROWS,
+    MARGIN,
     Estimator,
     fit_on_device,
     judge,
@@ -23,7 +24,7 @@ from app.models_registry.files.fit_estimate import (
 )
 from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights, tensors
 from app.settings import assets_dir
-from app.system.machine import memories
+from app.system.machine import PREFIX_SHARE, memories
 from app.values.messages import ModelFolder
 from app.values.model import Memory, Precision
 from tests.engine.tiny import tiny_config, with_tokenizer
@@ -403,6 +404,18 @@ def test_weights_that_stay_packed_take_their_own_bits() -> None:
     experts = Tensor("model.layers.0.mlp.experts.0.weight", "I4", (1_703_936, 4096))
     mixture = replace(on_cpu, weights=Weights((*packed.tensors[:2], experts)))
     assert mixture.need("float32", 64).weights > dense / 2
+
+
+def test_the_verdict_on_packed_weights_names_their_bits() -> None:
+    packed = Weights(
+        (Tensor("model.layers.0.weight", "I4", (1_703_936, 4096)), *estimator().weights.tensors[:1])
+    )
+    model = replace(estimator("cpu"), weights=packed, keeps=True)
+    need, least = (model.need(precision, 8192).total for precision in ("float32", "int4"))
+    free = int((need + least) / 2 / (1 - MARGIN - PREFIX_SHARE))
+    fit = judge(model, Memory("cpu", free, free), "bfloat16", 8192, is_automatic=True)
+    assert fit.verdict == "fits with int4"
+    assert fit.sentence.startswith("Fits only with int4: in 4.5 bits a weight as in the file it needs"), fit
 
 
 @pytest.mark.parametrize(

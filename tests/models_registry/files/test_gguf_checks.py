@@ -153,13 +153,14 @@ def test_a_split_model_is_one_model_and_says_what_is_missing(pristine: Path, tmp
         (4, b"\0\0\0\x03", "is big-endian: choose a little-endian file of the model"),
         (4, b"\x01\0\0\0", "has version 1 of the format, .* choose a newer file"),
         (4, b"\xff\xff\0\0", "is damaged: its version is"),
+        (0, b"version https://git-lfs", "only a pointer of Git LFS"),
     ],
 )
 def test_what_is_newer_or_older_than_known_is_not_called_damaged(
     file: Path, place: int, bytes_: bytes, sentence: str
 ) -> None:
     content = bytearray(file.read_bytes())
-    content[place : place + 4] = bytes_
+    content[place : place + len(bytes_)] = bytes_
     file.write_bytes(content)
     with pytest.raises(ModelBroken, match=sentence):
         check_model(file, "tiny")

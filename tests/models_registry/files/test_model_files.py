@@ -12,6 +12,8 @@ from app.errors import ModelBroken, ModelError, ModelUnsafe
 from app.models_registry.files.model_files import check_folder, is_complete
 from tests.models_registry.model_files import model_files, safetensors, sharded_files, write
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"a" * 64 + b"\nsize 1050000\n"
+
 
 @pytest.mark.parametrize("files", [model_files(), sharded_files()], ids=["whole", "shards"])
 def test_a_whole_model_passes(tmp_path: Path, files: dict[str, bytes]) -> None:
@@ -35,7 +37,7 @@ def test_a_file_written_by_safetensors_itself_passes(tmp_path: Path) -> None:
         ("tokenizer.json", "", ModelBroken, "no tokenizer"),
         ("model.safetensors", "", ModelBroken, "no model.safetensors"),
         ("model.safetensors", "pytorch_model.bin", ModelUnsafe, "only pickled weights"),
-        ("model.safetensors", "consolidated.00.pth", ModelUnsafe, "only pickled weights"),
+        ("model.safetensors", "model.pth", ModelUnsafe, "only pickled weights"),
     ],
 )
 def test_missing_files_are_named(
@@ -46,6 +48,12 @@ def test_missing_files_are_named(
     with pytest.raises(error, match=re.escape(sentence)):
         check_folder(write(tmp_path, files))
     assert not is_complete(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "tokenizer.json"])
+def test_a_pointer_of_git_lfs_is_told_as_such(tmp_path: Path, name: str) -> None:
+    with pytest.raises(ModelBroken, match=r"only a pointer of Git LFS: run `git lfs pull`"):
+        check_folder(write(tmp_path, model_files() | {name: POINTER, "picture.png": POINTER}))
 
 
 @pytest.mark.parametrize("keep", [0, 7, 8, 20, -1, -100])

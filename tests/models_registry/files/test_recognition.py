@@ -105,6 +105,24 @@ def test_what_is_widened_while_it_is_read_is_not_refused(method: str) -> None:
         (("config.json", "output.safetensors"), "in the format of ExLlama"),
         (("config.json", "model.mlpackage/Manifest.json"), "in the format of Core ML"),
         (("config.json", "odd.safetensors"), "(odd.safetensors)"),
+        (("config.json", "diffusion_pytorch_model.safetensors"), "or a part of one"),
+        (
+            ("inner/config.json", "inner/model.safetensors"),
+            "in folders inside it (inner): choose such a folder",
+        ),
+        (
+            ("checkpoint-5/config.json", "checkpoint-5/model.safetensors.index.json"),
+            "inside it (checkpoint-5)",
+        ),
+        (("config.json", "model-00001-of-00002.safetensors"), "add the model's model.safetensors.index.json"),
+        (("tokenizer.json", "model.safetensors"), "Add the model's own config.json"),
+        (("tokenizer.json", "model.safetensors.index.json"), "Add the model's own config.json"),
+        (("consolidated.00.pth", "params.json"), "in the format of Meta's own libraries"),
+        (("config.json", "model.bin", "vocabulary.json"), "in the format of CTranslate2"),
+        (("mlc-chat-config.json", "params_shard_0.bin"), "in the format of MLC LLM"),
+        (("config.json", "rank0.engine"), "in the format of TensorRT"),
+        (("__0_0.distcp",), "in the format of PyTorch's distributed checkpoints"),
+        (("model.llamafile",), "in the format of llamafile"),
     ],
 )
 def test_files_show_what_they_are(files: tuple[str, ...], words: str) -> None:
@@ -182,7 +200,8 @@ def test_sizes_of_a_decoder_taken_from_an_encoder_decoder_are_its_own() -> None:
     ("names", "stored"),
     [
         ((".weight",), "U32"), ((".weight",), "I8"), ((".weight",), "F8_E4M3"), ((".weight", ".biases"), "BF16"),
-        ((".weight._data",), "BF16"), ((".q_weight",), "BF16"), ((".codes", ".codebooks"), "BF16"),
+        ((".weight._data",), "BF16"), ((".q_weight",), "BF16"), ((".indices", ".centroids.weight"), "BF16"),
+        ((".codes", ".codebooks"), "BF16"),
     ],
 )  # fmt: skip
 def test_a_quantisation_that_no_file_names_is_known_by_the_tensors(
