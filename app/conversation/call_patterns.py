@@ -118,8 +118,8 @@ def _compiled(source: str) -> Any:
 
 
 def _exact(text: str) -> str:
-    """Return a pattern of a text. White space in the text matches any white space, or none."""
-    parts = filter(None, _PIECES.split(text))
+    """Return a pattern of a text. White space may differ between tags, and where the text has some."""
+    parts = filter(None, _PIECES.split(text.replace("><", "> <")))
     return "".join(_MEANINGS.get(part) or (re.escape(part) if part.strip() else r"\s*") for part in parts)
 
 

@@ -219,13 +219,17 @@ class ToolCallParser:
 
     def _head(self) -> list[Delta] | None:
         head = self._patterns.head.match(self._held, partial=not self._is_flushing)
-        if head and not head.partial:
-            return self._begun(head)
-        if head:
+        if head and head.partial:
             return None
+        if head:
+            return self._begun(head) if self._is_known(self._patterns.name_in(head)) else self._no_call()
         if self._form.kind == "object" and _PROMISING.match(self._held):
             return self._whole()
         return self._no_call()
+
+    def _is_known(self, name: str) -> bool:
+        """Return whether an object with this name is a call. Without a tag before it, the name must be a tool's."""
+        return bool(self._opened) or not self._patterns.is_bare or not self._schemas or name in self._schemas
 
     def _begun(self, head: Any) -> list[Delta]:
         self._held, self._name = self._held[head.end() :], self._patterns.name_in(head)
@@ -296,6 +300,8 @@ class ToolCallParser:
             return None
         if tail:
             self._held = self._held[tail.end() :]
+        elif self._form.kind == "object":  # whose closing brace is here, although the tag after it is not
+            self._held = self._held.lstrip().removeprefix("}")
         self._opened, self._read = "", self._more
         return []
 
@@ -331,8 +337,12 @@ class ToolCallParser:
             return self._no_call() if self._is_flushing else None
         try:
             call = parse_json(self._held[start:end], strict=False)
-            name, arguments = _name_and_arguments(call.get("function", call), self._form)
+            inner = call.get("function", call)  # some models write the name there
+            inner = {**call, "name": inner} if isinstance(inner, str) else inner
+            name, arguments = _name_and_arguments(inner, self._form)
         except (ValueError, KeyError, TypeError, AttributeError):
+            return self._no_call()
+        if not self._is_known(str(name)):
             return self._no_call()
         self._held, self._read, self._opened = "}" + self._held[end:], self._tail, ""
         written = arguments if isinstance(arguments, str) else json_text(arguments)
@@ -345,8 +355,8 @@ Parser = TextParser | ReplyParser
 def _name_and_arguments(call: Mapping[str, Any], form: CallFormat) -> tuple[Any, Any]:
     if not form.name_key:
         return next(iter(call.items()))
-    keys = (form.arguments_key, "arguments", "parameters")
-    return call.get(form.name_key) or call["name"], next((call[key] for key in keys if key in call), {})
+    given = (call.get(key) for key in (form.arguments_key, "arguments", "parameters"))
+    return call.get(form.name_key) or call["name"], next((one for one in given if one is not None), {})
 
 
 class _JsonEnd:

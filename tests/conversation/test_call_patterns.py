@@ -49,6 +49,10 @@ CALLED = {
     + '{{ ", " if not loop.last }}{% endfor %}]',
     "mistral args": EACH + "[TOOL_CALLS]{{ f.name }}[ARGS]{{ f.arguments | tojson }}{% endfor %}",
     "function tags": EACH + "<function={{ f.name }}>{{ f.arguments | tojson }}</function>{% endfor %}",
+    "tight": EACH
+    + "<tool_call>{{ f.name }}"
+    + f"{ARGUMENT}<arg_key>{{{{ key }}}}</arg_key><arg_value>{TEXT_OR_JSON}</arg_value>{{% endfor %}}"
+    + "</tool_call>{% endfor %}",
     "glm": EACH
     + "<tool_call>{{ f.name }}\n"
     + f"{ARGUMENT}<arg_key>{{{{ key }}}}</arg_key>\n<arg_value>{TEXT_OR_JSON}</arg_value>\n{{% endfor %}}"
@@ -143,6 +147,13 @@ WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
     ("hermes", f"I look.{CALL}"): ("I look.", [ROME]),
     ("hermes", f"{CALL}\n{CALL}"): ("", [ROME] * 2),
     ("hermes", '<tool_call>\n{"arguments": {"a": [1, 2]}, "name": "sum"}\n</tool_call>'): ("", [SUM]),
+    ("hermes", CALL.removesuffix("\n</tool_call>")): ("", [ROME]),
+    ("hermes", CALL.replace("\n</tool_call>", "\nSo.")): ("So.", [ROME]),
+    (
+        "tight",
+        "<tool_call>weather\n<arg_key>city</arg_key>\n<arg_value>Oslo</arg_value>\n<arg_key>days</arg_key>\n"
+        "<arg_value>3</arg_value>\n</tool_call>",
+    ): ("", [OSLO]),
     ("hermes", "<tool_call>nothing"): ("<tool_call>nothing", []),
     ("hermes", "<tool_call>{'no': json}</tool_call>!"): ("<tool_call>{'no': json}</tool_call>!", []),
     ("hermes", "<tool_call>\n"): ("<tool_call>\n", []),
@@ -157,6 +168,10 @@ WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
         "llama",
         f'{{"name": "weather", "parameters": {IN_ROME}}}; {{"name": "weather", "parameters": {IN_OSLO}}}\n\nSo.',
     ): ("So.", [ROME, OSLO]),
+    ("llama", f'{{"type": "function", "function": "weather", "parameters": {IN_ROME}}}'): ("", [ROME]),
+    ("llama", '{"name": "weather", "parameters": null}'): ("", [("weather", {})]),
+    ("llama", '{"name": "Rome", "age": 2800}'): ('{"name": "Rome", "age": 2800}', []),
+    ("llama", '{"name": "Rome", "parameters": {}}!'): ('{"name": "Rome", "parameters": {}}!', []),
     ("llama", '{"answer": 42}'): ('{"answer": 42}', []),
     ("llama", "It is {sunny}."): ("It is {sunny}.", []),
     ("mistral", f'[TOOL_CALLS] [{{"name": "weather", "arguments": {IN_ROME}}}]'): ("", [ROME]),
@@ -269,7 +284,8 @@ def test_a_form_is_read_off_the_template() -> None:
     assert FORMS["hermes"] == replace(HERMES, shows_tools=True)
     assert {name: form.kind for name, form in FORMS.items()} == {
         "hermes": "object", "qwen coder": "tags", "llama": "object", "mistral": "object", "mistral args": "json",
-        "function tags": "json", "glm": "tags", "minimax": "tags", "kimi": "json", "gemma": "pairs",
+        "function tags": "json", "tight": "tags", "glm": "tags", "minimax": "tags", "kimi": "json",
+        "gemma": "pairs",
         "pythonic": "pairs", "command": "object", "apertus": "object", "functionary": "json",
         "own tags": "tags", "recipient": "json",
     }  # fmt: skip

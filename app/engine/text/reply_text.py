@@ -72,10 +72,12 @@ class ThoughtText:
         self._aside = {closing: ""}
         self._outside |= dict.fromkeys(form.asides, "")
         self._after = {opening: self._inside, **dict.fromkeys(form.asides, self._aside)}
-        if calls.end_tag:  # what a call contains stays as it is
+        # What a call contains stays as it is. Mistral's calls have no end tag, and end the reply.
+        if calls.end_tag or calls.opening.startswith("["):
             begins = (calls.opening, *(one + calls.opening.removeprefix("to=") for one in form.asides))
             self._outside |= dict.fromkeys(begins, calls.opening)
-            self._after |= {begin: {calls.end_tag: calls.end_tag} for begin in begins}
+            ends = {calls.end_tag: calls.end_tag} if calls.end_tag else {}
+            self._after |= dict.fromkeys(begins, ends)
         self._markers = self._inside if is_opened else self._outside
         self._begun = BEGUN if is_opened else ""
         # an answer may begin although the prompt has opened a thought

@@ -5,7 +5,7 @@ import pytest
 from app.conversation.thinking import split_thought
 from app.engine.text.reply_text import ThoughtText, begun_text
 from app.engine.text.sandbox import chat_format_here
-from app.values.chat_format import ReplyFormat, first_marker
+from app.values.chat_format import CallFormat, ReplyFormat, first_marker
 from tests.engine.families import FAMILIES
 
 START = "{% for m in messages %}<|{{ m.role }}|>"
@@ -131,6 +131,13 @@ def rewritten(form: ReplyFormat, text: str) -> str:
         found.add("".join([*map(reply.push, pieces), reply.flush()]))
     (one,) = found
     return one
+
+
+def test_a_call_without_an_end_tag_may_spell_the_markers_of_thoughts() -> None:
+    calls = CallFormat("json", before_name="[TOOL_CALLS]", after_name="[ARGS]")
+    form = ReplyFormat("[THINK]", "[/THINK]", calls=calls)
+    call = '[TOOL_CALLS]f[ARGS]{"a": "[/THINK] [THINK]"}'
+    assert rewritten(form, f"[THINK]Hm.[/THINK]{call}") == f"<think>Hm.</think>{call}"
 
 
 WRAPPED = {
