@@ -283,7 +283,9 @@ KINDS = {
         choose the model
         merge it into
         use the model's safetensors
-        add the model's tokenizer
+        [Aa]dd the model's (tokenizer|own|\{\})
+        choose such a folder
+        run `git lfs pull`
         delete (it|them|\{\}|what)
         resume
         Delete \{\}

@@ -112,7 +112,7 @@ def _other_kind(names: list[str]) -> str:
             return sentence
     inside = {name.rpartition("/")[0] for name in names if name.endswith((f"/{WHOLE}", f"/{INDEX}"))}
     if models := sorted(folder for folder in inside if f"{folder}/{CONFIG}" in names):
-        return f"Models are in folders inside it ({', '.join(models)[:100]}): choose such a folder on this machine."
+        return f"It has models in folders ({', '.join(models)[:100]}): choose such a folder on this machine."
     for pattern, library in OTHER_FORMATS.items():
         if _matching(names, [pattern]):
             return f"Its weights are only in the format of {library}: choose it in safetensors, or as a GGUF file."

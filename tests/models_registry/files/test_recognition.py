@@ -106,13 +106,10 @@ def test_what_is_widened_while_it_is_read_is_not_refused(method: str) -> None:
         (("config.json", "model.mlpackage/Manifest.json"), "in the format of Core ML"),
         (("config.json", "odd.safetensors"), "(odd.safetensors)"),
         (("config.json", "diffusion_pytorch_model.safetensors"), "or a part of one"),
-        (
-            ("inner/config.json", "inner/model.safetensors"),
-            "in folders inside it (inner): choose such a folder",
-        ),
+        (("inner/config.json", "inner/model.safetensors"), "models in folders (inner): choose such a folder"),
         (
             ("checkpoint-5/config.json", "checkpoint-5/model.safetensors.index.json"),
-            "inside it (checkpoint-5)",
+            "in folders (checkpoint-5)",
         ),
         (("config.json", "model-00001-of-00002.safetensors"), "add the model's model.safetensors.index.json"),
         (("tokenizer.json", "model.safetensors"), "Add the model's own config.json"),
