@@ -13,7 +13,12 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    PreTrainedModel,
+)
 
 from tests.tiers import named, some
 
@@ -61,9 +66,22 @@ _SHAPE: Settings = {
 }  # fmt: skip
 
 
+_TOWER: Settings = {
+    "depth": 1,
+    "hidden_size": 16,
+    "intermediate_size": 16,
+    "num_heads": 2,
+    "out_hidden_size": 32,
+}
+
+
 def _build(family: str, seed: int, settings: Settings) -> PreTrainedModel:
     config = getattr(transformers, f"{family}Config")(**settings)
     make: Any = AutoModelForCausalLM.from_config  # untyped there
+    if type(config) not in MODEL_FOR_CAUSAL_LM_MAPPING:  # transformers has it only beside a vision tower
+        whole = getattr(transformers, f"{family.removesuffix('Text')}Config")
+        config = whole(text_config=settings, vision_config=_TOWER, eos_token_id=None)
+        make = AutoModelForImageTextToText.from_config
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         model: PreTrainedModel = make(config, dtype=torch.float32)

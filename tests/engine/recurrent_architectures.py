@@ -78,6 +78,22 @@ _FAMILIES: dict[str, tuple[str, Settings]] = {
         {**_LINEAR_THEN_FULL, **DEEPSEEK, "q_lora_rank": None, "linear_num_heads": 4, "linear_head_dim": 8},
     ),
     "bailing-hybrid": ("BailingHybrid", {**_LINEAR_THEN_FULL, **DEEPSEEK}),
+    "glm5-next": (
+        "Glm5NextText",
+        {
+            **DEEPSEEK,
+            "num_hidden_layers": 4,
+            "qk_rope_head_dim": 0,
+            "mlp_layer_types": ["dense", "sparse"] * 2,
+            "linear_num_heads": 4,
+            "linear_head_dim": 8,
+            "hc_mult": 2,
+            "index_topk": 64,
+            "index_kpool": 4,
+            "index_n_heads": 32,  # with fewer, many scores are equal (0)
+            "index_head_dim": 8,
+        },
+    ),
     "minimax": ("MiniMax", {**_LINEAR_THEN_FULL, **_EXPERTS, "head_dim": 8, "block_size": 16}),
     "lfm2": ("Lfm2", {**_CONV_THEN_FULL, "block_multiple_of": 8}),
     "lfm2-moe": (

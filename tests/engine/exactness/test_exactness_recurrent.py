@@ -9,7 +9,10 @@ import transformers
 from huggingface_hub.errors import StrictDataclassError
 from transformers import CONFIG_MAPPING, DynamicCache
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import (
+    MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES,
+)
 
 from app.engine.attention import register
 from app.engine.cpu_kernels import cpu_kernels
@@ -140,10 +143,12 @@ def test_every_recurrent_architecture_that_reads_rows_is_known() -> None:
 
 
 def test_every_recurrent_text_model_of_transformers_is_in_the_table() -> None:
-    kinds = {kind for kind in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES if is_recurrent(kind)}
+    written = {*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *MODEL_FOR_MULTIMODAL_LM_MAPPING_NAMES}
+    kinds = {kind for kind in written if is_recurrent(kind)}
     assert len(kinds) >= 20
     known = {getattr(transformers, f"{family}Config", None) for family in FAMILIES}
-    assert {kind for kind in kinds if type(CONFIG_MAPPING[kind]().get_text_config()) not in known} == set()
+    texts = {kind: CONFIG_MAPPING[kind]().get_text_config(decoder=True) for kind in kinds}
+    assert {kind for kind, text in texts.items() if type(text) not in known} == set()
 
 
 def is_recurrent(kind: str) -> bool:
