@@ -264,15 +264,18 @@ def _counted(values: Mapping[str, Any], layers: int) -> tuple[int, int]:
 def _keys_and_values(values: Mapping[str, Any], layer: int, kind: str, sizes: Mapping[str, int]) -> int:
     """Count the numbers of a token's keys and values in a layer of this kind.
 
-    Compressed keys and values (MLA) are one latent vector, and the rotated part of a key."""
+    Compressed keys and values (MLA) are one latent vector, and the rotated part of a key. A layer that selects
+    the tokens to which it attends keeps one more key. If these keys are pooled, it keeps gates and a mark, too."""
     if latent := _count(values, "kv_lora_rank"):
-        return latent + _count(values, "qk_rope_head_dim")
+        selecting = _count(values, "index_head_dim")
+        pooling = selecting + 1 if "index_kpool" in values else 0
+        return latent + _count(values, "qk_rope_head_dim") + selecting + pooling
     named = next(keys for word, keys in OTHER_HEADS if word in kind)
     usual, own = ("num_key_value_heads", "head_dim", "head_dim"), _own_sizes(values, layer)
     heads, key, value = (
         own.get(one) or _count(values, other) or sizes[one] for one, other in zip(usual, named, strict=True)
     )
-    return heads * (key + value)
+    return heads * (key + value) + _count(values, "indexer_kv_heads") * _count(values, "indexer_head_dim")
 
 
 def _own_sizes(values: Mapping[str, Any], layer: int) -> dict[str, int]:

@@ -318,6 +318,13 @@ LATENT = {"kv_lora_rank": 512, "qk_rope_head_dim": 64}
     [
         ({"model_type": "deepseek_v3", "num_hidden_layers": 61, **LATENT}, 61 * 576),
         ({"model_type": "longcat_flash", "num_hidden_layers": None, "num_layers": 28, **LATENT}, 56 * 576),
+        ({"num_hidden_layers": 61, **LATENT, "index_head_dim": 128}, 61 * (576 + 128)),
+        (
+            {"layer_types": ["linear_attention", "indexed_attention"] * 16, "kv_lora_rank": 512,
+             "index_head_dim": 128, "index_kpool": 16},
+            16 * (512 + 257),
+        ),
+        ({"head_dim": 64, "indexer_kv_heads": 2, "indexer_head_dim": 32}, 32 * (2 * 8 * 64 + 2 * 32)),
         (  # published: attention and MLP are listed as two layers, and the middle of the model is passed twice
             {"layer_types": ["full_attention", "mlp"] * 16, "num_hidden_layers": 32, "n_input_layers": 8,
              "n_output_layers": 8, "head_dim": 128, "n_recurrent_layers": 16, "n_recurrent_loops": 2},
