@@ -35,14 +35,16 @@
   const isPress = ({ key, button }) => key === " " || button === 0;
   let press = null; // resolved after the click of the press
   let endPress = null;
+  let ending = 0;
   const begin = (event) => {
-    if (endPress || !isPress(event) || !event.target.closest?.(`label, ${CLICKED}`)) return;
-    press = new Promise((resolve) => (endPress = resolve));
+    if (!isPress(event) || !event.target.closest?.(`label, ${CLICKED}`)) return;
+    clearTimeout(ending); // the press before may have ended just now
+    press ??= new Promise((resolve) => (endPress = resolve));
   };
-  const end = () => setTimeout(() => {
+  const end = () => (ending = setTimeout(() => {
     endPress?.();
     press = endPress = null;
-  });
+  }));
   for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, begin, true);
   for (const kind of ["pointerup", "pointercancel", "dragstart", "contextmenu", "keyup"]) addEventListener(kind, end, true);
   addEventListener("blur", end); // the window's

@@ -69,3 +69,18 @@ def test_the_page_is_drawn_again_if_a_press_ends_without_a_click(page: Any, end:
     assert page.evaluate("sent.length") == before, "the server must wait with its next frame"
     page.evaluate("kind => window.dispatchEvent(new Event(kind))", end)
     page.wait_for_selector("#list >> text=New")
+
+
+def test_a_press_right_after_another_counts(page: Any) -> None:
+    """A busy browser handles the second key before the timer that ends the first press."""
+    draw(page, CONTROLS["button"])
+    page.wait_for_selector("#list button")
+    page.evaluate("""() => {
+        const press = (kind) => list.firstChild.dispatchEvent(new KeyboardEvent(kind, { key: " ", bubbles: true }));
+        ["keydown", "keyup", "keydown"].forEach(press);
+    }""")
+    draw(page, "<p>New</p>")
+    page.evaluate("new Promise((done) => setTimeout(() => setTimeout(done)))")
+    assert page.query_selector("#list button"), "the second press has not ended"
+    page.keyboard.up(" ")
+    page.wait_for_selector("#list >> text=New")
