@@ -277,6 +277,24 @@ def test_the_panel_and_the_sidebar_lie_over_a_narrow_chat_one_at_a_time(
         assert page.locator("#chat").evaluate("chat => !chat.inert")
 
 
+def test_a_menu_and_undo_are_whole_in_a_narrow_window(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url, size=NARROW) as driver:
+        page = driver.page
+        driver.ask("Talk")
+        driver.regenerate()
+        page.wait_for_selector(f"{LAST} footer >> text=2/2")
+        page.set_viewport_size({"width": 340, "height": 800})  # here even a row without Continue is long
+        page.click(f"{LAST} footer summary")
+        menu = page.locator(f"{LAST} .menu > div").bounding_box()
+        assert 0 <= menu["x"] < menu["x"] + menu["width"] <= 340
+        assert page.locator(LAST).bounding_box()["x"] > 0, "nothing scrolls sideways"
+        page.keyboard.press("Escape")
+        page.click("#open-chats")
+        driver.do_with_chat("Talk", "delete")
+        page.click("#undo [data-do=undo]", timeout=5000)  # the drawer does not cover it
+        page.wait_for_selector(".chat-line >> text=Talk")
+
+
 @pytest.mark.parametrize("size", [pytest.param(LAPTOP, marks=pytest.mark.thorough), NARROW])
 def test_the_page_fits_its_window(
     browser: Any, running: Running, engine: ScriptedEngine, size: dict[str, int]
