@@ -166,6 +166,9 @@
     target.dispatchEvent(new KeyboardEvent("keypress", { key: "Unidentified", bubbles: true }));
   });
 
+  // Gradio's lists of choices stay open if they see the Tab that leaves them.
+  document.addEventListener("keydown", (event) => event.key === "Tab" && event.target.matches("[role=combobox]") && event.stopPropagation(), true);
+
   // Shows the chat's view before other scripts focus the search there.
   document.addEventListener("keydown", (event) => {
     if (window.foresight.isSearchKey(event)) goTo("chat");

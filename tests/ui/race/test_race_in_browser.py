@@ -77,3 +77,14 @@ def test_what_is_typed_stays_when_the_page_is_reloaded(browser: Any, running: Ru
         page.click("#race-another")
         page.wait_for_function("document.querySelector('#race-text textarea').value === 'My own prompt.'")
         assert person.complaints == []
+
+
+def test_a_list_of_choices_closes_when_tab_leaves_it(browser: Any, running: Running) -> None:
+    with PageDriver(browser, running.url) as person:
+        page = person.page
+        page.click("#to-race")
+        page.focus("#race-lane-1 input")
+        for lane in (1, 2, 3):
+            page.wait_for_selector(f"#race-lane-{lane} [role=listbox]")
+            page.keyboard.press("Tab")
+            page.wait_for_selector(f"#race-lane-{lane} [role=listbox]", state="detached", timeout=5000)
