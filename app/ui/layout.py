@@ -50,6 +50,7 @@ from app.ui.models.render import ModelsRenderer
 from app.ui.models.view import ModelsView
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import RaceView
+from app.ui.settings.controls import SWITCHES
 from app.ui.settings.data import ImportRenderer
 from app.ui.settings.tools import ToolsRenderer
 from app.ui.settings.view import build_settings_view
@@ -89,7 +90,7 @@ class Page:
         self._models = ModelsView(models_actions, LoadActions(services, self._inventory), events)
         self._documents, documents_lists = build_documents_view(DocumentsActions(services), events)
         RaceView(services, events)
-        decoder, self._tools = build_settings_view(
+        decoder, self._tools, others = build_settings_view(
             services, app_context, endpoint, self._notice.backup, options, top.to_settings, events
         )
         self._models.lists += [top.picker, decoder.model]
@@ -101,7 +102,7 @@ class Page:
         chat.connect(question, chat_actions, state, controls, events)
         chat_settings.connect(ChatSettingsActions(services), state, controls, events)
         self._connect_options(controls)
-        self._connect_new_page(blocks, chat_actions, [session, *controls, is_offline])
+        self._connect_new_page(blocks, chat_actions, [session, *controls, is_offline, *others])
         temperature = controls[OptionValues._fields.index("temperature")]
         events.on(fill.click, self._filled, state, [temperature, *chat_settings.boxes, events.faults])
         events.on(top.status.click, services.engine.cancel_load)
@@ -160,9 +161,12 @@ class Page:
         self._events.on(blocks.load, opened, outputs=outputs)
 
     def _chosen(self) -> tuple[Any, ...]:
-        """Return the saved values of the option controls, in their order, and of the switch Offline."""
+        """Return the saved values of the option controls, in their order, of the switch Offline, of the settings of
+        all chats, and of the box for web apps."""
         settings = self._services.settings
-        return (*to_values(settings.options), settings.library.is_offline)
+        defaults = (settings.chats.system, *(getattr(settings.chats, name) for name, *_ in SWITCHES))
+        origins = " ".join(settings.api_origins)
+        return (*to_values(settings.options), settings.library.is_offline, *defaults, origins)
 
     def _filled(self, state: ChatState, event: gr.EventData) -> tuple[Any, ...]:
         """Return the values of the boxes that the page's script requests: for "model" the current temperature, for

@@ -110,8 +110,9 @@ class ConnectActions(Actions):
 
 def build_connect(
     services: Services, api: ApiSwitch, endpoint: Endpoint, opening: gr.Button, events: PageEvents
-) -> None:
-    """Build the section inside the current Blocks and connect its events; `opening` leads to the view."""
+) -> gr.Textbox:
+    """Build the section inside the current Blocks and connect its events; `opening` leads to the view. Returns the
+    box of the web apps' origins."""
     actions = ConnectActions(services, api, endpoint)
     with gr.Column(elem_classes="part"):
         gr.HTML("<h3>Connect</h3>", js_on_load=None)
@@ -131,3 +132,4 @@ def build_connect(
         events.on(submitted, actions.allow, origins, [origins, events.faults])
     events.on(connection.click, actions.click, outputs=connection)
     events.on(opening.click, actions.open, outputs=[switch, connection])
+    return origins

@@ -42,8 +42,9 @@ FORMULAS = {
 }
 
 
-def build_chat_defaults(services: Services, events: PageEvents) -> None:
-    """Build the controls inside the current Blocks, and connect system prompt and switches with the settings."""
+def build_chat_defaults(services: Services, events: PageEvents) -> list[gr.components.Component]:
+    """Build the controls inside the current Blocks, and connect them with the settings. Returns the box of the
+    system prompt and the switches, in the order of `SWITCHES`."""
 
     def choose(name: str, value: str | bool) -> None:
         succeeded(toast, lambda: services.choose_chat_defaults(**{name: value}))
@@ -58,12 +59,16 @@ def build_chat_defaults(services: Services, events: PageEvents) -> None:
         events.on(system.input, partial(choose, "system"), system, trigger_mode="always_last")
     with gr.Column(elem_id="chat-defaults", elem_classes="part"):
         gr.HTML("<h3>All chats</h3>", js_on_load=None)
-        for name, label, info in SWITCHES:
-            switch = gr.Checkbox(
+        switches = [
+            gr.Checkbox(
                 getattr(defaults, name), label=label, info=info, elem_id=name.replace("_", "-"),
                 elem_classes="switch",
-            )  # fmt: skip
-            events.on(switch.input, partial(choose, name), switch)
+            )
+            for name, label, info in SWITCHES
+        ]  # fmt: skip
+    for (name, *_), switch in zip(SWITCHES, switches, strict=True):
+        events.on(switch.input, partial(choose, name), switch)
+    return [system, *switches]
 
 
 class DecoderControls:

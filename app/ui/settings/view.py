@@ -114,10 +114,10 @@ def build_settings_view(
     beside_chat: Sequence[gr.components.Component],
     opening: gr.Button,
     events: PageEvents,
-) -> tuple[DecoderControls, PageValue[set[str]]]:
+) -> tuple[DecoderControls, PageValue[set[str]], list[gr.components.Component]]:
     """Build the view inside the current Blocks. The button `opening` leads to it; `beside_chat` are the option
-    controls beside the chat. Returns the decoder's controls, and the names of the tool servers whose logs a page
-    shows."""
+    controls beside the chat. Returns the decoder's controls, the names of the tool servers whose logs a page shows,
+    and the other boxes that show settings."""
     actions = SettingsActions(services)
     about = AboutActions(services, app_context, endpoint)
     with gr.Row(elem_id="settings"):
@@ -134,7 +134,7 @@ def build_settings_view(
                     events.on(
                         looks.click, actions.choose_appearance, trigger_mode="multiple", concurrency_limit=1
                     )
-                build_chat_defaults(services, events)
+                defaults = build_chat_defaults(services, events)
                 restore, restored = _build_general(endpoint, events)
             with _section("advanced"):
                 decoder = DecoderControls(to_values(services.settings.options))
@@ -142,7 +142,7 @@ def build_settings_view(
                 build_data(services, app_context.data_dir, backup, opening, events)
                 contacts = build_privacy(about, events)
             with _section("connect"):
-                build_connect(services, app_context.api, endpoint, opening, events)
+                origins = build_connect(services, app_context.api, endpoint, opening, events)
             with _section("tools"):
                 tools = build_tools(services, events)
             with _section("about"):
@@ -152,7 +152,7 @@ def build_settings_view(
     before: PageValue[Any] = PageValue(lambda: None)  # the settings that Undo restores
     events.on(restore.click, actions.restore, outputs=[before, restored, *controls])
     events.on(restored.click, actions.undo, before, [before, restored, *controls])
-    return decoder, tools
+    return decoder, tools, [*defaults, origins]
 
 
 def _section(name: str) -> gr.Column:

@@ -46,6 +46,27 @@ def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
     person.page.wait_for_function("document.querySelector('#system textarea').value === 'Be brief.'")
 
 
+def test_settings_of_all_chats_are_shown_as_saved_after_a_reload(
+    person: PageDriver, services: Services
+) -> None:
+    page = person.page
+    page.fill("#default-system textarea", "Be brief.")
+    page.check("#rolling-context input")
+    go_to(person, "connect")
+    page.fill("#api-origins :is(input, textarea)", "http://localhost:3000")
+    page.click("#allow-origins")
+    until(lambda: services.settings.api_origins and services.settings.chats.rolling_context)
+    until(lambda: services.settings.chats.system == "Be brief.")
+    page.click("#to-chat")  # `reload` waits for the message box
+    person.reload()
+    page.wait_for_function(
+        "document.querySelector('#default-system textarea').value === 'Be brief.'", timeout=9000
+    )
+    page.wait_for_function("document.querySelector('#rolling-context input').checked", timeout=9000)
+    origins = "document.querySelector('#api-origins :is(input, textarea)').value"
+    page.wait_for_function(f"{origins} === 'http://localhost:3000'", timeout=9000)
+
+
 def test_programs_are_connected_by_keyboard_and_refused_once_the_key_is_renewed(
     person: PageDriver, running: Running
 ) -> None:
