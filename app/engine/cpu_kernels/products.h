@@ -17,6 +17,7 @@ typedef struct {
 
 #define GROUPS_AT_ONCE 64 /* groups of a tile that are multiplied by up to MANY rows before further groups are read */
 #define MANY 60           /* maximum number of rows whose sums with a tile are kept in memory */
+#define AHEAD 8192        /* distance in bytes of the numbers that are prefetched for steps of one or two rows */
 
 /* The format of a tile's numbers, and the number of parts in which a group is summed; all are known to the compiler. */
 typedef struct {
@@ -96,7 +97,7 @@ INLINE void multiply_groups(
         vni found[MOST_ROWS][HALVES];
         const float *scale = p->x.scale + r * w->groups + group;
         if (rows <= 2)
-            for (int64_t line = 0; line < step; line += 64) __builtin_prefetch(numbers + 8 * step + line, 0, 2);
+            for (int64_t line = 0; line < step; line += 64) __builtin_prefetch(numbers + AHEAD + line);
         sum_group(p, r, rows, tile, group, form, numbers, found);
         UNROLLED
         for (int i = 0; i < rows; i++)
