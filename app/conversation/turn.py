@@ -137,7 +137,9 @@ class Continuation(Turn):
 
 
 def context_of(stores: ChatStores, chat: int, answer: int) -> TurnContext:
-    """Returns the parts of this answer's prompt. Raises ChatNotFound, and BadOption without a question."""
+    """Returns the parts of this answer's prompt.
+
+    Raises ChatNotFound, and BadOption if no question precedes the answer."""
     store = stores.of(chat)
     texts = store.path_texts(chat, store.parent(answer))
     if not texts or texts[-1].role != "user":

@@ -55,7 +55,7 @@ def store_error_of(error: sqlite3.Error, path: str, advice: str) -> StoreError |
     code = _code(error)
     if code in FULL:
         return StoreFull(
-            f"{path} could not be written ({error}). Free some disk space, or check that the disk is still "
+            f"{path} could not be read or written ({error}). Free some disk space, or check that the disk is still "
             "connected, and try again. What was saved before is kept."
         )
     if is_damage(error):

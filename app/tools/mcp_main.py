@@ -1,8 +1,9 @@
-"""Communicates with one tool server through the client of the `mcp` package, as a program.
+"""A program that communicates with one tool server through the client of the `mcp` package.
 
 The first request describes the server, and each further request is a job. The answer is the job's result, the job's
-problem, or the reason why the session is over. The standard error is the server's log. The process leads the group
-of the server's processes, and ends the group when the app closes its input, or is killed.
+problem, or the reason why the session is over. The standard error is the server's log. The server's processes are
+in this program's process group. The program ends the group when its own standard input closes, which also happens
+if the app is killed.
 """
 
 import asyncio
@@ -166,7 +167,7 @@ async def _receive(process: Any, received: Any, name: str) -> None:
             line = await stream.receive_until(b"\n", LONGEST_MESSAGE)
         except anyio.DelimiterNotFound as error:
             raise ToolFailed(
-                f"{name} sent a message of more than {LONGEST_MESSAGE // 2**20} MB, so it was ended."
+                f"{name} was stopped, because it sent a message of more than {LONGEST_MESSAGE // 2**20} MB."
             ) from error
         except (anyio.IncompleteRead, anyio.EndOfStream, anyio.BrokenResourceError, OSError) as error:
             with anyio.move_on_after(SECONDS_TO_END):

@@ -17,20 +17,22 @@ SIDES = (
     "qzeros", "scales", "g_idx", "weight_scale", "weight_zero_point", "weight_shape", "weight_g_idx", "input_scale",
     "output_scale", "input_zero_point", "output_zero_point", "k_scale", "v_scale",
 )  # fmt: skip
-"""The last parts of the names of tensors that belong to a quantised weight."""
+"""The last parts of the names of tensors that are stored beside the numbers of a quantised weight."""
 STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
-"""In MXFP4, the ends of the names of stacked experts' tensors: numbers, two in a byte, and their scales."""
+"""In MXFP4, the ends of the names of the tensors of stacked experts. The first tensor holds the numbers, two in a
+byte, and the second their scales."""
 
 
 PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}
-"""The bits of a packed number on a CPU, scales included. A group of 128 numbers (32 in MXFP4) has a scale."""
+"""The bits of a packed number on a CPU, by type, including scales and offsets. Each 128 numbers (in F4, MXFP4's
+floats, each 32) share a scale of 32 bits. In I2 and I4 they also share an offset of 32 bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckpointForm:
-    """A format of quantised weights that can be read. With `is_offset` the zero points are stored less one, as in
-    GPTQ's first version. With `is_packed` the numbers are packed in words of 32 bits; otherwise each has a byte of
-    its own. With `is_float` they are floats of 8 bits."""
+    """A format of quantised weights that can be read. With `is_offset` the stored zero points are one too small,
+    as in GPTQ's first version. With `is_packed` several numbers share a word; otherwise each has a byte of its own.
+    With `is_float` they are floats of 8 bits."""
 
     method: Method
     bits: int

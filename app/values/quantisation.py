@@ -1,8 +1,9 @@
 """Weight-only quantisation: its names, and the bytes of quantised weights, computed without torch.
 
-An int8 row has one scale; int4 has a scale and an offset for each 32 neighbours, in the activations' precision.
-Linears and the embedding are quantised; norms, position embeddings and stacked experts are not. Embedding and head
-have 8 bits in int4, too, because no later layer could correct the head's errors.
+In int8 each row has a scale; in int4 each 32 neighbours in a row share a scale and an offset. All are stored in
+the activations' precision. Linears and the embedding are quantised; norms, position embeddings and stacked experts
+are not. With int4, the embedding and the head still get 8 bits: no later layer could correct the head's errors,
+and the embedding is often the same tensor.
 """
 
 import re
@@ -35,7 +36,7 @@ TO_READ = 4.4
 
 
 def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[Quantisation, str]:
-    """Return the quantisation that "auto" means. If int8 `is_fast` here, a sentence explains the answer "none".
+    """Return the quantisation that "auto" means, and why it is "none" although int8 `is_fast` here, or else "".
 
     `share` is the share of the parameters that int8 would quantise; `free` is the device's free memory in bytes, 0
     if it is unknown."""
@@ -57,8 +58,8 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
 
 
 def kept_words(bits: float) -> str:
-    """Return the mean number of bits of packed weights in words."""
-    return f"{bits:.1f} bits a weight as in the file"
+    """Return a phrase that tells the user the mean number of bits of packed weights."""
+    return f"{bits:.1f} bits per weight, as in the file"
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:

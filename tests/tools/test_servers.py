@@ -164,9 +164,9 @@ def test_a_program_that_does_not_answer_is_ended(make: Make) -> None:
     {
         "hang": "did not answer within 4 seconds",
         "die": r"ended unexpectedly \(exit code 3\)",
-        "endless": "sent a message of more than 32 MB",
+        "endless": "was stopped, because it sent a message of more than 32 MB",
         "lines": "writes messages that cannot be read",
-        "huge": "sent a message of more than 32 MB",
+        "huge": "was stopped, because it sent a message of more than 32 MB",
         "shapeless": "does not follow the protocol",
         "malformed": "writes messages that cannot be read",
     }.items(),

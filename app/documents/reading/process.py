@@ -18,8 +18,8 @@ from app.values.validation import require
 LEAST_SECONDS, SECONDS_PER_MEGABYTE, MOST_SECONDS = 30, 30, 1800
 """Limits of a reader's processor time in seconds. A megabyte of any format takes less than ten."""
 WAITING = 4
-"""Maximum time spent waiting for a reader, as a multiple of its processor time, because other programs need the
-processor, too."""
+"""Maximum time spent waiting for a reader, as a multiple of the limit of its processor time. It is more than 1,
+because other programs use the processor, too."""
 PIECE = 2**16
 """Maximum characters of a text in a message, because the app's other threads wait while a message is parsed."""
 MAX_MEMORY = 2 * 2**30

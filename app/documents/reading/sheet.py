@@ -30,7 +30,7 @@ def read_sheet(path: Path, name: str) -> Iterator[ReadMessage]:
             yield TextPiece("\n")
         yield ReadProgress(done, len(sheets))
     if not filled:
-        raise DocumentUnreadable(f"There is no text in {name}: nothing could be read from it.")
+        raise DocumentUnreadable(f"There is no text in {name}, because its sheets have no cells with values.")
     if len(sheets) < len(book.sheet_names):
         yield ReadNote("Its sheets without cells, such as charts, were left out.")
 

@@ -53,8 +53,8 @@ class Scoring(NamedTuple):
 class BlockView:
     """Which of the keys [L + T] each row of a block [T] sees in one forward pass.
 
-    Each mask and table is made once and shared by all layers. A recorded graph gives `paths` (the
-    table of paths) and `recorded_positions` [T] as tensors; otherwise both are made from the block."""
+    Each mask and table is made once and shared by all layers. A recorded graph gives `paths` (see
+    paths.py) and `recorded_positions` [T] as tensors; otherwise both are made from the block."""
 
     block: Block
     prefix_length: int

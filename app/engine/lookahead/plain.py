@@ -13,7 +13,7 @@ from app.values.trace import StepTrace
 def plain(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: each feeds the current token and commits the sampled next token."""
+    """Yield the steps of a reply: each feeds the last token and appends the token sampled after it."""
 
     def step() -> StepInParts:
         current = tokens[-1]

@@ -1,4 +1,5 @@
-"""Ranks the successors of a context (the model's likeliest next tokens) by the sampler's chance to draw them.
+"""Ranks the successors of a context (the model's likeliest next tokens) by the score with which the sampler
+will choose.
 
 Greedy text continues with the likeliest token. Sampled text can be predicted as well, because the noise of
 each token at each position is known in advance (sampling.py). The sampler draws
@@ -24,12 +25,14 @@ from app.engine.sampling.sampling import noise_key, noise_of
 from app.values.messages import Sampling
 
 Rank = Callable[[Sequence[int], int], list[tuple[int, int]]]
-"""(packed successors, likeliest first; position of the guess) -> [(token, gap class)], the expected token first."""
+"""(packed successors, likeliest first; position of the guess) -> [(token, gap class)], the expected token first.
+
+`context_entries.py` explains packed successors and gap classes."""
 
 SUREST_LEAD = LEADS - 1
 
 _CLASSES = tuple(gap_class(gap * GAP_STEP) for gap in range(MOST_GAP + 1))
-"""The gap class of each packed gap."""
+"""Maps each packed gap to its gap class, so that `gap_class` is computed only once for each."""
 
 HOPELESS = 12.0
 """A token whose logit over temperature is this far below the best is drawn about six times in a million at most."""
@@ -107,7 +110,7 @@ class SampledRank:
 
 
 def farthest(sampling: Sampling) -> float:
-    """Return the largest distance to the best logit, over temperature, at which a token can be drawn."""
+    """Return the largest distance to the best logit, divided by the temperature, at which tokens are ranked."""
     return min(-log(sampling.min_p), HOPELESS) if sampling.min_p > 0 else HOPELESS
 
 

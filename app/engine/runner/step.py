@@ -2,6 +2,9 @@
 
 in turn       launch 1, finish 1, report 1, show 1, launch 2, finish 2, ...
 overlapped    launch 1, finish 1, launch 2, report 1, show 1, finish 2, ...    on a GPU
+
+Launching a step starts its forward pass; finishing it commits its tokens; reporting it makes the `Step`; showing
+it is what the caller does with the `Step`.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -29,9 +32,10 @@ class FirstToken:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass: the committed tokens, the origin of each, and the rows and cost of the pass.
+    """One forward pass: the committed tokens, the origin of each, and the number of rows of the pass.
 
-    `is_covered` means that the step had drafts; with a `reason` it is the reply's last step."""
+    `is_covered` means that the step had drafts. A step with a `reason` is the reply's last step. The times of the
+    step's parts are in `split`."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]

@@ -74,9 +74,11 @@ def check_kind(header: GgufHeader, name: str) -> None:
         problem = f"{name} is an embedding model ({known}), which writes no text: choose a chat model."
     elif kind == "adapter":
         problem = f"{name} is an adapter: merge it into its base model first, or choose the base model."
+    elif not known:
+        problem = f"{name} does not name its architecture: choose another file of the same model."
     elif known not in ARCHITECTURES:
         problem = (
-            f"{name} has the architecture {known or 'without a name'!r}, which this version of Foresight does not "
+            f"{name} has the architecture {known!r}, which this version of Foresight does not "
             "know in GGUF files: choose the same model in safetensors, or another one, or update Foresight."
         )
     if problem:

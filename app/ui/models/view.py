@@ -29,7 +29,7 @@ class ModelsView:
     lists: list[gr.HTML] = field(default_factory=list)
 
     def build(self, library: ModelSettings) -> gr.Checkbox:
-        """Build the view inside the current Blocks. Returns the switch Offline."""
+        """Build the view inside the current Blocks. Returns the Offline switch."""
         with gr.Row(elem_id="models"), gr.Column(elem_id="local-models"):
             tabs = render_macro("macros.html", "tab_list", prefix="models", label="Models", tabs=TABS)
             gr.HTML(tabs, elem_id="models-tabs", js_on_load=None)

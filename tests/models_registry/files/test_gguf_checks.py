@@ -89,6 +89,7 @@ def test_a_garbled_header_is_a_sentence(file: Path, place: int) -> None:
 @pytest.mark.parametrize(
     ("architecture", "kind", "sentence"),
     [
+        ("", "", "tiny does not name its architecture: choose another file of the same model"),
         ("llamma9", "", "tiny has the architecture 'llamma9', which this version of Foresight does not"),
         (
             "clip",
