@@ -264,7 +264,7 @@ def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDrive
     person.page.click("#access button.label-wrap")
     person.page.fill("#token input", "hf_good")
     person.page.click("#save-token")
-    wait_for(person, "#access", "There is a token")
+    wait_for(person, "#access", "A token was found")
     assert person.page.input_value("#token input") == ""
     person.page.click(button("Try again tiny/locked"))
     person.page.wait_for_selector(button("Load… tiny/locked"), timeout=300_000)

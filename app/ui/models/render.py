@@ -176,7 +176,7 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
 def token_html(inventory: Inventory | None) -> Markup:
     words = "No token is saved."
     if inventory is not None and inventory.is_logged_in:
-        words = "There is a token, saved by Hugging Face's tools or in HF_TOKEN."
+        words = "A token was found: in HF_TOKEN, or saved by Hugging Face's tools."
     return render_macro("macros.html", "facts", words=[words])
 
 

@@ -142,7 +142,7 @@ def notes_html(result: RaceResult | None) -> Markup:
 def _plain_words(result: RaceResult) -> str:
     plain = result.fastest_plain
     is_padded = plain.decoding.same_text and result.model.dtype in HALF
-    rows = "padded like the lanes" if is_padded else "one row per step"
+    rows = "padded like the lanes' steps" if is_padded else "one row per step"
     is_extra = all(lane.run.decoding != plain.decoding for lane in result.lanes)
     extra = ", run in addition to the lanes" if is_extra else ""
     return f" ({rows}{extra}): {rate(plain.statistics.tokens_per_second)} tokens/s"
