@@ -59,7 +59,7 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
 
 def kept_words(bits: float) -> str:
     """Return a phrase that tells the user the mean number of bits of packed weights."""
-    return f"{bits:.1f} bits per weight, as in the file"
+    return f"the file's {bits:.1f} bits per weight"
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:

@@ -422,7 +422,7 @@ def test_the_verdict_on_packed_weights_names_their_bits() -> None:
     free = int((need + least) / 2 / (1 - MARGIN - PREFIX_SHARE))
     fit = judge(model, Memory("cpu", free, free), "bfloat16", 8192, is_automatic=True)
     assert fit.verdict == "fits with int4"
-    assert fit.sentence.startswith("Fits only with int4: in 4.5 bits a weight as in the file it needs"), fit
+    assert fit.sentence.startswith("Fits only with int4: in the file's 4.5 bits per weight it needs"), fit
 
 
 @pytest.mark.parametrize(
