@@ -86,7 +86,7 @@ HEAD = json.dumps({"speculators_model_type": "eagle3", "num_hidden_layers": 1}).
 REFUSED: dict[str, tuple[Files, str]] = {
     "a shard is not there": (without("b.safetensors", files=sharded("a.safetensors", "b.safetensors")), "names b"),
     "an index alone": (without("a.safetensors", files=sharded("a.safetensors")), "names a.safetensors, which"),
-    "shards without an index": (without(INDEX, files=sharded(*NAMES["usual"])), "Its weights are in several files: add the"),
+    "shards without an index": (without(INDEX, files=sharded(*NAMES["usual"])), "Its weights are in several files"),
     "no weights in the index": (sharded() | {INDEX: index()}, "lists no weight files of its folder"),
     "an index of nothing": (sharded() | {INDEX: b'{"weight_map": null}'}, "lists no weight files of its folder"),
     "an index of a list": (sharded() | {INDEX: b"[]"}, "lists no weight files of its folder"),
