@@ -301,8 +301,8 @@ def test_what_fails_after_a_model_was_loaded_is_a_sentence_beside_it(engine: Eng
         raise SettingsNotSaved("The disk is full: free some space.")
 
     engine.load(CPU, cannot_save)
-    until(lambda: engine.status().phase == "ready")
-    assert engine.status().note == "The disk is full: free some space. tiny stays loaded."
+    until(lambda: engine.status().note == "The disk is full: free some space. tiny stays loaded.")
+    assert engine.status().phase == "ready"
 
 
 def test_a_model_is_let_go_of_and_loaded_again_by_the_next_question(engine: Engine) -> None:
