@@ -66,7 +66,7 @@ INLINE void sum_group(
         for (int i = 0; i < rows; i++)
             UNROLLED
             for (int half = 0; half < HALVES; half++) {
-                vni whole = (vni)finished(some[i][half], factors[half], form.narrow);
+                vni whole = (vni)finished(some[i][half], factors[half], w->factors != NULL, form.narrow);
                 found[i][half] = part ? found[i][half] + whole : whole;
             }
     }
@@ -77,6 +77,39 @@ INLINE void sum_group(
 typedef struct {
     float total[OUTS], inner[OUTS], shift[OUTS];
 } Sum;
+
+/* Add the products of `rows` rows with the groups `first` to `last` - 1 of a tile, each of which has a scale and no
+   offset, to the totals of `sums`. */
+INLINE void multiply_single_groups(
+    const Product *p, int64_t r, const int rows, int64_t tile, int64_t first, int64_t last, const Form form,
+    const uint8_t *numbers, Sum *sums
+) {
+    const Packed *w = p->weight;
+    const int64_t step = TILE_BYTES / 8 * (form.low + form.high);
+    vn total[MOST_ROWS][HALVES];
+    UNROLLED
+    for (int i = 0; i < rows; i++)
+        for (int half = 0; half < HALVES; half++) total[i][half] = load_n(sums[i].total + half * LANES);
+    for (int64_t group = first; group < last; group++, numbers += step) {
+        vni found[MOST_ROWS][HALVES];
+        const float *scale = p->x.scale + r * w->groups + group;
+        if (rows <= 2)
+            for (int64_t line = 0; line < step; line += 64) __builtin_prefetch(numbers + AHEAD + line);
+        sum_group(p, r, rows, tile, group, form, numbers, found);
+        UNROLLED
+        for (int half = 0; half < HALVES; half++) {
+            vn scales = scales_of(w, w->scale, (tile * w->groups + group) * OUTS + half * LANES);
+            UNROLLED
+            for (int i = 0; i < rows; i++) {
+                vn product = __builtin_convertvector(found[i][half], vn) * all_n(scale[i * w->groups]);
+                total[i][half] = fused_n(product, scales, total[i][half]);
+            }
+        }
+    }
+    UNROLLED
+    for (int i = 0; i < rows; i++)
+        for (int half = 0; half < HALVES; half++) store_n(sums[i].total + half * LANES, total[i][half]);
+}
 
 /* Add the products of `rows` rows with the groups `first` to `last` - 1 of a tile to `sums`. */
 INLINE void multiply_groups(
@@ -114,8 +147,8 @@ INLINE void multiply_groups(
                     UNROLLED
                     for (int i = 0; i < rows; i++) {
                         const int16_t *sums = p->x.sums[((r + i) * w->groups + group) * 2 + part];
-                        float sum = (float)sum_of_x(sums, form.parts) * scale[i * w->groups];
-                        shifts[i][half] = fused_n(offsets, all_n(sum), shifts[i][half]);
+                        vn sum = __builtin_convertvector(sum_of_x(sums, form.parts), vn);
+                        shifts[i][half] = fused_n(offsets, sum * all_n(scale[i * w->groups]), shifts[i][half]);
                     }
                 }
         if (--left) continue;
@@ -167,7 +200,10 @@ static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, c
         const Product *p, int64_t r, int64_t tile, int64_t first, int64_t last, Sum *sums \
     ) { \
         const uint8_t *numbers = p->weight->numbers + (tile * p->weight->groups + first) * TILE_BYTES / 8 * (low + high); \
-        multiply_groups(p, r, count, tile, first, last, (Form){low, high, narrow, has_table, parts}, numbers, sums); \
+        const Form form = {low, high, narrow, has_table, parts}; \
+        if (p->weight->per == 1 && !p->weight->offset) \
+            multiply_single_groups(p, r, count, tile, first, last, form, numbers, sums); \
+        else multiply_groups(p, r, count, tile, first, last, form, numbers, sums); \
     }
 #define FORM(...) EACH_COUNT(COUNT, __VA_ARGS__)
 EACH_FORM(FORM)

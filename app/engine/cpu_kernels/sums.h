@@ -1,13 +1,10 @@
 /* Sums of products of a packed weight's numbers with activations x, for each kind of processor. A call of `added` adds
    the products of four numbers of each row of the weight with four of x.
 
+   `sum_of_x` is the sum of x over a part of a group, in all lanes: over 16 numbers, or over all 32 if there is one part.
+
    `narrow` numbers are 0 to 63; their zero is subtracted at the beginning of a sum, as zero times the sum of x. Other
    numbers are -128 to 127. */
-
-/* Return the sum of x over a part of a group: over 16 numbers, or over all 32 if there is one part. */
-INLINE int sum_of_x(const int16_t *sums, const int parts) {
-    return sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0);
-}
 
 #if defined(__AVX512VNNI__) && LANES == 16
 #define MOST_ROWS 8
@@ -29,16 +26,23 @@ INLINE Whole looked_up(words_n numbers, const int8_t *table) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), (Whole)numbers);
 }
 INLINE Whole factor(vni factors) { return (Whole)factors; }
+/* Return the sum of x times a factor of 16 bits, computed in vectors: copies from other registers take long. */
+INLINE Whole times_x(const int16_t *sums, const int parts, int factor) {
+    const Whole factors = _mm512_set1_epi16((int16_t)factor);
+    Whole sum = _mm512_dpwssd_epi32(_mm512_setzero_si512(), four_of((const int8_t *)sums), factors);
+    return parts == 1 ? _mm512_dpwssd_epi32(sum, four_of((const int8_t *)(sums + 2)), factors) : sum;
+}
+INLINE vni sum_of_x(const int16_t *sums, const int parts) { return (vni)times_x(sums, parts, 1); }
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
-    return _mm512_set1_epi32(-(narrow ? zero : 128) * sum_of_x(sums, parts));
+    return times_x(sums, parts, -(narrow ? zero : 128));
 }
 INLINE Whole added(Whole sum, Whole numbers, Whole x, Whole factors, const int narrow) {
     (void)factors, (void)narrow;
     return _mm512_dpbusd_epi32(sum, numbers, x);
 }
-INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
+INLINE Whole finished(Whole sum, Whole factors, int has_factors, const int narrow) {
     (void)narrow;
-    return _mm512_mullo_epi32(sum, factors);
+    return has_factors ? _mm512_mullo_epi32(sum, factors) : sum;
 }
 #elif (defined(__AVX512BW__) && LANES == 16) || (defined(__AVX2__) && LANES == 8)
 #define MOST_ROWS 4
@@ -70,6 +74,12 @@ INLINE Whole factor(vni factors) {
     const __m128i twice = _mm_setr_epi8(0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13);
     return OP(shuffle_epi8)((Whole)factors, EVERY_16_BYTES(twice));
 }
+INLINE vni sum_of_x(const int16_t *sums, const int parts) {
+    const Whole ones = OP(set1_epi16)(1);
+    Whole sum = OP(madd_epi16)(four_of((const int8_t *)sums), ones);
+    if (parts == 1) sum = OP(add_epi32)(sum, OP(madd_epi16)(four_of((const int8_t *)(sums + 2)), ones));
+    return (vni)sum;
+}
 /* With the zero subtracted (32 for 6 bits), sums of narrow numbers fit 16 bits: they are at most 8 * 127 * 32, or
    16 * 127 * 15 for numbers of 4 bits in one part. */
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
@@ -92,7 +102,8 @@ INLINE Whole added(Whole sum, Whole numbers, Whole x, Whole factors, const int n
     Whole pairs = OP(maddubs_epi16)(OP(abs_epi8)(numbers), signed_as(x, numbers));
     return OP(add_epi32)(sum, OP(madd_epi16)(pairs, factors));
 }
-INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
+INLINE Whole finished(Whole sum, Whole factors, int has_factors, const int narrow) {
+    (void)has_factors;
     return narrow ? OP(madd_epi16)(sum, factors) : sum;
 }
 #else
@@ -117,16 +128,19 @@ INLINE words_n looked_up(words_n numbers, const int8_t *table) {
     return (words_n)found;
 }
 INLINE Whole factor(vni factors) { return factors; }
+INLINE vni sum_of_x(const int16_t *sums, const int parts) {
+    return (vni){0} + (sums[0] + sums[1] + (parts == 1 ? sums[2] + sums[3] : 0));
+}
 INLINE Whole begun(const int16_t *sums, const int parts, int zero, const int narrow) {
-    return (Whole){0} - (narrow ? zero : 0) * sum_of_x(sums, parts);
+    return -(narrow ? zero : 0) * sum_of_x(sums, parts);
 }
 INLINE Whole added(Whole sum, signed_n numbers, signed_n x, Whole factors, const int narrow) {
     (void)factors, (void)narrow;
     for (int i = 0; i < QUAD * LANES; i++) sum[i / QUAD] += numbers[i] * x[i];
     return sum;
 }
-INLINE Whole finished(Whole sum, Whole factors, const int narrow) {
-    (void)narrow;
+INLINE Whole finished(Whole sum, Whole factors, int has_factors, const int narrow) {
+    (void)has_factors, (void)narrow;
     return sum * factors;
 }
 #endif
