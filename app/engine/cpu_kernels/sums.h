@@ -1,7 +1,8 @@
 /* Sums of products of a packed weight's numbers with activations x, for each kind of processor. A call of `added` adds
    the products of four numbers of each row of the weight with four of x.
 
-   `sum_of_x` is the sum of x over a part of a group, in all lanes: over 16 numbers, or over all 32 if there is one part.
+   `sum_of_x` returns the sum of x over a part of a group in all lanes: over 16 numbers, or over all 32 if the group has
+   one part.
 
    `narrow` numbers are 0 to 63; their zero is subtracted at the beginning of a sum, as zero times the sum of x. Other
    numbers are -128 to 127. */
@@ -26,7 +27,8 @@ INLINE Whole looked_up(words_n numbers, const int8_t *table) {
     return _mm512_shuffle_epi8(_mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)table)), (Whole)numbers);
 }
 INLINE Whole factor(vni factors) { return (Whole)factors; }
-/* Return the sum of x times a factor of 16 bits, computed in vectors: copies from other registers take long. */
+/* Return the sum of x times a factor of 16 bits. It is computed in vectors, because copies from general registers take
+   long. */
 INLINE Whole times_x(const int16_t *sums, const int parts, int factor) {
     const Whole factors = _mm512_set1_epi16((int16_t)factor);
     Whole sum = _mm512_dpwssd_epi32(_mm512_setzero_si512(), four_of((const int8_t *)sums), factors);
