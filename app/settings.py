@@ -64,7 +64,7 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class ChatDefaults:
-    """Settings of all chats."""
+    """The settings that apply to all chats."""
 
     rolling_context: bool = False
     """Whether the oldest messages of a chat that is too long are left out without asking the user."""

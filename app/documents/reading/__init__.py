@@ -1,4 +1,4 @@
-"""Reads files as text."""
+"""Reads the text of documents, in a child process unless they are plain text."""
 
 from app.documents.reading.files import FileReader, open_reader
 from app.documents.reading.process import ReadNote, ReadProgress, ReadTitle, TextPiece

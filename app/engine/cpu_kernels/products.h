@@ -24,7 +24,8 @@ typedef struct {
     int low, high, narrow, has_table, parts;
 } Form;
 
-/* Sum the products of `rows` rows, a constant, with the group of a tile whose numbers are at `numbers`. */
+/* Sum the products of `rows` rows, a constant, with the group of a tile whose numbers are at `numbers`. For one or two
+   rows, which wait for memory, also prefetch the numbers that are AHEAD bytes further. */
 INLINE void sum_group(
     const Product *p, int64_t r, const int rows, int64_t tile, int64_t group, const Form form, const uint8_t *numbers,
     vni found[][HALVES]
@@ -32,6 +33,9 @@ INLINE void sum_group(
     const Packed *w = p->weight;
     const int8_t *x = p->x.numbers + (r * w->groups + group) * GROUP;
     const int16_t *sums = (const int16_t *)(p->x.sums + (r * w->groups + group) * 2);
+    const int64_t size = TILE_BYTES / 8 * (form.low + form.high);
+    if (rows <= 2)
+        for (int64_t line = 0; line < size; line += 64) __builtin_prefetch(numbers + AHEAD + line);
     UNROLLED
     for (int part = 0; part < form.parts; part++) {
         Whole factors[HALVES], some[MOST_ROWS][HALVES];
@@ -93,8 +97,6 @@ INLINE void multiply_single_groups(
     for (int64_t group = first; group < last; group++, numbers += step) {
         vni found[MOST_ROWS][HALVES];
         const float *scale = p->x.scale + r * w->groups + group;
-        if (rows <= 2)
-            for (int64_t line = 0; line < step; line += 64) __builtin_prefetch(numbers + AHEAD + line);
         sum_group(p, r, rows, tile, group, form, numbers, found);
         UNROLLED
         for (int half = 0; half < HALVES; half++) {
@@ -129,8 +131,6 @@ INLINE void multiply_groups(
     for (int64_t group = first; group < last; group++, numbers += step) {
         vni found[MOST_ROWS][HALVES];
         const float *scale = p->x.scale + r * w->groups + group;
-        if (rows <= 2)
-            for (int64_t line = 0; line < step; line += 64) __builtin_prefetch(numbers + AHEAD + line);
         sum_group(p, r, rows, tile, group, form, numbers, found);
         UNROLLED
         for (int i = 0; i < rows; i++)
