@@ -96,8 +96,9 @@ def slowness_of(
     fused: PreTrainedModel, model: PreTrainedModel, attend: Attend, timer: Timer = gpu_seconds
 ) -> str:
     """Return a clause if steps of `fused` are clearly slower than those of `model`, else ""."""
+    runs = [block_logits(each, attend) for each in (fused, model)]
     for block in trial_blocks(model, TIMED_ROWS):
-        ours, torchs = (timer(partial(block_logits, each, attend, block)) for each in (fused, model))
+        ours, torchs = (timer(partial(run, block)) for run in runs)
         if reason := slowness(
             ours, torchs, f"a step of {counted(len(block), 'row')} with ours", "with torch's"
         ):
@@ -145,7 +146,7 @@ def fuse_by(
     join_sums(calls, found)
     joined = join_products(model, found.values())
     whole = copy_with(model, found)
-    whole_logits, logits = (partial(block_logits, each, attend) for each in (whole, model))
+    whole_logits, logits = (block_logits(each, attend) for each in (whole, model))
     if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows), tolerance_of(model)):
         raise ArithmeticError(f"together they give different logits for {differing} rows")
     note = f"Each of these runs as one kernel of our own: {summary}."

@@ -161,9 +161,10 @@ def trial_blocks(model: PreTrainedModel, counts: Iterable[int] = ROWS) -> list[B
     return [chain_block(line, len(_PREFIX), tuple(range(len(line)))) for line in lines]
 
 
-def block_logits(model: PreTrainedModel, attend: Attend, block: Block) -> Tensor:
-    """Read the prefix and compute the logits of a block's wanted rows after it."""
-    return run_block(model, _read_prefix(model, attend), block, attend)[0]
+def block_logits(model: PreTrainedModel, attend: Attend) -> Callable[[Block], Tensor]:
+    """Read the prefix; return a function that computes the logits of a block's wanted rows after it."""
+    cache = _read_prefix(model, attend)
+    return lambda block: run_block(model, cache, block, attend)[0]
 
 
 def _read_prefix(model: PreTrainedModel, attend: Attend) -> BlockCache:

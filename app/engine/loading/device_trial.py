@@ -19,7 +19,7 @@ _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
 
 def run_small(model: PreTrainedModel) -> list[Tensor]:
     """Compute the logits of a tree and of chains, and draw tokens from them; return both on the host."""
-    logits = [block_logits(model, SDPA.attend, block) for block in (tree_block(model), *trial_blocks(model))]
+    logits = list(map(block_logits(model, SDPA.attend), (tree_block(model), *trial_blocks(model))))
     sampler = make_sampler(_SAMPLING, str(model.device))
     drawn: list[Tensor] = []
     for rows in logits:

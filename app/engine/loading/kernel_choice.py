@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 from transformers import PreTrainedModel
 
@@ -112,8 +111,8 @@ def run_in_blocks(
                 kernel_fault(model.device, model.dtype, vocabulary)  # before the first reply waits for it
             rows = sorted({rows for rows, _ in machine.trials if rows > 1})
             differing = rows_that_differ(
-                partial(block_logits, fused.model, attention.attend),
-                partial(block_logits, model, SDPA.attend),
+                block_logits(fused.model, attention.attend),
+                block_logits(model, SDPA.attend),
                 [tree_block(model), *trial_blocks(model, rows)],
                 tolerance_of(model),
             )

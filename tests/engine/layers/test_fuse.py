@@ -113,10 +113,10 @@ def test_each_residual_sum_is_one_kernel_with_the_norm_after_it() -> None:
     fused = fuse_by(kernels, model, attend).model
     (block,) = trial_blocks(model, (3,))
     kernels.norms = kernels.sums = 0
-    logits = block_logits(fused, attend, block)
+    logits = block_logits(fused, attend)(block)
     passes = 2  # the prefix, and the block
     assert (kernels.norms, kernels.sums) == (passes, passes * 2 * model.config.num_hidden_layers)
-    torch.testing.assert_close(logits, block_logits(model, attend, block))
+    torch.testing.assert_close(logits, block_logits(model, attend)(block))
 
 
 def test_all_parts_are_tried_with_the_calls_of_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
