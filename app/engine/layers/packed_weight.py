@@ -239,7 +239,8 @@ def tiled_scales(numbers: Numbers, outs: int) -> dict[str, Tensor]:
     given = {name: part for name in names if (part := getattr(numbers, name)).numel()}
     whole = {name: _padded(part, 1, outs) for name, part in given.items()}
     return {
-        name: part.reshape(-1, outs, part.shape[1]).transpose(1, 2).contiguous() for name, part in whole.items()
+        name: part.reshape(-1, outs, part.shape[1]).transpose(1, 2).contiguous()
+        for name, part in whole.items()
     }
 
 

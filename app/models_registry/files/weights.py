@@ -190,7 +190,7 @@ def check_model(folder: Path, name: str) -> None:
     config = config_of(folder, name)
     sizes = check_config(config, name)
     weights = read_weights(folder, name)
-    if not text_values(config_values(config, name)).get("quantization_config"):
+    if folder.is_dir() and not text_values(config_values(config, name)).get("quantization_config"):
         refuse_tensors((tensor.name for tensor in weights.tensors), weights.stored, name)
     widest = max((size for tensor in weights.tensors for size in tensor.shape), default=0)
     has = {

@@ -1,6 +1,8 @@
 """A GGUF file is known by its header: its sizes, and what keeps it from being loaded, in a sentence."""
 
+import re
 import shutil
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,6 +43,16 @@ def test_the_header_tells_the_models_sizes(pristine: Path) -> None:
     assert weights.numbers == sum(one.numel() for one in tiny_llama().parameters())
     assert weights.has_head and not shape.is_tied and weights.layers == 2 and weights.stored == "F32"
     assert read_gguf_header(pristine).size == pristine.stat().st_size
+
+
+@pytest.mark.parametrize("kind", [number for number, (_, *size) in BLOCKS.items() if size == [32, 18]])
+def test_a_file_is_accepted_whatever_the_type_of_its_blocks_is_called(kind: int, tmp_path: Path) -> None:
+    """Types such as IQ4_NL were taken for integers of a quantisation that the config does not name."""
+    file = write_gguf(tmp_path / "tiny.gguf", kinds=["Q4_0"])
+    matrix = rb"(\x02\0\0\0[\x20\x40]\0{7}..\0{6})" + struct.pack("<I", GGMLQuantizationType.Q4_0)
+    file.write_bytes(re.sub(matrix, rb"\1" + struct.pack("<I", kind), file.read_bytes(), flags=re.DOTALL))
+    check_model(file, "tiny")
+    assert read_weights(file, "tiny").stored == BLOCKS[kind][0]
 
 
 def test_without_a_head_the_embedding_is_tied(file: Path) -> None:
