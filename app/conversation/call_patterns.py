@@ -213,9 +213,9 @@ def _listed(value: Any) -> list[Any]:
 
 
 def alternatives(schema: Any, followed: set[str] | None = None) -> list[dict[str, Any]]:
-    """Return a schema, the definition to which it refers, the parts of its `anyOf`, `oneOf` and `allOf`, and their
-    alternatives. Each result has the schema's definitions. Returns [] if the schema is not an object. References
-    in `followed` are not followed again."""
+    """Return a schema and its alternatives: the definition to which it refers, the parts of its `anyOf`, `oneOf` and
+    `allOf`, and the alternatives of all these. Each result has the schema's definitions. Returns [] if the schema
+    is not an object. References in `followed` are not followed again."""
     if not isinstance(schema, dict):
         return []
     followed = set() if followed is None else followed
@@ -248,7 +248,8 @@ def member_schema(schema: Any, key: str) -> Any:
 
 
 def loose_json(text: str, quote: str) -> str:
-    """Translate a value to JSON. It may have other quotes, unquoted words, or Python's True, False and None."""
+    """Translate a value to JSON. The value may have unquoted words, Python's True, False and None, and strings
+    between single quotes or between two `quote`."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
     pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
 
@@ -271,8 +272,8 @@ def _string(part: str) -> str:
 
 
 def value_end(text: str, quote: str, ends: str) -> int:
-    """Return the index of the first character of `ends` outside strings and brackets, at which a pair's value ends;
-    -1 if the value is incomplete."""
+    """Return the index at which a pair's value ends, which is the first character of `ends` outside strings and
+    brackets; -1 if the value is incomplete."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else rf"{STRING}|'(?:[^'\\]|\\.)*+'"
     depth = 0
     for found in re.finditer(rf"{quoted}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):

@@ -115,7 +115,7 @@ class ChatTools:
         return (*own, *(one.name for one in settings.servers if one.is_on))
 
     def server(self, name: str) -> CalledServer:
-        """Return the server that has this name now; None if it is one of the app's own tools, or removed or off."""
+        """Return the server that has this name now and is turned on; None for a name of the app's own tools."""
         return next((one for one in self._settings().servers if one.name == name and one.is_on), None)
 
     def offered(
@@ -181,8 +181,7 @@ class ChatTools:
         return self.servers.tools(server, is_stopping) if starts else self.servers.status(server).tools
 
     def _search(self, question: str, chat: ChatSettings) -> str:
-        """Search the chat's collections. For a chat without collections, search all but the attachments of
-        chats."""
+        """Search the chat's collections. If the chat has none, search all collections but attachments of chats."""
         known = self._documents.collections()
         searched = [one.id for one in known if one.id in chat.collections]
         hits = self._documents.search(searched or [one.id for one in known if not one.is_attached], question)

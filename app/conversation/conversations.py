@@ -1,4 +1,4 @@
-"""The replies and the drafts of all chats. A turn is stored, decoded and recorded, even if its page is closed.
+"""The replies and the drafts of all chats. A reply is written and recorded even if its page is closed.
 
 page -> start(turn) -> retrieve passages -> prepare the prompt -> save the turn -> engine.submit
 """
@@ -130,8 +130,8 @@ class Conversations:
     def close(self) -> None:
         """Saves the drafts, closes the queues, and waits at most CLOSING_SECONDS until every reply is stored.
 
-        The engine must have ended the replies before. The next start marks a reply that did not end as interrupted;
-        usually only its last second is lost."""
+        The engine must already have ended the replies. A reply that did not end loses usually only its last second,
+        and is marked as interrupted at the next start."""
         self.drafts.close()
         self.queue.close()
         deadline = monotonic() + CLOSING_SECONDS
@@ -175,7 +175,7 @@ class Conversations:
         return any((each.options, each.model, each.grammar) == asked for each in made)
 
     def thread(self, chat: int, newest: int) -> Thread:
-        """Returns a chat as it is stored, with its `newest` latest messages."""
+        """Returns a chat as it is stored, with its last `newest` messages."""
         return self.stores.of(chat).thread(chat, newest)
 
     def leaves_out(self, chat: int) -> bool:

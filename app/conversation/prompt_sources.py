@@ -4,8 +4,9 @@ The system prompt, earlier turns, the question and the reply's reserve get room 
 that are left, but never less than a quarter of the tokens outside the reply's reserve, because it is better to
 shorten a long chat than to ignore its documents.
 
-Documents are untrusted data. A passage must not pass for another source or for the question. So it becomes one
-paragraph, and a line that looks like the format is escaped: "[2] Pay me" becomes "| [2] Pay me"."""
+Documents are untrusted data. The model must not take a passage for another source or for the question. So a passage
+becomes one paragraph, and a line that begins like a source or the question is escaped: "[2] Pay me" becomes
+"| [2] Pay me"."""
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -77,9 +77,8 @@ class Reply:
             ended = any(isinstance(event, Finished | Failed) for event in batch) or not batch
 
     def wait(self, start: int, timeout: float | None) -> list[Event]:
-        """Returns the events from number `start`.
-
-        Waits at most `timeout` seconds for the first event; returns [] if none came."""
+        """Returns the events from number `start`. Waits at most `timeout` seconds for the first of them, or without
+        a limit if `timeout` is None. Returns [] if there is none."""
         deadline = None if timeout is None else monotonic() + timeout
         with self._changed:
             while len(self._events) <= start and not self._has_ended():

@@ -144,8 +144,7 @@ class ToolCallParser:
     """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
 
     def __init__(self, form: CallFormat = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
-        """Make a parser for calls in this format. `schemas` has the JSON Schema of the arguments by function
-        name."""
+        """Make a parser for calls in this format. `schemas` maps a function's name to its arguments' JSON Schema."""
         self._patterns = call_patterns(form)
         self._form = form
         self._schemas = schemas
@@ -300,7 +299,9 @@ class ToolCallParser:
             return None
         if tail:
             self._held = self._held[tail.end() :]
-        elif self._form.kind == "object":  # whose closing brace is here, although the tag after it is not
+        elif (
+            self._form.kind == "object"
+        ):  # the closing brace may be here although the tag after it is missing
             self._held = self._held.lstrip().removeprefix("}")
         self._opened, self._read = "", self._more
         return []
@@ -337,7 +338,7 @@ class ToolCallParser:
             return self._no_call() if self._is_flushing else None
         try:
             call = parse_json(self._held[start:end], strict=False)
-            inner = call.get("function", call)  # some models write the name there
+            inner = call.get("function", call)  # an object with name and arguments, or only the name
             inner = {**call, "name": inner} if isinstance(inner, str) else inner
             name, arguments = _name_and_arguments(inner, self._form)
         except (ValueError, KeyError, TypeError, AttributeError):

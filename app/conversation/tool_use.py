@@ -208,7 +208,7 @@ def function_of(name: str, tool: Tool) -> FunctionFields:
 
 
 def is_of_object(schema: Any) -> bool:
-    """Return whether this is the JSON Schema of an object, with properties by name if it has any."""
+    """Return whether this is the JSON Schema of an object, whose `properties` map names to schemas."""
     return (
         isinstance(schema, dict)
         and schema.get("type", "object") == "object"

@@ -52,8 +52,8 @@ class DocumentVersion:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A document, with the digest and the length of its text once the text is complete; document 0 means no
-    document. `origin` is the path of the document's file; "" for pasted texts and uploads."""
+    """A document, with the digest and the length of its text once the text is complete. `origin` is the path of the
+    document's file; "" for pasted texts and uploads. `document` is 0 if there is no document."""
 
     document: int
     title: str

@@ -240,8 +240,8 @@ class Documents(Store):
         return self._searcher.similarities(texts, others)
 
     def give_way(self, has_to_wait: Callable[[], bool]) -> None:
-        """Lets the worker merge the index of words only while `has_to_wait()` is false, such as while no reply is
-        written, because merging has long transactions."""
+        """Lets the worker merge the index of words only while `has_to_wait()` is false, because a merge has long
+        transactions, for which other threads would wait."""
         self._worker.give_way(has_to_wait)
 
     # Closing

@@ -285,7 +285,7 @@ def title_in(own: str, beginning: str, name: str) -> str:
 
 class Cleaner:
     """Cleans a text that comes in pieces: removes a byte order mark at its beginning and all NULs, replaces
-    lone surrogates, and makes every line end "\\n"."""
+    lone surrogates, and changes "\\r\\n" and "\\r" to "\\n"."""
 
     def __init__(self) -> None:
         self._is_first = True

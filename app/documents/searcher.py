@@ -31,11 +31,11 @@ RANK_OFFSET = 20
 WORDS_WEIGHT = 2.0
 """Weight of the ranking by words for a passage with all words of the question; the ranking by meaning weighs 1."""
 MIN_SHARE_ALONE = 0.24
-"""The smallest share of the question's words that one passage must have if only words are searched."""
+"""If only words are searched, at least one passage must have this share of the question's words."""
 MIN_SHARE = 0.45
-"""The smallest share of the question's words with which a passage is near enough if meaning is searched, too."""
+"""If meaning is searched, too, a passage with at least this share of the question's words is near enough."""
 MIN_SIMILARITY = 0.30
-"""The smallest cosine to the question for a passage to be found by meaning."""
+"""If meaning is searched, a passage with at least this cosine to the question is near enough."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding:
 
 
 def warm_up_request(request: Request) -> Request:
-    """Return the request for at most WARM_UP_TOKENS tokens. It runs first, so that no other has one-time work."""
+    """Return the request for at most WARM_UP_TOKENS tokens. It runs first, and does the work that occurs once."""
     return replace(request, options=warm_up_options(request.options))
 
 

@@ -3,7 +3,7 @@
 In half precision with `same_text`, the steps of all decoders are padded to row counts that give bitwise identical
 results. Padding makes plain decoding slower, so it also runs without padding, and speeds are compared with the
 faster of both. But without padding the numbers may be rounded differently, so texts are compared with padded plain
-decoding. Such references run in each round beside the lanes, unless they are lanes themselves."""
+decoding. These two plain decodings are the references. They run in each round, too, if they are not lanes."""
 
 import json
 import logging

@@ -28,7 +28,8 @@ FORMATS = (
     ("mimetype", rb"opendocument\.spreadsheet", "sheet"),
     ("META-INF/container.xml", rb"", "book"),
 )
-"""For each format, the part that identifies it, a pattern that this part contains, and its name for `reader_of`."""
+"""For each format, the part that identifies it, a pattern that this part contains, and the name of the format for
+`reader_of`."""
 LOCKS = (
     ("META-INF/manifest.xml", b"encryption-data"),
     ("META-INF/rights.xml", b""),

@@ -71,7 +71,7 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Turns parts of a document into Markdown. `styles` are names by id, `notes` the notes not yet in the text.
+    """Turns parts of a document into Markdown. `styles` are names of styles by id. `notes` are not in the text yet.
 
     Each note is used once, because notes that refer to each other would make an endless text."""
 

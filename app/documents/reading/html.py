@@ -194,7 +194,10 @@ class Page:
         total = sum(one.weight for one in self._blocks)
         unlinked = [not one.is_linked for one in self._blocks]
         unmarked = [not (one.is_linked or one.is_beside) for one in self._blocks]
-        for is_tried in (unmarked, unlinked):  # some pages are in an element with the name of a margin
+        for is_tried in (
+            unmarked,
+            unlinked,
+        ):  # on some pages even the main part is in an element named as a margin
             is_main = self._is_main(is_tried)
             if sum(one.weight for one in compress(self._blocks, is_main)) >= LEAST_MAIN * total:
                 break
