@@ -123,8 +123,8 @@ class Plan(ABC):
     async def answer(self, services: ApiServices, http: HttpRequest, is_stream: bool | None) -> Response:
         """Answer the client, as a stream or as JSON.
 
-        A stream waits up to PATIENCE seconds for its first event, so that a request refused by then gets an
-        error status. Then its headers are sent, because some clients give up without headers."""
+        A stream waits up to PATIENCE seconds for its first event, so that a request that is refused in this time
+        gets an error status. Then its headers are sent, because some clients give up without headers."""
         requests = await unless_closed(http, self._checked(services))
         choices = list[Choice]()
         events = self._events(services, requests, choices)

@@ -39,7 +39,7 @@ class CompletionPlan(Plan):
         self._is_echo, self._is_begun = bool(asked.echo), False
         for text in each_text(asked.prompt, "prompt", MOST_PROMPTS):
             prompt = text if isinstance(text, str) else TokenIds(text)
-            # The text of a prompt of token ids is taken from the prompt's log probabilities.
+            # If the prompt is given as token ids, its text is taken from its log probabilities.
             of_prompt = self._is_echo and (self._has_logprobs or isinstance(prompt, TokenIds))
             likely = max(0, top) if of_prompt else top
             requests += engine_requests(

@@ -90,7 +90,7 @@ Bias = Annotated[float, Field(ge=-100, le=100)]
 
 T = TypeVar("T")
 Some = Annotated[list[T], Field(fail_fast=True)]
-"""A list whose validation ends at the first wrong entry, because reporting a million would take seconds."""
+"""A list whose validation ends at the first wrong entry, because reporting a million errors would take seconds."""
 
 
 def described(types: str) -> WrapValidator:
@@ -191,7 +191,7 @@ class ForesightFields(BaseModel):
 
 
 class ReasoningFields(BaseModel):
-    """The field `reasoning` of responses, which some clients also send to chat completions."""
+    """The field `reasoning` of /v1/responses, which some clients also send to /v1/chat/completions."""
 
     effort: Effort | None = None
     max_tokens: Limit = None

@@ -1,4 +1,5 @@
-"""The parts of the app that the API uses: the engine, the models on this machine, and the lock for turns."""
+"""The parts of the app that the API uses: the engine, the models on this machine, and a lock by which requests take
+turns."""
 
 import asyncio
 import threading

@@ -19,7 +19,7 @@ from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, 
 from app.values.quantisation import QuantisationChoice
 
 BEFORE = "app.commands.options_before_the_command"
-"""The key under which a context's `meta` has the options given to its groups, each with its value as typed."""
+"""The key in a Typer context's `meta` of the options given before the command, each with its value as typed."""
 MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
 

@@ -213,9 +213,9 @@ def _listed(value: Any) -> list[Any]:
 
 
 def alternatives(schema: Any, followed: set[str] | None = None) -> list[dict[str, Any]]:
-    """Return a schema and its alternatives: the definition to which it refers, the parts of its `anyOf`, `oneOf` and
-    `allOf`, and the alternatives of all these. Each result has the schema's definitions. Returns [] if the schema
-    is not an object. References in `followed` are not followed again."""
+    """Return a schema and its alternatives: the definition to which it refers, the parts of its `anyOf`, `oneOf`
+    and `allOf`, and the alternatives of all these. Each result has the schema's definitions. Returns [] if the
+    schema is not an object. References in `followed` are not followed again."""
     if not isinstance(schema, dict):
         return []
     followed = set() if followed is None else followed

@@ -144,7 +144,7 @@ class ToolCallParser:
     """Reads text with calls in it: text, a call's head, its arguments and its tail, in turn."""
 
     def __init__(self, form: CallFormat = HERMES, schemas: Mapping[str, Any] = NO_SCHEMAS) -> None:
-        """Make a parser for calls in this format. `schemas` maps a function's name to its arguments' JSON Schema."""
+        """Make a parser for calls in this format. `schemas` maps functions' names to their arguments' schemas."""
         self._patterns = call_patterns(form)
         self._form = form
         self._schemas = schemas

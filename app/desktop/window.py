@@ -1,6 +1,6 @@
 """Shows the page in a native window, from a separate process that runs this module as a program. The process is
-separate because graphics drivers and triton bring different versions of LLVM, which crash in one process. It ends
-when its window or its standard input is closed, so it ends with the app."""
+separate because graphics drivers and triton load different versions of LLVM, which would crash in one process. The
+process ends when its window or its standard input is closed, so it ends with the app."""
 
 import logging
 import os

@@ -18,7 +18,8 @@ from app.values.tools import ToolServer
 
 EXAMPLE = 'such as {"mcpServers": {"time": {"command": "mcp-server-time"}}}'
 KEYS = ("mcpServers", "servers", "context_servers", "mcp")
-"""The keys of the servers: of most programs, of VS Code, of Zed, and of both opencode and VS Code's settings."""
+"""The keys under which the servers are in the JSON of most programs, of VS Code, of Zed and of opencode. VS Code's
+settings have "mcp", too."""
 LONGEST, LONGEST_NAME = 1_000_000, 128
 """Maximum number of characters that are read, and of a server's name."""
 LAUNCHERS = frozenset((

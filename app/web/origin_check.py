@@ -3,7 +3,7 @@
 Any web page that the user visits could try to use a server on 127.0.0.1:
 
     DNS rebinding    evil.example resolves to 127.0.0.1, and the Host header names evil.example  -> 400
-    forged request   a form or a fetch of another site or port (see Origin and Sec-Fetch-Site)   -> 403
+    forged request   Origin or Sec-Fetch-Site shows that another site or port has sent it        -> 403
 """
 
 from collections.abc import Callable, Collection

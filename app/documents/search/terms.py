@@ -85,7 +85,7 @@ def asked(question: str, languages: Sequence[str]) -> list[Term]:
 
 
 def terms(question: str, language: str = "") -> tuple[str, ...]:
-    """Returns the words of a question as they are indexed, each once. Leaves out stop words unless all words are."""
+    """Returns the words of a question as they are indexed, each once. Stop words are left out if others remain."""
     found = asked(question, [language])
     kept = [term for term in found if not term.is_common] or found
     return tuple(dict.fromkeys(term.phrases[0] for term in kept))
