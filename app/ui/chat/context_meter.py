@@ -16,7 +16,7 @@ from app.values.messages import EngineStatus, Message, Options
 COUNT_SECONDS = 0.4
 """Minimum seconds between two counts of the context."""
 CHARACTERS_PER_TOKEN = 16
-"""Assumed maximum of a text's mean number of characters per token."""
+"""No text is assumed to have more characters per token than this on average."""
 LEAST_SHARE = 0.8
 """A message that is cut to fit ends at its last space or line end, if that is beyond this share of what fits."""
 

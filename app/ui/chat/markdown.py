@@ -48,7 +48,7 @@ _SAFE_LINK = re.compile(r"(?:https?://|mailto:)[^\s<>\"]+", re.IGNORECASE)
 
 
 class CjkInline(StateInline):
-    """Parses bold and italic words also in Chinese, Japanese and Korean, which have no spaces beside words.
+    """Parses bold and italic words also in Chinese, Japanese and Korean, which have no spaces between words.
 
     CommonMark leaves the stars of "**「重点」**内容" as they are, because they are between punctuation and letters.
     This follows the CJK-friendly amendments to CommonMark: stars may open or close bold text beside any character
@@ -183,7 +183,7 @@ def _cell(_: RendererHTML, tokens: Sequence[Token], index: int, *__: Any) -> str
 
 
 def _boxes(state: StateCore) -> None:
-    """Make boxes of "- [ ] to do" and "- [x] done". (mdit-py-plugins takes quadratic time.)"""
+    """Make boxes of "- [ ] to do" and "- [x] done". (The plugin in mdit-py-plugins would take quadratic time.)"""
     tokens = state.tokens
     for item, paragraph, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
         if (item.type, paragraph.type) != ("list_item_open", "paragraph_open") or not inline.children:

@@ -1,7 +1,7 @@
 """A reply's text as HTML, complete or growing: its thought, which can be collapsed, its answer, and its sources.
 
-A citation such as [1] is shown as a small button if it is the number of a source and in prose, not in code. A
-citation whose source does not support its sentence (conversation/citation_check.py) has a question mark.
+A citation such as [1] is shown as a small button if it is the number of a source, and is not in code. A citation
+whose source does not support its sentence (conversation/citation_check.py) has a question mark.
 """
 
 import json
@@ -68,7 +68,7 @@ def calls_html(calls: Sequence[CalledTool], is_live: bool = False) -> Markup:
 
 
 def _arguments(call: CalledTool) -> str:
-    """Return a call's arguments with escaped control characters, which could change how others are shown."""
+    """Return a call's arguments with escaped control characters, which could change how other text is shown."""
     text = call.arguments
     with suppress(ValueError):
         text = json.dumps(parse_json(text), ensure_ascii=False, indent=2)

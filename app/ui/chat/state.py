@@ -56,10 +56,10 @@ class ChatState:
     `version` is the version of the chat that the page shows, so that actions of an outdated page are noticed. Chat
     0 has not begun; `settings` and `is_private` are the values with which it will begin. `opened` counts how often
     the page changed its chat. `draft` is the text in the message box, `sent` the last sent message until the user
-    types something else, and `box_changes` are the app's last changes of the box. `filled` is the value of `opened`
-    when the message box was filled last, `boxed` when the settings' boxes were. While `boxed` differs from
-    `opened`, the settings' boxes show the chat `left`. `expanded` has the folders that the user expanded or
-    collapsed. `new_settings` makes the settings of a new chat."""
+    types something else, and `box_changes` are the app's last changes of the box. `filled` and `boxed` are the
+    values of `opened` when the message box and the settings' boxes were last filled. While `boxed` differs from
+    `opened`, the settings' boxes show the chat `left`. `expanded` maps the folders that the user expanded or
+    collapsed to whether they are expanded. `new_settings` makes the settings of a new chat."""
 
     version: ChatVersion = field(default_factory=ChatVersion)
     opened: int = 0

@@ -107,7 +107,7 @@ class ChatActions(Actions):
         state.draft = self._try(lambda: drafts.of(chat), "") if is_kept else ""
 
     def act(self, state: ChatState, event: gr.EventData, *controls: Any) -> str:
-        """Handle a sent message, or a button in the thread or in a question. Returns the next question."""
+        """Handle a sent message, or a button in the thread or in a question. Returns the question to ask next."""
         press = pressed(event)
         do, name, value = press
         if do in ANSWERS:

@@ -49,7 +49,7 @@ class KeyCheck:
         self._cookie_name = f"foresight-{port}"  # cookies are sent to every port
 
     def refusal(self, request: HTTPConnection) -> Response | None:
-        """Return the response to a request without the key, or for / with a key in its URL; else None."""
+        """Return the response to a request without the key, or to one for / with a key in its URL; else None."""
         is_at_root = request.scope.get("method") == "GET" and request.scope["path"] == "/"
         if not self._key or (self._has_key(request) and not (is_at_root and "key" in request.query_params)):
             return None
@@ -121,7 +121,7 @@ SECURITY_HEADERS = {
 
 
 class Guard:
-    """ASGI middleware around the page's whole app, so that it checks all routes, mounts and other middleware."""
+    """ASGI middleware around the page's whole app. It checks requests before all routes and other middleware."""
 
     def __init__(self, app: ASGIApp, check: KeyCheck) -> None:
         self._app = app

@@ -23,7 +23,7 @@ from typing import Any
 from app.errors import AppError, first_line
 
 ACTIVE_SECONDS = 1 / 12
-"""Seconds between two polls while something happens on a page. A reply is seldom drawn more often."""
+"""Seconds between two polls while something happens on a page. The HTML of a reply seldom changes more often."""
 SLOW_SECONDS = 1 / 4
 """Minimum seconds, roughly, between two polls of views that need not move smoothly."""
 IDLE_SECONDS = 2 / 5
@@ -83,7 +83,7 @@ class PolledRenderer:
 
     def poll(self) -> None:
         """Render the view's parts now, or note why that failed."""
-        # Slightly less than the interval; otherwise every second poll would come a moment before the view is due.
+        # The factor 0.9 prevents that every second poll comes a moment before the view is due.
         self.due = monotonic() + self.seconds * 0.9
         try:
             self.parts = self.render()
@@ -120,8 +120,7 @@ class PageStream:
         """Yield all parts, then the changed parts whenever some have changed. Never ends."""
         while True:
             due = [view for view in self._views if monotonic() >= view.due]
-            # One thread renders all slow views, because a change of threads costs more than a view that has not
-            # changed.
+            # One thread renders all slow views, because most have not changed, and then a thread takes more time.
             if slow := [view for view in due if view.is_slow()]:
                 await asyncio.to_thread(_poll_each, slow)
             _poll_each([view for view in due if view not in slow])

@@ -1,5 +1,4 @@
-"""The theme: sets Gradio's own colours to the palette of assets/ui/foresight.css, and its fonts (only system
-fonts)."""
+"""The theme: sets Gradio's own colours to the palette of assets/ui/foresight.css, and its fonts to system fonts."""
 
 import json
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Keeps what was deleted: for a minute it is only hidden, so that it can be restored, and then erased."""
+"""Deletions that can be undone: for a minute what was deleted is only hidden, and then it is erased."""
 
 import threading
 from collections.abc import Callable

@@ -24,8 +24,8 @@ _X = tuple(f" {step * STEP}," for step in range(CHART_STEPS))
 
 
 def token_chart(means: Sequence[Mean]) -> Markup:
-    """Draw the moving average of tokens per step as an area above the one token of plain decoding. `means` has at
-    most CHART_STEPS points."""
+    """Draw the moving average of tokens per step as an area above a line for one token, as plain decoding writes.
+    `means` has at most CHART_STEPS points."""
     top = max(2, ceil(max(tokens for tokens, _ in means)))
     curve = _curve([(tokens - 1) / (top - 1) for tokens, _ in means])
     title = f"Tokens per step, each point the mean of {MEAN_STEPS} steps"

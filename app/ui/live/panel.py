@@ -65,8 +65,8 @@ def _more(numbers: Statistics, history: StepHistory) -> dict[str, object]:
 
 
 def speed_up_in_words(statistics: Statistics) -> str:
-    """Return how many times as fast as plain decoding the reply is, such as "2.4". Returns "" if that is
-    unknown or not above 1, if the times with and without lookahead read the same once rounded, or with fewer than
+    """Return how many times as fast as plain decoding the reply is, such as "2.4". Returns "" if that is unknown or
+    not above 1, if the times with and without lookahead are the same once rounded, or if there are fewer than
     FEW_TOKENS tokens."""
     times, (now, plain) = f"{statistics.speed_up:.1f}", _times_in_words(statistics)
     return times if float(times) > 1 and now != plain and statistics.tokens >= FEW_TOKENS else ""

@@ -155,7 +155,7 @@ def form_values(value: str) -> dict[str, Any]:
 @dataclass(frozen=True, slots=True)
 class LoadForm:
     """What the dialog shows. `longest` is the model's own context; `drafts` are the models that can draft for it;
-    `automatic` is the quantisation that is automatic here; `problem` is why the model could not be loaded."""
+    `automatic` is the quantisation that "auto" selects here; `problem` is why the model could not be loaded."""
 
     model: InstalledModel
     choice: ModelChoice

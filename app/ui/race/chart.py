@@ -31,7 +31,7 @@ TEMPLATE = "race.html"
 MOST_POINTS = 400
 """Maximum number of points of a lane's curve that are sent to the page."""
 MOST_STEPS_SHOWN = 240
-"""On a track with more tokens, single steps would be too narrow to see and are not drawn."""
+"""If the longest lane has more tokens, single steps would be too narrow to see and are not drawn."""
 MARKS = (1, 2, 5, 10, 20, 25, 50, 100, 200, 250, 500, 1000, 2500, 5000, 10_000)
 """Possible distances, in tokens, between the marks below the lanes."""
 

@@ -16,7 +16,7 @@ KINDS: dict[TextKind, str] = {
 }
 UNKNOWN = "—"
 ROUNDING = 0.1
-"""Two scores (logits) that are closer than this may change their order by rounding."""
+"""Rounding may change the order of two scores (logits) that are closer than this."""
 
 
 def title(name: str) -> str:

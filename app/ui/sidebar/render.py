@@ -150,7 +150,7 @@ def excerpt_html(excerpt: str) -> Markup:
 
 
 class UndoRenderer(CachedRenderer):
-    """Renders the offer to undo the newest deletion or replacement of a document in the last UNDO_SECONDS."""
+    """Renders the offer to undo the newest event of the last UNDO_SECONDS: a deletion, or a replaced document."""
 
     _parts: Parts = MappingProxyType({"undo": ""})
 
