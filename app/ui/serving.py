@@ -26,8 +26,8 @@ PING_SECONDS = 5.0
 
 
 def prepare_environment(environ: MutableMapping[str, str], data_dir: Path) -> None:
-    """Set the variables that Gradio reads at import: no telemetry, and uploads in `data_dir`. Removes Gradio's other
-    variables, because a GRADIO_SHARE that is meant for another program must not give access to this app."""
+    """Set the variables that Gradio reads at import: no telemetry, and uploads in `data_dir`. Removes Gradio's
+    other variables, because a GRADIO_SHARE that is meant for another program must not give access to this app."""
     for name in [name for name in environ if name.startswith(OF_GRADIO)]:
         del environ[name]
     environ["GRADIO_ANALYTICS_ENABLED"] = "False"

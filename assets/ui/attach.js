@@ -1,6 +1,6 @@
-// Files that are dropped on the chat or pasted into its box are attached to it, like those of the paperclip; files that
-// are dropped on the documents are added to them. A long pasted text stays in the box, with a button that attaches it as
-// a document.
+// Files that are dropped on the chat, pasted into its box or chosen with the paperclip are attached to the chat. Files
+// that are dropped on the Documents view are added to its collection. A long pasted text stays in the box, with a button
+// that attaches it as a document.
 (() => {
   const LONG = 1500; // characters
   const NAME = 40;

@@ -59,7 +59,7 @@
     setTimeout(() => (button.textContent = "Copy"), COPIED_MS);
   };
 
-  // `foresight.listen` sends the server's actions; this is what the page does with them.
+  // `foresight.listen` sends a button's action to the server. This does what the page has to do before.
   const accompany = (event, button) => {
     const message = button.closest(".message");
     if (button.dataset.do === "colours") {

@@ -5,7 +5,7 @@
   const TYPED_MS = 250; // milliseconds between two messages with typed text
   let onItsWay = null; // the text that was sent and is not answered yet
   let isDue = false; // Enter was pressed again in the meantime
-  let seen = 0; // the last change of the box
+  let seen = 0; // the number of the last change of the box that was made here
   let waiting = 0;
   let typedTimer = 0;
   let trigger = () => {};

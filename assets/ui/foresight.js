@@ -126,7 +126,7 @@
       input.setSelectionRange(selectionStart, selectionEnd);
     };
     const drawn = new MutationObserver(put);
-    let isOver = false; // removing a focused box blurs it, which would end it a second time
+    let isOver = false; // removing a focused box blurs the box, which calls `end` a second time
     const end = (isMeant, isByKey) => {
       if (isOver) return;
       isOver = true;

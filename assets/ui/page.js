@@ -47,7 +47,7 @@
   }));
   for (const kind of ["pointerdown", "keydown"]) addEventListener(kind, begin, true);
   for (const kind of ["pointerup", "pointercancel", "dragstart", "contextmenu", "keyup"]) addEventListener(kind, end, true);
-  addEventListener("blur", end); // the window's
+  addEventListener("blur", end); // the window loses the focus
 
   // The message that is being written. Unchanged blocks are not replaced, so a selection in them stays.
   let written = { message: 0, blocks: [] };
@@ -122,8 +122,8 @@
       else if (element?.tagName === "BUTTON") label(element, value);
       else if (element) redraw(inside(element), value);
     }
-    // Marks a reply that has ended and could not be stored. (With a rule with :has, each redrawn part would restyle all
-    // messages.)
+    // Marks a reply that has ended and could not be stored. (A CSS rule with :has would restyle all messages whenever a
+    // part is redrawn.)
     document.querySelector("#live .message")?.classList.toggle("ended", Boolean(document.querySelector("#reply-note .problem")));
     document.dispatchEvent(new CustomEvent("foresight-drawn", { detail: parts }));
   };

@@ -125,10 +125,9 @@ def _why(statistics: Statistics) -> str:
     if statistics.split.tree + statistics.split.window <= 1:
         return "on this machine checking several tokens at once costs more time than it saves."
     if not statistics.covered:
-        return "there was nothing in this text to guess from. Text that repeats itself or quotes is faster."
+        return "there was nothing in this text to guess from. Text that repeats itself is faster."
     return (
-        "checking the guesses took as much time as the right ones saved. "
-        "Text that repeats itself or quotes is faster."
+        "checking the guesses took as much time as the right ones saved. Text that repeats itself is faster."
     )
 
 

@@ -54,7 +54,7 @@ def build_chat_defaults(services: Services, events: PageEvents) -> list[gr.compo
         gr.HTML("<h3>New chats</h3>", js_on_load=None)
         system = gr.Textbox(
             defaults.system, elem_id="default-system", label="System prompt", lines=3, max_lines=8,
-            placeholder="You are a careful editor.", info="New chats begin with it",
+            placeholder="You are a careful editor.", info="New chats begin with this prompt",
         )  # fmt: skip
         events.on(system.input, partial(choose, "system"), system, trigger_mode="always_last")
     with gr.Column(elem_id="chat-defaults", elem_classes="part"):
