@@ -22,7 +22,7 @@ NAME = r"(?P<name>[\w./-]++)"
 STRING = r'"(?:[^"\\]|\\.)*+"'
 NEVER = "(?!)"
 PYTHON_TAG = "<|python_tag|>"
-"""The tag before a call that is a bare JSON object; a call with which the reply begins needs no tag."""
+"""The tag before a call that is a bare JSON object. A call with which the reply begins needs no tag."""
 _PIECES = re.compile(rf"(\s+|{ANY}|{KEY})")
 _MEANINGS = {ANY: r"[\w.:-]*?", KEY: "(?P=key)"}
 _LAST_TAG = re.compile(r"(?:<[^<>]+>|\[[^\[\]]+\])$")
@@ -139,7 +139,8 @@ def _object_head(form: CallFormat) -> str:
 def _after_name(form: CallFormat) -> str:
     """Return a pattern of the text between a name and the arguments.
 
-    Before arguments in JSON, up to 80 characters of a line may precede the last tag, because models vary them."""
+    If the arguments are JSON, up to 80 characters of a line may precede the last tag, because models vary the text
+    there."""
     if form.kind != "json":
         follows = (
             ""

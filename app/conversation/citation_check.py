@@ -68,7 +68,7 @@ SPELLED = {
 }
 """Numbers below a hundred, by their English words."""
 COMMON = frozenset(("zero", "one", "two", "first", "second"))
-"""Number words that are not looked up, because answers also use them otherwise, as in "the two sources"."""
+"""Number words that are not looked up, because answers also use them in other senses, as in "the two sources"."""
 SCALES = {"thousand": 3, "k": 3, "million": 6, "m": 6, "billion": 9}
 """The power of ten that a word or letter after a number means."""
 _NUMBER = re.compile(

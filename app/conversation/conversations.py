@@ -130,7 +130,7 @@ class Conversations:
     def close(self) -> None:
         """Saves the drafts, closes the queues, and waits at most CLOSING_SECONDS until every reply is stored.
 
-        The engine must already have ended the replies. A reply that did not end loses usually only its last second,
+        The engine must already have ended the replies. A reply that did not end usually loses only its last second,
         and is marked as interrupted at the next start."""
         self.drafts.close()
         self.queue.close()

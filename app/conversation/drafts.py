@@ -53,7 +53,7 @@ class Drafts:
             self._unsaved.clear()
 
     def save(self) -> None:
-        """Saves all unsaved drafts. Drafts that cannot be saved are tried again with the next draft."""
+        """Saves all unsaved drafts. If a draft cannot be saved, this is tried again with the next draft."""
         with self._lock:
             if self._timer:
                 self._timer.cancel()

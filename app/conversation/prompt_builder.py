@@ -55,7 +55,7 @@ class ContextFit:
 
     @property
     def counted(self) -> str:
-        """The number of the prompt's tokens as text, with "at least" above FAR times the context."""
+        """The number of the prompt's tokens as text; "at least …" if it is above FAR times the context."""
         return f"at least {self.tokens:,}" if self.tokens > FAR * self.context else f"{self.tokens:,}"
 
     @property

@@ -316,7 +316,7 @@ class ToolCallParser:
         return self._begun(found) if found else []
 
     def _end(self) -> list[Delta] | None:
-        """Skip the next part of the text that ends all calls, or the space after it. A model may leave it out."""
+        """Skip the next part of the text that ends all calls, or the space after it. A model may omit the part."""
         rest = self._held.lstrip()
         if self._ending and self._ending[0].startswith(rest[: len(self._ending[0])]):
             if len(rest) < len(self._ending[0]):

@@ -228,7 +228,7 @@ class ToolRounds:
         return not writing.reply.is_stopping
 
     def _answer(self, writing: _Writing, call: CalledTool) -> None:
-        """Check a call, wait for its permission, make it, and keep its result."""
+        """Check a call, wait for the user's permission, make the call, and keep its result."""
         try:
             tool = writing.tools.get(call.name)
             if tool is None:

@@ -85,7 +85,7 @@ class ToolUse:
 
     @property
     def prompt(self) -> str:
-        """The part of the system prompt that explains the tools; "" without tools, or if the template does it."""
+        """The part of the system prompt that explains the tools; "" if none are offered or the template does so."""
         if not self.offered or self.calls.shows_tools:
             return ""
         how = HOW_IN_HERMES if self.calls == HERMES else HOW + self.calls.written([EXAMPLE])

@@ -292,7 +292,7 @@ class CodeOutline(Outline):
         self._around: list[tuple[int, str]] = []
 
     def enter(self, line: Line) -> None:
-        """Records the definitions around this line, and adds the line if it is a definition, up to MAX_DEPTH."""
+        """Records the definitions around this line. A definition is added to them, up to MAX_DEPTH."""
         bare = line.text.lstrip()
         if not bare:
             return

@@ -282,7 +282,7 @@ def show(connection: sqlite3.Connection, wanted: int) -> None:
 def claim(connection: sqlite3.Connection) -> bool:
     """Marks removed documents, with their older versions, and hidden collections for deletion.
 
-    Deletes those of the collections that are empty. Returns whether anything was marked."""
+    Deletes the marked collections that are empty. Returns whether anything was marked."""
     marked = connection.execute(
         f"UPDATE document SET state = '{LEAVING}', done = 0, total = 0 WHERE state LIKE '{REMOVED}%'"
         f" OR replaced_by IN (SELECT id FROM document WHERE state LIKE '{REMOVED}%')"

@@ -81,8 +81,8 @@ class Documents(Store):
     replaced_since = reads(document_table.replaced_since)
 
     def paste(self, collection: int, text: str, title: str = "") -> int:
-        """Adds a text. Returns its document: a new document, or an existing document with the same text or an older
-        version of it.
+        """Adds a text. Returns its document: a new document, or an existing document that has the same text or an
+        older version of the text.
 
         A long text is added like a file, and may later be merged into another document: see `imported_into`. Raises
         DocumentUnreadable if the text is blank or too long."""

@@ -1,8 +1,8 @@
 """The vectors of passages: the protocol of an embedding model, the table of vectors, the search among them, and the
 thread that computes them.
 
-Passages without a row in the table are the work to do, so a kill loses at most a batch. A search is exact: 100,000
-vectors of 384 dimensions take 154 MB in memory, and matrix products of about 15 ms."""
+Passages without a row in the table are the work to do, so at most a batch is lost if the app is killed. A search is
+exact: 100,000 vectors of 384 dimensions take 154 MB in memory, and matrix products of about 15 ms."""
 
 import logging
 import sqlite3

@@ -31,7 +31,7 @@ HEADED = frozenset(
 """Suffixes of files whose first heading can be their title."""
 HEADING = re.compile(r"^# +(?:Slide \d+: )?(.+)$", re.MULTILINE)
 HEADING_AMONG = 500
-"""Characters at the beginning of a text in which its first heading is looked for."""
+"""Number of characters at the beginning of a text that are searched for a heading."""
 MAX_TITLE = 150
 NO_TITLE = re.compile(
     r"\W*|\((?:anonymous|unspecified)\)|untitled.*|unbenannt.*|sans titre.*|无标题.*|無題.*"

@@ -134,7 +134,8 @@ def index(task: Task) -> None:
 
 
 def delete_some(connection: sqlite3.Connection) -> bool:
-    """Deletes a batch of passages, or else of text parts, of a document in state LEAVING. False if none is left."""
+    """Deletes a batch of passages, or else of text parts, of a document in state LEAVING. Returns False if nothing
+    was left to delete."""
     for document in document_table.leaving(connection):
         ids = passage_table.some_ids(connection, document, DELETED_PASSAGES)
         passage_table.drop(connection, ids)

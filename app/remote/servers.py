@@ -94,7 +94,8 @@ class Servers:
         threading.Thread(target=lambda: asyncio.run(write), name="remote reply", daemon=True).start()
 
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
-        """Appends the reply's events, the last one even if the server fails. Runs on the reply's own thread.
+        """Appends the reply's events; the last event is also appended if the server fails. Runs on the reply's own
+        thread.
 
         The last event is appended here, because `asyncio.run` may return later: it waits for DNS lookups."""
         from app.remote.client import chunks

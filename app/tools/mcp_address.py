@@ -22,7 +22,7 @@ LONGEST_DELAY = 60
 
 @asynccontextmanager
 async def connected(server: dict[str, Any], longest: int) -> AsyncIterator[tuple[Any, Any]]:
-    """Connect to the address of a server, whose messages have up to `longest` bytes."""
+    """Connect to the address of a server. Its messages may have up to `longest` bytes."""
     limit = AnswerLimit(longest)
     url = httpx2.URL(server["address"])
     is_here = url.host in ("localhost", "::1") or url.host.startswith("127.")

@@ -41,7 +41,8 @@ Answer = dict[str, Any]
 
 
 class ToolServers:
-    """Tool servers, started in `folder`. `servers` returns them at each use. Safe to use from any thread."""
+    """Tool servers, started in `folder`. `servers` is called at each use and returns the list of servers. Safe to
+    use from any thread."""
 
     def __init__(
         self,

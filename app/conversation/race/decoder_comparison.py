@@ -1,7 +1,7 @@
 """Compares decoders for the race and `bench`: their speed-ups over plain decoding, and the first different token.
 
-The decoders run cold and in turn on the same prompts (A B A B). Runs of the same round are compared. A lane is one
-decoding of the comparison; a column is the list of a lane's runs.
+The decoders run in turn on the same prompts (A B A B), and cold: without the cache and the pool of earlier runs.
+Runs of the same round are compared. A lane is one decoding of the comparison; a column is a list of its runs.
 """
 
 from collections.abc import Iterable, Sequence
@@ -25,13 +25,12 @@ class Lane:
 
 
 def lane_request(model: ModelChoice, prompt: Prompt, options: Options, decoding: Decoding) -> Request:
-    """Return a lane's request. It is cold, because another lane's cache and pool would give this lane an
-    advantage."""
+    """Return a lane's request, which is cold, because another lane's cache and pool would give it an advantage."""
     return Request(model, prompt, replace(options, decoding=decoding), is_cold=True)
 
 
 def warm_up_request(request: Request) -> Request:
-    """Return the request for at most WARM_UP_TOKENS tokens. It runs first, and does the work that occurs once."""
+    """Return the request for at most WARM_UP_TOKENS tokens. It runs first, so one-time work is not measured."""
     return replace(request, options=warm_up_options(request.options))
 
 

@@ -71,9 +71,10 @@ class _Paragraph:
 
 @dataclass(frozen=True, slots=True)
 class Markup:
-    """Turns parts of a document into Markdown. `styles` are names of styles by id. `notes` are not in the text yet.
+    """Turns parts of a document into Markdown. `styles` has the names of styles by id.
 
-    Each note is used once, because notes that refer to each other would make an endless text."""
+    `notes` has the notes that are not in the text yet. Each note is used once, because notes that refer to each
+    other would make an endless text."""
 
     styles: Mapping[str, str]
     notes: dict[tuple[str, str], Element]

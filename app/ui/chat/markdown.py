@@ -51,12 +51,12 @@ class CjkInline(StateInline):
     """Parses bold and italic words also in Chinese, Japanese and Korean, which have no spaces between words.
 
     CommonMark leaves the stars of "**「重点」**内容" as they are, because they are between punctuation and letters.
-    This follows the CJK-friendly amendments to CommonMark: stars may open or close bold text beside any character
-    of these scripts, as they may beside a space."""
+    The CJK-friendly amendments to CommonMark are followed here: stars may open or close bold text beside any
+    character of these scripts, as they may beside a space."""
 
     def scanDelims(self, start: int, canSplitWord: bool) -> Scanned:  # noqa: N802, N803
         found = super().scanDelims(start, canSplitWord)
-        if not canSplitWord:  # underscores
+        if not canSplitWord:  # the marks are underscores
             return found
         end = start + found.length
         before, after = self.src[max(start - 1, 0) : start], self.src[end : min(end + 1, self.posMax)]

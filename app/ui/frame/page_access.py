@@ -128,7 +128,7 @@ class Guard:
         self._check = check
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] not in ("http", "websocket"):  # lifespan
+        if scope["type"] not in ("http", "websocket"):  # the app starts or ends
             await self._app(scope, receive, send)
         elif refused := refusal(scope.get("method", "GET"), scope.get("path", "/"), Headers(scope=scope)):
             status, sentence = refused

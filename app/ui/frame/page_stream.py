@@ -25,7 +25,7 @@ from app.errors import AppError, first_line
 ACTIVE_SECONDS = 1 / 12
 """Seconds between two polls while something happens on a page. The HTML of a reply seldom changes more often."""
 SLOW_SECONDS = 1 / 4
-"""Minimum seconds, roughly, between two polls of views that need not move smoothly."""
+"""About the minimum number of seconds between two polls of a view that need not move smoothly."""
 IDLE_SECONDS = 2 / 5
 """Seconds between two polls while nothing happens on a page."""
 ACTIVE_FOR = 2.0
@@ -70,8 +70,9 @@ class CachedRenderer(ABC):
 
 @dataclass(slots=True, eq=False)
 class PolledRenderer:
-    """A view's `render`, called about every `seconds` or less often; on another thread if `is_slow()`. `parts` are
-    the newest parts, and `problem` is why the view cannot be polled now. The next poll is due at `due`."""
+    """A view's `render`, which is called about every `seconds` or less often, and on another thread if `is_slow()`.
+
+    `parts` are the newest parts. `problem` is why the view cannot be polled now. The next poll is due at `due`."""
 
     render: Callable[[], Parts]
     is_slow: Callable[[], bool] = lambda: True
@@ -120,7 +121,8 @@ class PageStream:
         """Yield all parts, then the changed parts whenever some have changed. Never ends."""
         while True:
             due = [view for view in self._views if monotonic() >= view.due]
-            # One thread renders all slow views, because most have not changed, and then a thread takes more time.
+            # All slow views share one thread, because handing over a view that has not changed takes longer than
+            # rendering it.
             if slow := [view for view in due if view.is_slow()]:
                 await asyncio.to_thread(_poll_each, slow)
             _poll_each([view for view in due if view not in slow])

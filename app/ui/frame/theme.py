@@ -11,7 +11,7 @@ from app.settings import assets_dir
 SANS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "Noto Sans", "Cantarell", "sans-serif")
 MONO = ("ui-monospace", "SFMono-Regular", "Cascadia Code", "Menlo", "DejaVu Sans Mono", "monospace")
 
-# From lightest to darkest, as Gradio wants them.
+# Gradio expects the shades from lightest to darkest.
 TEAL = Color(
     "#f0f9f7", "#d9f0eb", "#b4e1d8", "#83cbbf", "#52afa2", "#2f9286",
     "#0f766e", "#10605a", "#124d49", "#12403d", "#062624", name="teal",

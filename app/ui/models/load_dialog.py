@@ -113,7 +113,8 @@ def options_here(
 
 @dataclass(frozen=True, slots=True)
 class DraftOptions:
-    """The models that can draft for a model, "None" first; `hint` names one that is known to work well, if any."""
+    """The models that can draft for a model, "None" first. `hint` is a sentence on a draft model that is known to
+    work well; "" if none is known."""
 
     models: tuple[Option, ...]
     hint: str = ""

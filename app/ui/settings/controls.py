@@ -17,7 +17,7 @@ from app.values.model import RowPrice, gigabytes
 SWITCHES = (
     ("rolling_context", "Rolling context", "A long chat continues without its oldest messages; you are not asked"),
     ("keeps_thoughts", "Send earlier reasoning", "The model reads the reasoning of earlier answers, too"),
-    ("titles_by_model", "Titles by the model", "The model titles a new chat once it is idle"),
+    ("titles_by_model", "Titles by the model", "When the model is idle, it titles new chats"),
 )  # fmt: skip
 """The field of `ChatDefaults`, the label, and a description of what the switch does."""
 DECODERS = (

@@ -72,7 +72,8 @@ class SidebarActions(Actions):
         return NO_FILE
 
     def _open(self, state: ChatState, chat: int, message: int = 0) -> None:
-        """Open a chat. If `message` is not 0, shows a version with this message, and all messages from it on."""
+        """Open a chat. If `message` is not 0, shows a version that has this message, and at least the messages from
+        this one on."""
         store = self._stores.of(chat)
         if message and not store.count_shown_from(chat, message):
             store.show(store.thread(chat, 1).version, message)
