@@ -299,9 +299,8 @@ class ToolCallParser:
             return None
         if tail:
             self._held = self._held[tail.end() :]
-        elif (
-            self._form.kind == "object"
-        ):  # the closing brace may be here although the tag after it is missing
+        elif self._form.kind == "object":
+            # The closing brace may be here although the tag after it is missing.
             self._held = self._held.lstrip().removeprefix("}")
         self._opened, self._read = "", self._more
         return []

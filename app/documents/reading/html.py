@@ -194,10 +194,8 @@ class Page:
         total = sum(one.weight for one in self._blocks)
         unlinked = [not one.is_linked for one in self._blocks]
         unmarked = [not (one.is_linked or one.is_beside) for one in self._blocks]
-        for is_tried in (
-            unmarked,
-            unlinked,
-        ):  # on some pages even the main part is in an element named as a margin
+        # On some pages even the main part is in an element named as a margin.
+        for is_tried in (unmarked, unlinked):
             is_main = self._is_main(is_tried)
             if sum(one.weight for one in compress(self._blocks, is_main)) >= LEAST_MAIN * total:
                 break

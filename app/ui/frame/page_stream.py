@@ -84,7 +84,7 @@ class PolledRenderer:
 
     def poll(self) -> None:
         """Render the view's parts now, or note why that failed."""
-        # The factor 0.9 prevents that every second poll comes a moment before the view is due.
+        # Without the factor 0.9, every second poll would come a moment before the view is due.
         self.due = monotonic() + self.seconds * 0.9
         try:
             self.parts = self.render()
