@@ -53,7 +53,7 @@ class DocumentVersion:
 @dataclass(frozen=True, slots=True)
 class StoredText:
     """A document, with the digest and the length of its text once the text is complete. `origin` is the path of the
-    document's file; "" for pasted texts and uploads. `document` is 0 if there is no document."""
+    document's file; "" for pasted texts and uploads. `document` is 0 if nothing is stored yet."""
 
     document: int
     title: str
