@@ -229,7 +229,6 @@ def _message(item: Json, param: str) -> ChatMessage:
 
 
 def _echoed(asked: ResponseRequest, model: str) -> Json:
-    """Return the fields that a response repeats from its request."""
     form = (asked.text and asked.text.format) or ResponseFormat.model_validate({"type": "text"})
     return {
         "instructions": asked.instructions,

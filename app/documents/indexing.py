@@ -134,8 +134,7 @@ def index(task: Task) -> None:
 
 
 def delete_some(connection: sqlite3.Connection) -> bool:
-    """Deletes a batch of passages, or else of text parts, of a document in state LEAVING. Returns False if nothing
-    was left to delete."""
+    """Deletes some passages, or else text parts, of a document in state LEAVING. Returns False if none was left."""
     for document in document_table.leaving(connection):
         ids = passage_table.some_ids(connection, document, DELETED_PASSAGES)
         passage_table.drop(connection, ids)

@@ -94,8 +94,7 @@ class Servers:
         threading.Thread(target=lambda: asyncio.run(write), name="remote reply", daemon=True).start()
 
     async def _write(self, server: Server, request: Request, reply: EventSink) -> None:
-        """Appends the reply's events; the last event is also appended if the server fails. Runs on the reply's own
-        thread.
+        """Appends the reply's events, on the reply's own thread. If the server fails, the last event says why.
 
         The last event is appended here, because `asyncio.run` may return later: it waits for DNS lookups."""
         from app.remote.client import chunks

@@ -41,8 +41,7 @@ Answer = dict[str, Any]
 
 
 class ToolServers:
-    """Tool servers, started in `folder`. `servers` is called at each use and returns the list of servers. Safe to
-    use from any thread."""
+    """Tool servers, started in `folder`. Each use calls `servers` for the list. Safe to use from any thread."""
 
     def __init__(
         self,

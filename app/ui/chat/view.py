@@ -270,7 +270,6 @@ class ChatActions(Actions):
         )
 
     def _remove_summary(self, state: ChatState, message: int) -> None:
-        """Remove a summary, so that the model reads the messages themselves again."""
         store = self._services.conversations.stores.of(state.version.chat)
         before = store.message(message).content.summary
         self._services.deletions.delete(

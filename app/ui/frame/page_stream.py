@@ -121,8 +121,7 @@ class PageStream:
         """Yield all parts, then the changed parts whenever some have changed. Never ends."""
         while True:
             due = [view for view in self._views if monotonic() >= view.due]
-            # All slow views share one thread, because handing over a view that has not changed takes longer than
-            # rendering it.
+            # All slow views share a thread, because handing over an unchanged view takes longer than rendering it.
             if slow := [view for view in due if view.is_slow()]:
                 await asyncio.to_thread(_poll_each, slow)
             _poll_each([view for view in due if view not in slow])
