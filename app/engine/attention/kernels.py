@@ -99,7 +99,7 @@ def _store(states, places, given, mask, SIZE: tl.constexpr, BLOCK: tl.constexpr)
 
 @triton.jit
 def _sight(path, mask, WINDOW: tl.constexpr):
-    """Load the first position that each row sees, and its border; both are 0 for masked rows."""
+    """Load the first position that each row sees, and each row's border; both are 0 for masked rows."""
     oldest = tl.load(path, mask=mask, other=0)
     if WINDOW:
         oldest = tl.maximum(oldest - (WINDOW - 1), 0)

@@ -53,7 +53,7 @@ def row_paths(prefix_length: int, block: Block) -> Paths:
 def _any_paths(prefix_length: int, block: Block) -> Paths:
     positions, visible = np.array(block.positions), block.visible()
     rows = np.arange(len(positions))
-    # [T]: how many leading rows of the block each row sees, all in the slots of their positions
+    # [T]: how many of the block's first rows each row sees that are in the slots of their positions
     is_there = positions == prefix_length + rows
     in_place = np.logical_and.accumulate(visible & is_there, axis=1).sum(axis=1)
     out_of_order = visible & (rows >= in_place[:, None])

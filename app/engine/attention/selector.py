@@ -57,8 +57,8 @@ _SHARED_MEMORY = 48 << 10
 class Attention:
     """A backend. With `batch_invariant`, a row's results in half precision do not depend on the other rows.
 
-    It is used only if a step in a long chat then takes less than `same_text_limit` times as long as with `attend`.
-    The limit is 0 without batch-invariant attention, for example on an Apple GPU, which has no float64."""
+    `batch_invariant` is used only if a step in a long chat takes less than `same_text_limit` times as long as with
+    `attend`. The limit is 0 if there is no such attention, for example on an Apple GPU, which has no float64."""
 
     name: AttentionName
     attend: Attend

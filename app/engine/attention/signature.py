@@ -150,7 +150,7 @@ def attend_layer(
     s_aux: Tensor | None = None,
     **others: Any,
 ) -> tuple[Tensor, None]:
-    """Attend in one layer; transformers calls it with query [1, H, T, D], key and value [1, KV, n, ..].
+    """Attend in one layer. transformers passes query [1, H, T, D], key [1, KV, n, D] and value [1, KV, n, DV].
 
     Adds the layer's window to `block.windows`. Raises ValueError for tensors that this attention would
     ignore: a mask, a bias, or a selection of keys."""

@@ -64,8 +64,7 @@ class Tiles:
 def choose_tiles(size: int, value_size: int, itemsize: int, shared_memory: int, major: int = HOPPER) -> Tiles:
     """Choose tiles for heads of these sizes, with values of `itemsize` bytes.
 
-    `shared_memory` is how many bytes of it one program may use; `major` is the device's major compute
-    capability."""
+    A program may use `shared_memory` bytes of shared memory; `major` is the device's major compute capability."""
     wide = max(padded(size), padded(value_size))
     if itemsize == 4:
         # Tensor cores would round float32 first, so they are not used. Tiles have few rows, so that a single

@@ -77,5 +77,5 @@ def unpack_follower(packed: int, reply: int) -> tuple[int, int, bool]:
 
 
 def count_again(packed: int, before: int) -> int:
-    """Return the new entry `packed` with the count of the follower's old entry `before` plus one, at most 7."""
+    """Return the new entry `packed` with one more than the count in the old entry `before`, at most 7."""
     return packed & ~SEEN_BITS | min((before & SEEN_BITS) + SEEN_ONCE, SEEN_BITS)

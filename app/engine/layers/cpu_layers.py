@@ -40,7 +40,7 @@ class CpuKernels:
     def _norm(
         self, states: Tensor, others: Tensor | None, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """Return the sum with `others`, and its norm; without `others`, return the norm twice."""
+        """Add `others`, and return the sum and its norm. Without `others`, return the norm of `states` twice."""
         states, others = states.contiguous(), None if others is None else others.contiguous()
         out = torch.empty_like(states)
         total = out if others is None else torch.empty_like(states)
@@ -166,8 +166,8 @@ class _Layers:
     ) -> Tensor:
         """Overwrite states [1, T, size] with the layers' output; return them. Writes keys and values to the cache.
 
-        `tables` are the positions' cos and sin [1, T, W]. In a mixture of experts only the attention and the sum
-        after it are computed, and the norm of the sum [1, T, size] is returned."""
+        `tables` are the positions' cos and sin [1, T, W]. With a mixture of experts, `states` become only their
+        sum with the attention's output, and the norm of this sum [1, T, size] is returned."""
         rows = states.shape[1]
         self._find_slots(cache, rows)
         cos, sin = (table.contiguous() for table in tables)
@@ -245,7 +245,7 @@ class NativeDecoder(nn.Module):
 
     def forward(self, input_ids: Tensor | None = None, **named: Any) -> BaseModelOutputWithPast:
         """Return the final states [1, T, size] of these ids, and write keys and values to the cache."""
-        is_seen = any(layer._forward_hooks for layer in self._native)
+        has_hooks = any(layer._forward_hooks for layer in self._native)
         if input_ids is None or is_seen or not _suits(input_ids.shape[1], named):
             answer: BaseModelOutputWithPast = self.decoder(input_ids=input_ids, **named)
             return answer
@@ -284,7 +284,7 @@ def _described(layer: Any, is_mixture: bool) -> _Int8Layer | _PackedLayer:
 
 def _int8(linear: nn.Module) -> _Int8:
     if not isinstance(linear, NativeInt8Linear):
-        raise TypeError(f"a linear layer must have weights of 8 bits, not be {type(linear).__name__}")
+        raise TypeError(f"a linear layer must have weights of 8 bits; it is a {type(linear).__name__}")
     bias = None if linear.bias is None else _floats(linear.bias)
     sizes = (linear.in_features, linear.out_features, linear.limit)
     return _Int8(linear.packed.data_ptr(), _floats(linear.scale), bias, *sizes)
@@ -304,7 +304,7 @@ def _norm(norm: Any) -> _Norm:
 
 def _head_norms(attention: Any) -> tuple[_Norm, _Norm]:
     if not (isinstance(attention.q_norm, nn.Identity) and isinstance(attention.k_norm, nn.Identity)):
-        raise TypeError(f"norms of heads must be part of the kernel, not {type(attention.q_norm).__name__}")
+        raise TypeError(f"the kernel must normalise the heads, not a {type(attention.q_norm).__name__}")
     if attention.head_norms is None:
         return _Norm(), _Norm()
     query, keys, shape = attention.head_norms

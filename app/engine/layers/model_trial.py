@@ -1,7 +1,7 @@
 """Tests whether a model can decode draft trees, only chains, or only token by token.
 
-The logits must be those of transformers' own code. So models with a positional bias, chunked layers, their own
-attention code or an unknown recurrence are refused for trees; refused models are tried again without our attention.
+The logits must be those of transformers' own code. So models with a positional bias, chunked attention, their
+own attention code or an unknown recurrence may not decode trees. They are tried again without our attention.
 """
 
 from collections.abc import Callable, Iterable, Sequence

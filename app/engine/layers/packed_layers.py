@@ -122,7 +122,7 @@ class PackedExperts(nn.Module):
     """Computes the chosen experts of each row, and adds up their weighted results.
 
     A row's result does not depend on other rows: the kernels compute each row independently, and the results are
-    added in the order of the experts' numbers. `matrices` replace the stacks of these names in `experts`."""
+    added in the order of the experts' numbers. `matrices` replace the weights of the same names in `experts`."""
 
     def __init__(self, experts: Any, matrices: Mapping[str, PackedWeight]) -> None:
         super().__init__()
@@ -224,7 +224,7 @@ def packer(device: torch.device) -> Pack:
 
 @cache
 def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Try this device's kernels with all bit widths and a table; return why they cannot be used, or ""."""
+    """Try this device's kernels with all bit widths and a table of values; return a reason if they fail, else ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     return fault_found(partial(_wrong_products, device, dtype))

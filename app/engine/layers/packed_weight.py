@@ -2,8 +2,8 @@
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 
-A group of neighbours in a row shares a scale and perhaps an offset. If several groups share both, each group or
-half a group has factors, which are small integers. A number may be the index of a value in a table, which then
+A group of neighbours in a row shares a scale and perhaps an offset. If several groups share both, each group (or
+each half of a group) has factors, which are small integers. A number may be an index into a table, whose value then
 replaces (number - zero)."""
 
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +32,7 @@ NONE = torch.empty(0)
 class Numbers:
     """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits), and scales [rows, n].
 
-    A scale applies to size / n neighbours, a factor (int8) to 32 or 16. Missing factors are 1, offsets are 0."""
+    A scale applies to size / n neighbours, a factor (int8) to 32 or 16. Missing factors are 1, and missing offsets 0."""
 
     bits: int
     values: Tensor

@@ -77,7 +77,7 @@ def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
 
     lower, higher = (found(name, words) for name, words in zip("lh", values.view(2, 4).tolist(), strict=True))
     # x holds four numbers, first one in each byte, then one in each nibble. a and c are prmt selectors, with a
-    # nibble for each number: a has its lower three bits, and c selects a half of the table by its highest bit.
+    # nibble for each number: a has the number's lower three bits; c selects a half of the table by the highest.
     return (
         "and.b32 x, x, 0x0f0f0f0f; shr.u32 a, x, 4; or.b32 x, x, a; prmt.b32 x, x, 0, 0x4420; "
         "and.b32 a, x, 0x7777; and.b32 c, x, 0x8888; shr.u32 c, c, 1; or.b32 c, c, 0x3210; "

@@ -1,8 +1,8 @@
 """A packed weight on a GPU, and our own kernels that multiply by it. Needs triton.
 
-A program of our kernels computes WIDTH columns of the product from some groups of the weight: it converts the
-numbers in registers to the type of the states, in which they are exact; multiplies 16 numbers at a time on the
-matrix unit; and scales each sum in float32. So no weight is rounded, and the order in which a row's sum is added
+A program of our kernels computes WIDTH columns of the product from some groups of the weight. It converts the
+numbers in registers to the type of the states, in which they are exact. It multiplies 16 numbers at a time on the
+matrix unit, and scales each sum in float32. So no weight is rounded, and the order in which a row's sum is added
 does not depend on the other rows. Several programs share the groups of a tile, so that the whole GPU reads even a
 small weight."""
 
@@ -277,7 +277,7 @@ def splits_of(columns: int, groups: int) -> int:
 
 
 def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> tuple[int, int, int]:
-    """Choose the rows of a tile, the groups per step of a program's loop, and the stages of triton's pipelining.
+    """Return how many rows a tile has, how many groups a step of a program's loop, and how many stages its pipeline.
 
     `rows` is at most FEW_ROWS; each program multiplies `groups` groups. On an H200, two groups per step of the
     loop are faster with up to 8 rows, and slower with more rows."""

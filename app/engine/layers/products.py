@@ -110,5 +110,5 @@ def joined_product(parts: Sequence[Any]) -> JoinedProduct | None:
         for part, view in zip(parts, torch.split(whole, sizes), strict=True):
             setattr(part, name, nn.Parameter(view, requires_grad=False))
     if parts[0].weight.device.type == "cuda":
-        torch.cuda.empty_cache()  # the freed memory of the parts may be too small to be reused for joined weights
+        torch.cuda.empty_cache()  # the memory of a freed part is too small for a later joined weight
     return JoinedProduct(product, sizes)

@@ -1,4 +1,4 @@
-"""Quantises a model's weights before it is moved to its device: each Linear's weight becomes integers.
+"""Quantises a model's weights while they are moved to the device: each Linear's weight becomes integers.
 
 Each slice of a weight is moved to the device and quantised there, and the dense weight is freed before the next
 layer. So a GPU never has more than a slice of these dense weights. Norms and stacked experts are not quantised."""
@@ -58,7 +58,7 @@ CPU = torch.device("cpu")
 
 
 class FoundKernel(NamedTuple):
-    """The class of layers to use. `reason` says why it has no kernel that reads integers; "" if it has one."""
+    """The class of layers to use, and the reason why this class has no kernel that reads integers, or ""."""
 
     kernel: Kernel
     reason: str = ""

@@ -119,7 +119,7 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
 
 @torch.inference_mode()
 def find_attentions(calls: Calls, replaced: Replaced, kernels: LayerKernels) -> Replaced:
-    """Return replacements, which use fused norms, of self-attentions that rotate heads and then attend."""
+    """Return replacements of the self-attentions that rotate heads and then attend; they use fused norms."""
     attentions = _having(calls, "o_proj", "head_dim", "layer_idx")
     fused = _found(attentions, lambda module: _fused_attention(module, calls[module], kernels))
     # The new norms are set after the trials above, because these require bitwise identical results.

@@ -258,7 +258,7 @@ class TritonKernels:
     def _norm(
         self, states: Tensor, others: Tensor | None, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """Return the sum with `others` [n, size], and its norm; without `others`, return the norm twice."""
+        """Add `others`; return the sum and its norm, both [n, size]. Without `others`, return the norm twice."""
         rows = _rows(states)
         out = torch.empty_like(rows)
         total = out if others is None else torch.empty_like(rows)
