@@ -1,6 +1,6 @@
-"""The engine: one worker thread that owns the model. Importing this does not import torch.
+"""The engine: one worker thread that owns the model. Importing this package does not import torch.
 
-Its folders are layers: each imports only those before it.
+The package's folders are layers: each imports only those before it.
 
     machine → block → cpu_kernels → text → attention → sampling → runner → lookahead → drafters → layers →
         measuring → graphs → loading → embedding → parallel → session

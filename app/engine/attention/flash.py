@@ -1,10 +1,10 @@
 """The `flash` backend: attends over the prefix with the flash-attn package and over the block densely.
 
-The prefix needs no mask, so the unmodified package can attend to it. Both the attention to the prefix and that to the
-block also compute the log of the sum of their weights; these logs give their shares of the result (log-sum-exp).
-The sum is split at the end of the prefix, so a row's rounding depends on how many tokens before it were drafted.
-Another backend is used for texts that must be identical with and without drafts, for layers with a window, and for
-blocks without a prefix.
+The prefix needs no mask, so the unmodified package can attend to it. Attention to the prefix and attention to the
+block each also give the log of the sum of their weights; the two logs determine how the results are mixed
+(log-sum-exp). The sum is split at the end of the prefix, so a row's rounding depends on how many tokens before it
+were drafted. Another backend is used for texts that must be identical with and without drafts, for layers with a
+window, and for blocks without a prefix.
 """
 
 from collections.abc import Callable

@@ -1,5 +1,5 @@
-"""An assistant of Gemma 4, a small draft model whose layers attend to the keys and values of the target, which is
-the model that checks the drafts.
+"""Runs an assistant of Gemma 4: a small draft model whose layers attend to the keys and values of its target. The
+target is the model that checks the drafts.
 
 An assistant reads only the newest token: its embedding, and the target's state one token earlier.
 
@@ -25,7 +25,7 @@ class Assistant:
     """transformers' model of an assistant, and the target's parts that it uses."""
 
     def __init__(self, model: PreTrainedModel, embed_tokens: nn.Module, layers: Mapping[str, int]) -> None:
-        """Take the target's embedding. `layers` maps a kind of layer to the target's layer that it attends to."""
+        """Take the target's embedding. `layers` maps a kind of layers to the layer of the target that they read."""
         self._model, self._embed_tokens, self._layers = model, embed_tokens, layers
         # In transformers, sliding layers of assistants see one key more than those of other models.
         self._reach: int = model.config.get_text_config().sliding_window + 1
@@ -39,7 +39,7 @@ class Assistant:
 
     @torch.inference_mode()
     def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
-        # Uses transformers' eager attention and mask on all keys, while `output` leaves keys out.
+        # Uses transformers' eager attention with all keys and a mask; `output` leaves out distant keys instead.
         ours, before = self._model.config._attn_implementation, len(text) - 1
         self._model.set_attn_implementation("eager")
         try:

@@ -1,12 +1,12 @@
-"""A draft model: a small model that guesses the next tokens for a larger model with the same tokenizer, its target,
-which checks the guesses (Leviathan et al. 2023).
+"""Runs a draft model: a small model that guesses the next tokens of a larger model, its target. The target has the
+same tokenizer and checks the guesses (Leviathan et al. 2023).
 
-Its KV cache has one sequence of tokens, the text and some guesses:
+The draft model's KV cache has one sequence of tokens, the text and some guesses:
 
     text A B, proposals after A B, A B c, A B c d     the cache has A B c d
     text A B c x, proposals after A B c x             d is removed, x is fed
 
-It draws with the noise of the reply (`sampling.py`), so that it tends to expect the token that the sampler draws.
+The draft model draws with the reply's noise (`sampling.py`), so that it tends to expect the token that is sampled.
 """
 
 from bisect import bisect_right
@@ -94,7 +94,7 @@ class DraftModel:
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
-            del self._fed[self._known :]  # a prefix of the text, for which `common_length` is fast
+            del self._fed[self._known :]  # the rest is a prefix of the text, for which `common_length` is fast
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:

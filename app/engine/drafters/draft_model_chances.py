@@ -10,7 +10,7 @@ the node. Each adds to the guess's log odds (logistic regression):
              + weight of the depth
 
 Every guess after an accepted token updates the weights, even if it had no row (AdaGrad, Duchi et al. 2011). All
-classes share the confidence, so a draft model that is sure without reason loses it with its first mistakes.
+classes share the confidence, so a draft model that is sure without reason loses confidence with its first mistakes.
 """
 
 from bisect import bisect_right
@@ -32,8 +32,8 @@ FIRST_CONFIDENCE, SCALE = 0.5, 0.5
 """The initial confidence, and the speed at which it learns, relative to other weights. The confidence is low, so
 that a draft model of which little is known gets only rows that the pool does not need."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
-"""The first weights of the gap classes. Those of distances restore the log odds that FIRST_CONFIDENCE takes
-away, so at first only leads are doubted. Other tokens than the expected one are seldom right anyway."""
+"""The first weights of the gap classes. The weights of distances restore the log odds that FIRST_CONFIDENCE takes
+away. So at first only leads, which belong to expected tokens, are doubted; other tokens have low odds anyway."""
 NOT_NAMED_WEIGHT, UNKNOWN_WEIGHT = -0.5, -1.4
 """The first weights of tokens that the draft model does not name, and of tokens that the pool does not know."""
 NAMED_SLOPE, NOT_NAMED_SLOPE = 0.7, 1.0

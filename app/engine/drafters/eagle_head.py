@@ -1,5 +1,5 @@
-"""An EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): decoder layers, often only one, of which the first reads
-hidden states of the head's target (`head_reader.py`).
+"""Runs an EAGLE-3 head (Li et al. 2025, arXiv 2503.01840): one or more decoder layers. The first layer reads hidden
+states of the head's target (`head_reader.py`).
 
 `fc` joins the target's states of several layers, usually a low, a middle and a high layer. The first layer's
 queries, keys and values are computed from a token's embedding and the joined state, side by side; after a guess,

@@ -1,5 +1,5 @@
 """Computes draft logits with a head: layers, often part of a checkpoint, that guess tokens from the hidden states
-of their target, which is the model that checks the guesses.
+of their target. The target is the model that checks the guesses.
 
 A head's row for a token is computed from the token's embedding and the target's states one token earlier. It
 attends to the head's own earlier rows:

@@ -1,8 +1,8 @@
 """Grows draft trees from the pool's and a draft model's guesses together, the likeliest guess first.
 
-If a node's reach is high enough (`draft_model_budget.py`), the draft model is asked as well, and the guesses of
-both are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and continues alone
-after nodes that the pool does not know.
+If the text is likely enough to reach a node (`draft_model_budget.py`), the draft model is asked as well, and both
+kinds of guesses are joined (`draft_model_chances.py`). So the draft model follows the pool's guesses, and
+continues alone after nodes that the pool does not know.
 
 The pool's own tree is grown, too, which takes microseconds in C. The text leaves a tree at the first token
 that the tree did not guess. When the text has left both trees, the draft model has gained the right tokens
@@ -81,7 +81,7 @@ class _Drafted:
     text: int  # number of tokens up to the current token
     joint: DraftTree
     alone: DraftTree
-    fed: DraftTree  # the tree that the target checks; only as many rows of the other tree are counted
+    fed: DraftTree  # the tree that the target checks; nodes from len(fed) on are not counted in either tree
     reach: float = 0.0  # the sum of the reaches of all nodes that the draft model was asked about
     judged: dict[int, list[Judged]] = field(default_factory=dict)
 

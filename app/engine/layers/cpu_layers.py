@@ -246,7 +246,7 @@ class NativeDecoder(nn.Module):
     def forward(self, input_ids: Tensor | None = None, **named: Any) -> BaseModelOutputWithPast:
         """Return the final states [1, T, size] of these ids, and write keys and values to the cache."""
         has_hooks = any(layer._forward_hooks for layer in self._native)
-        if input_ids is None or is_seen or not _suits(input_ids.shape[1], named):
+        if input_ids is None or has_hooks or not _suits(input_ids.shape[1], named):
             answer: BaseModelOutputWithPast = self.decoder(input_ids=input_ids, **named)
             return answer
         cache: BlockCache = named[CACHE_NAME]

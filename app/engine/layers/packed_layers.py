@@ -224,7 +224,7 @@ def packer(device: torch.device) -> Pack:
 
 @cache
 def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
-    """Try this device's kernels with all bit widths and a table of values; return a reason if they fail, else ""."""
+    """Try this device's kernels with each bit width, and with a table; return why they cannot be used, or ""."""
     if device.type == "cpu" and packed_kernels() is None:
         return "there is no C compiler"
     return fault_found(partial(_wrong_products, device, dtype))

@@ -32,7 +32,8 @@ NONE = torch.empty(0)
 class Numbers:
     """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits), and scales [rows, n].
 
-    A scale applies to size / n neighbours, a factor (int8) to 32 or 16. Missing factors are 1, and missing offsets 0."""
+    A scale applies to size / n neighbours, a factor (int8) to 32 or 16. Missing factors are 1; missing offsets are
+    0."""
 
     bits: int
     values: Tensor

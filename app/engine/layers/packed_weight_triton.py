@@ -277,7 +277,7 @@ def splits_of(columns: int, groups: int) -> int:
 
 
 def product_tile(rows: int, groups: float, dtype: torch.dtype, most_rows: int) -> tuple[int, int, int]:
-    """Return how many rows a tile has, how many groups a step of a program's loop, and how many stages its pipeline.
+    """Return the numbers of rows of a tile, of groups per step of a program's loop, and of pipeline stages.
 
     `rows` is at most FEW_ROWS; each program multiplies `groups` groups. On an H200, two groups per step of the
     loop are faster with up to 8 rows, and slower with more rows."""

@@ -2,7 +2,8 @@
 
 Ranks on GPUs use local sockets, too, because waiting for an order then keeps no GPU busy. gloo is not used,
 because its receiver sends a message before it gets anything, and each message passes through two threads. Any
-program on this machine could connect to rank 0's port, so the ranks first send a secret from a store of torch.
+program on this machine could connect to rank 0's port, so the other ranks first send a secret. They read it from a
+store of torch.
 """
 
 import json
@@ -29,7 +30,7 @@ _TYPICAL = 512
 MEETING = timedelta(seconds=60)
 """How long the ranks may take to connect."""
 FOR_TORCHRUN = timedelta(days=1)
-"""How long ranks under torchrun may take to connect, because rank 0 may download the model first."""
+"""How long ranks under torchrun may take to connect. Before that, rank 0 may have to download the model."""
 _HERE = "127.0.0.1"
 _KEY = "link"
 """The key in the store for rank 0's port and the two integers of the secret."""

@@ -1,7 +1,7 @@
 """Splits a step into shares, one for each rank, and lets a rank's copy of the model follow the text.
 
-Only the rank that computed a row has its keys and values. Another rank computes the row's token again with its next
-share, as in LADE (the authors' code):
+Only the rank that computed a row has its keys and values. If the row is accepted, each other rank feeds the row's
+token before its next share, as in LADE (the code of Fu et al.):
 
     text A B, share  C -> D    accepted C D E, where E was another rank's row    missed: E
     next share  F -> G         fed  E -> F -> G, of which E is committed in any case
@@ -173,8 +173,8 @@ class RankModel:
         self._fed = None
 
     def forward(self, block: Block) -> Tensor:
-        """Feed the missed tokens (first, if they do not fit into one pass) and a share, whose row 0 is the current
-        token; return the logits [R, vocab] of the share's wanted rows."""
+        """Feed the missed tokens and a share, in one pass if they fit into one; return the logits [R, vocab] of the
+        share's wanted rows. The share's row 0 must be the current token."""
         if count := len(self._missed):
             first, last = block.positions[0], max(block.positions)
             is_small = last - first + count <= MAX_DEPTH and len(block) + count <= self.runner.max_rows

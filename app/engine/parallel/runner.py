@@ -1,7 +1,7 @@
-"""The runner of rank 0: it splits a step's block among the ranks and joins their results.
+"""Runs a model on several ranks: rank 0 splits a step's block among the ranks and joins their results.
 
-Some blocks, such as plain steps and chains, cannot be divided, because one rank's share would have all rows. They
-are computed only here.
+Some blocks, such as plain steps and chains, cannot be divided, because one rank's share would have all rows. Rank 0
+computes them alone.
 """
 
 from collections.abc import Callable, Generator, Iterator, Sequence

@@ -1,4 +1,4 @@
-"""Restricts replies to a grammar, with llguidance: a row's logits are masked when verification reaches it.
+"""Restricts replies to a grammar, with llguidance: a row's logits are masked when verification reaches the row.
 
 The draft tree is grown with a separate matcher: guesses that the grammar forbids get no row, and tokens that the
 grammar forces, such as the names of a schema's properties, are drafted first.
@@ -51,7 +51,8 @@ class Grammars:
         reply: ReplyFormat = NO_THOUGHT,
         is_open: bool = False,
     ) -> "GrammarMask":
-        """Make a mask for logits after a prompt of `prompt_tokens` tokens, the last of which are the `begun` reply.
+        """Make a mask for logits after a prompt of `prompt_tokens` tokens, which ends with the `begun` tokens of a
+        reply.
 
         If the format of the `reply` has thoughts, the answer may follow a thought; with `is_open` the prompt has
         opened the thought. Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
@@ -142,7 +143,7 @@ class _MovableMatcher:
         self._taken: list[int] = []
 
     def copy(self) -> "_MovableMatcher":
-        """Move to the reply's beginning, and return a copy."""
+        """Move the matcher to the reply's beginning, and copy it."""
         self._matcher.rollback(len(self._taken))
         self._taken = []
         return _MovableMatcher(self._matcher.deep_copy(), self._vocabulary)

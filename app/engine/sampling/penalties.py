@@ -1,8 +1,8 @@
 """Changes a row's logits before a token is drawn, by penalties and biases. The types of grammars are here, too, so
 that tools/gpu_report can import drafters without llguidance.
 
-A change depends on the tokens before the row, so a row is changed only when verification reaches it, with the
-tokens of its own path. So the text is the same with lookahead on and off.
+A change depends on the tokens before the row. So a row is changed only when verification reaches the row, and
+the text is the same with lookahead on and off.
 """
 
 from collections import Counter

@@ -3,12 +3,12 @@
     scan_kernel     a program for BLOCK tokens: the best token of each GROUP, and the highest score with noise
     choose_kernel   a program for each row: its likeliest tokens, and the token that it draws
 
-The kernels draw the same tokens as `sampling.py`. A token's rank is an integer, made of its score and then
-its id, so that among equal scores the lowest id ranks first. Each filter keeps the tokens down to some rank.
-Without top-k, the first candidate is the token with the highest noisy score (score plus noise). If the filters
-drop it, the next one has the highest noisy score of the tokens that rank above it. Noise is computed in float32,
-and in float64 for tokens that could win within float32's error. Settings are read from the device's memory, so
-that both launches can be recorded.
+The kernels draw the same tokens as `sampling.py`. A token's rank is an integer, made of its score and then its id,
+so that among equal scores the lowest id ranks first. Each filter keeps the tokens down to some rank. Without
+top-k, the first candidate is the token with the highest noisy score (score plus noise). If the filters drop a
+candidate, the next is the token with the highest noisy score among those that rank above this candidate. Noise is
+computed in float32, and in float64 for tokens that could win within float32's error. Settings are read from the
+device's memory, so that both launches can be recorded.
 """
 
 import torch
