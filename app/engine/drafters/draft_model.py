@@ -94,7 +94,7 @@ class DraftModel:
         self._text = text
         self._known = common_length(self._fed, text)
         if self._known < len(text):
-            del self._fed[self._known :]  # the rest is a prefix of the text, for which `common_length` is fast
+            del self._fed[self._known :]  # leaves a prefix of the text, for which `common_length` is fast
         return len(text) - self._known
 
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:

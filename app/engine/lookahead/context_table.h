@@ -77,7 +77,7 @@ static int64_t add_places(
 ) {
     for (int64_t i = 0; i < count; i++) {
         const int64_t *context = contexts + LONGEST * (i + 1) - length;
-        int is_known = 1; /* no token comes before the text */
+        int is_known = 1; /* -1 stands for a place before the text */
         for (int j = 0; j < length; j++) is_known &= context[j] >= 0;
         if (!is_known) continue;
         hashes[i] = longer(length > 1 ? hashes[i] : 0, context[0]);

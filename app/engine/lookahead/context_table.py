@@ -63,7 +63,8 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """Add a follower to the contexts of the last 1 to 4 tokens; return whether the longest lacked it."""
+        """Add a follower to the contexts of the last 1 to 4 tokens; return whether the longest context lacked
+        it."""
         is_new = False
         for slot, tag in self._slots(context):
             row = self.rows[slot]
@@ -91,7 +92,7 @@ class ContextTable:
         self.rows[slots, _SUCCESSORS] = successors[np.tile(np.arange(len(contexts)), LONGEST)[known]]
 
     def lookup(self, context: Sequence[int]) -> ContextEntries:
-        """Look up the longest known context that has successors (else the empty one), and the longest with
+        """Look up the longest known context that has successors (else the empty context), and the longest that has
         followers."""
         successors_found = self._anywhere
         followers_found: list[int] = []

@@ -2,8 +2,8 @@
 
 A question to the draft model costs s seconds and asks for the tokens after one node of the draft tree. The tuner
 (`row_planner.py`) values a second at R tokens. If the node's reach (`draft_tree.py`) is r, the question brings
-g * r tokens. The gain g is measured: the number of tokens accepted in drafted steps, minus the number that the
-pool's own tree would have brought, divided by the sum of the asked nodes' reaches. So a question is asked if
+g * r tokens. The gain g is measured: the number of tokens that the joint trees brought beyond those of the pool's
+own trees, divided by the sum of the asked nodes' reaches. So a question is asked if
 
     g * r  >  R * s,   that is, if r is above R * s / g
 
@@ -93,7 +93,7 @@ class DraftModelBudget:
             self.question = SECONDS_MEMORY * self.question + (1 - SECONDS_MEMORY) * each
 
     def learn(self, tokens: int, reach: float) -> None:
-        """Count the tokens that the questions of a tree brought beyond the pool's, and the asked nodes' reach."""
+        """Count the tokens that the questions of a tree brought beyond the pool's, and the asked nodes' reaches."""
         self._gain = MEMORY * self._gain + tokens
         self._reach = MEMORY * self._reach + reach
         self._squares = MEMORY * self._squares + tokens * tokens

@@ -120,7 +120,7 @@ int32_t draft(const Drafter *d, int32_t known, int64_t length, int32_t rows, int
         Waiting best = pop(heap, waiting--);
         Node *node = &nodes[best.node];
         if (node->count < 0) {
-            double least = floor / (d->chances[best.node] * d->estimator.trust); /* rarer ones are never added */
+            double least = floor / (d->chances[best.node] * d->estimator.trust); /* less likely edges are never added */
             int64_t position = length + d->depths[best.node];
             node->count = edges_of(d, node->context, node->length, position, least, !best.node, node->edges);
             if (node->count > d->branches) node->count = (int)d->branches;

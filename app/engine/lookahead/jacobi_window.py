@@ -12,8 +12,8 @@ is the guess that many positions after c):
 In row 0 a guess sees the tokens to its left. In the rows above, a guess in column i sees row 0 up to column i, and
 column i of the rows between. So the parent of a guess is the guess below it, or in row 0 the guess to its left.
 
-After the step the rows move down by one, even if it committed more tokens (as in LADE, the authors' code), and the
-predictions become the top row.
+After the step the rows move down by one, and the predictions become the top row. As in LADE (the authors' code),
+this also happens after steps that committed several tokens.
 """
 
 from collections.abc import Sequence
@@ -114,10 +114,10 @@ class WindowSizer:
     """Chooses how many columns the window has, in all replies of a model.
 
     The window's cost is the planner's estimate of lost tokens: what a larger draft tree would have brought in the
-    window's rows, or further steps in the window's time. Its gain is the number of accepted tokens from its
-    n-grams. Every STEPS steps the sums are compared. If the window gained less than WORTH times its cost, it loses
-    a column. If it gained more than 2 * WORTH times its cost, the next reply begins with one more column (at most
-    MOST_COLUMNS)."""
+    window's rows, or further steps in the window's time. The gain is the number of accepted tokens from the
+    window's n-grams. Every STEPS steps the sums are compared. If the window gained less than WORTH times its cost,
+    it loses a column. If it gained more than 2 * WORTH times its cost, the next reply begins with one more column
+    (at most MOST_COLUMNS)."""
 
     def __init__(self, columns: int) -> None:
         self.columns = columns  # the number with which a reply's window begins

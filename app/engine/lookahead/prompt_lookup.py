@@ -45,7 +45,7 @@ class Occurrences:
     def next_positions(self, text: Sequence[int], length: int) -> list[int]:
         """Return the positions from which the next `length` tokens are copied; [] if the last token is new.
 
-        A copy that reaches the end of the text starts again from its first position."""
+        A copy that reaches the end of the text is repeated from the copy's first position."""
         for context in range(min(LONGEST_CONTEXT, len(text)), 0, -1):
             start = self._follower.get(tuple(text[-context:]))
             if start is not None:

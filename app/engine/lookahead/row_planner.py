@@ -1,5 +1,6 @@
-"""Decides how many rows each step feeds: with fixed sizes W, N and G, as in the paper on lookahead decoding (Fu et
-al. 2024), with a row budget, or by the tuner, which maximises tokens per second on this machine.
+"""Decides how many rows each step feeds. A planner uses the fixed sizes W, N and G of the paper on lookahead
+decoding (Fu et al. 2024), keeps to a row budget, or is the tuner, which maximises tokens per second on this
+machine.
 
 Beside the tree (`draft_tree.py`), a step feeds the window, and pending rows: accepted rows that the runner must
 feed once more (`sequential_runner.py`).

@@ -50,7 +50,7 @@ prepared for each count."""
 
 @dataclass(frozen=True, slots=True)
 class CurveShape:
-    """A curve refined by real steps: seconds of a plain step, and of a drafted one at each bucket."""
+    """A curve refined by real steps: seconds of a plain step, and of a drafted step at each bucket."""
 
     plain: float
     drafted: tuple[float, ...]
