@@ -1,4 +1,4 @@
-"""Counts the kernels of recorded steps without a GPU: torch's CUDA build runs them with fake tensors.
+"""Counts the kernels of recorded steps without a GPU: torch's CUDA build runs the steps with fake tensors.
 
     python -m tools.fake_card llama-3.1-8b qwen3-0.6b
 

@@ -2,11 +2,11 @@
 
     python -m tools.same_text --model demo --prompts 400 --tokens 256 --dtype bfloat16
 
-Each side (on, off) has its own session. The second session reads the step times that the first has measured, as the
-app does at its next start. Every second prompt continues the text before it: a chat with plain's last reply, a
-story with the first half of this reply. With `--reuse`, each side then reuses its cache. Replies are written to the
-full length. Prints a JSON line of options and numbers after every 20 prompts and at the end, and with `--show` a
-line for each reply that differs.
+Each side (on, off) has its own session. The second session reads the step times that the first has measured, as
+the app does at its next start. Every second prompt continues the text before: a chat after plain decoding's reply,
+a story after the first half of this reply. With `--reuse`, each side then reuses its cache. Replies are written to
+the full length. Prints a JSON line of options and numbers after every 20 prompts and at the end, and with `--show`
+a line for each reply that differs.
 """
 
 import argparse
@@ -128,8 +128,7 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
 
 
 def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
-    """Return a chat with its reply and the prompt as the next question, or a text with half of its reply and the
-    prompt."""
+    """Append the reply and the next question to a chat, or half of the reply and the prompt to a story."""
     if isinstance(before, tuple) and isinstance(prompt, tuple):
         return (*before, Message("assistant", reply), *prompt)
     return f"{before}{reply[: len(reply) // 2]} {prompt}"

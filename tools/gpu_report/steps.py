@@ -1,5 +1,5 @@
-"""Measures steps of models with random weights: eager, with fused layers, as CUDA graphs, sampled, with quantised
-weights, and the reading of prompts."""
+"""Measures steps and prompts of models with random weights. Steps are eager, with fused layers, recorded as CUDA
+graphs, sampled, or with quantised weights."""
 
 from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter

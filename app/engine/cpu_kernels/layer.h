@@ -95,7 +95,8 @@ static void place_row(const Layer *l, const Room *room, const Step *s, int64_t r
     }
 }
 
-/* Compute a layer's attention. Write attention plus states to `total` of the room, and its norm to `normed`. */
+/* Compute a layer's attention. Write attention plus states to `total` of the room, and the norm of this sum to
+   `normed`. */
 static void attention_part(const Layer *l, const Slots *slots, const Step *s, const float *states, const Room *room) {
     int64_t rows = s->rows, hidden = l->query.size;
     Task task = {room->rotated, slots->keys, slots->values, l->size, l->query.outs, slots->key_head,
