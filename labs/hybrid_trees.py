@@ -3,10 +3,10 @@
     python -m labs.hybrid_trees STORIES-FOLDER --minutes 8
 
 A small model in the folder writes stories. A hybrid (three gated delta nets to one full attention) and a
-transformer are trained on them until they have taken `--minutes` together. A better model writes other text, so
-both get the weights that they had at the same loss on stories that neither was trained on. Both then continue other
-stories, greedily, with the same number of rows in each step. At the end, steps of the hybrid are timed: a tree with
-our cache against a chain with transformers' cache and a copy of the state.
+transformer are trained on them until they have taken `--minutes` together. Both then get the weights that they had
+at the same loss on held-out stories, because a better model writes other text. They continue further stories,
+greedily, with the same number of rows in each step. At the end, steps of the hybrid are timed: a tree with our
+cache against a chain with transformers' cache and a copy of the state.
 """
 
 import argparse

@@ -90,7 +90,7 @@ def _row(name: str, way: str, recall: Values, reciprocal: Values) -> dict[str, s
 
 
 def refusals(name: str, asked: Sequence[AskedQuestion]) -> dict[str, str]:
-    """Count the questions with an answer for which a passage is near enough, and the others for which none is."""
+    """Count the answerable questions for which a passage is near enough, and the others for which none is."""
     is_left = [(one, bool(near_enough(one.candidates, one.has_meaning))) for one in asked]
     with_answer = [left for one, left in is_left if one.answers]
     without = [left for one, left in is_left if one.question.kind == "absent"]

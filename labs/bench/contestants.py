@@ -6,9 +6,8 @@ token and its time. Then tokens, forward passes and seconds are counted up to th
     ours            the engine's own statistics of a reply, as `bench` shows them
     transformers    a streamer records the time of each pass's tokens, a hook on the model counts the passes
 
-transformers runs in the way that is best for it: with sdpa, inference mode, the same weights, dtype, threads and
-prompt ids, an attention mask, and a generation config without the extra work of processors that this comparison
-does not need.
+transformers runs in the way that is best for it: with sdpa, in inference mode, with an attention mask, and without
+logits processors that this comparison does not need. It uses our weights, dtype, number of threads and prompt ids.
 """
 
 from collections.abc import Mapping, Sequence
@@ -105,7 +104,8 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
 
 def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, Any]:
     """Return generate's arguments for a draft model, with both tokenizers if they differ (universal assisted
-    generation). Raises BadOption if it cannot be read, or has the same vocabulary and more or fewer logits."""
+    generation). Raises BadOption if the draft model cannot be read, or if it has the same vocabulary but another
+    number of logits."""
     try:
         draft_model, own = (
             _read_model(loaded, path),

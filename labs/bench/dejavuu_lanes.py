@@ -1,7 +1,7 @@
 """Runs the drafters of dejavuu (MIT) as contestants: token recycling, automata and others.
 
-They are imported from a folder with the unpacked package. It is not a dependency, because it requires Python 3.13
-and packages that the app does not need. These commands unpack it:
+They are imported from a folder with the unpacked package. dejavuu is not a dependency, because it requires Python
+3.13 and packages that the app does not need. These commands unpack it:
 
     pip download dejavuu --no-deps --python-version 3.13 --only-binary :all:
     python -m zipfile -e dejavuu-*.whl FOLDER

@@ -192,7 +192,8 @@ def _last_token(encoded: Encoding, text: str, words: str, begin: int) -> int:
 
 
 def _answer_weights(answer: str, length: int) -> list[float]:
-    """Return the weights of an answer's tokens. An answer from a source ends with its number, "]" and END."""
+    """Return the weights of an answer's tokens. An answer from a source ends with the source's number, "]" and
+    END."""
     weights = [FIRST_WEIGHT] + [1.0] * (length - 1)
     if answer.endswith("]"):
         weights[-3] = NUMBER_WEIGHT

@@ -33,7 +33,7 @@ class Conversation:
 
 
 def clean(text: str) -> str:
-    """Return the text in plain quotes and dashes, with single spaces between words."""
+    """Return the text with plain quotes and dashes, and with single spaces between words."""
     return re.sub(r"[ \t]+", " ", text.translate(PLAIN)).strip()
 
 

@@ -48,7 +48,7 @@ class Stage:
     """Rows of `length` tokens with sources of `characters` characters, until the share `until` of the time is over.
 
     `short` is the share of answers that stop after 2 to 4 tokens; `probing` and `guiding` weigh the two parts of
-    the deep supervision. Of stages that end at the same time, each step draws one."""
+    the deep supervision. If several stages end at the same time, each step draws one of them."""
 
     until: float
     length: int
@@ -67,8 +67,8 @@ STAGES = (
     Stage(1.0, 512, (150, 1100)),
     Stage(1.0, 1024, (500, 2300)),
 )
-"""Stages that train an induction head, then finding the right sentence, then both in prompts of the app's
-length."""
+"""The first stage trains an induction head, the next stages finding the right sentence, and the last stages both,
+in prompts of the app's length."""
 
 
 @dataclass(frozen=True, slots=True)

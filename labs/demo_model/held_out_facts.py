@@ -1,6 +1,7 @@
 """Makes facts and questions in forms that the training of the demo model does not use.
 
-Each question names a made-up word that occurs in only one sentence. Many other words of the question are not in it.
+Each question names a made-up word that occurs in only one sentence. Many other words of the question are not in
+this sentence.
 """
 
 import random
