@@ -192,13 +192,12 @@ def _rows(weights: Tensor) -> str:
     return "".join("    " + ", ".join(f"{weight:.2f}" for weight in row) + ",\n" for row in weights.tolist())
 
 
-_HEAD = '''"""Initial weights of the acceptance estimator, in log odds: those of a guess's two codes are added.
+_HEAD = '''"""Initial weights of the acceptance estimator, in log odds. The weights of a guess's two codes are added
+(`acceptance_estimator.py`).
 
-`labs/acceptance_priors.py` fitted them on every candidate after an accepted token while stories260K and the
-demo model wrote greedy replies to prompts that no benchmark uses; they were then moved towards SmolLM2-135M's
-replies to the dev half of Spec-Bench. The weights of length 0 and of alternatives were chosen by hand
-(docs/notes/2026-11-lookahead.md). What they express is general: the likeliest successor of a context of three
-tokens, with a clear lead, is right far more often than a token that was seen once after a single token.
+`labs/acceptance_priors.py` fitted them on replies of stories260K and the demo model; they were then adjusted
+towards SmolLM2-135M's replies to the dev half of Spec-Bench. The weights of length 0 and of alternatives were
+chosen by hand (docs/notes/2026-11-lookahead.md).
 """
 '''
 _ABSENT = "    # Not among the {}; the context was known up to 0 (nothing), 1, 2, 3, 4 tokens.\n"

@@ -14,6 +14,8 @@ import pytest
 import torch
 
 from app.conversation.prompt_sources import question_with_sources
+from app.engine.lookahead import priors
+from labs.acceptance_priors import module, weights_in_use
 from labs.demo_model.conversations import pair
 from labs.demo_model.copying import CopyingTasks
 from labs.demo_model.prepare import write_conversations
@@ -77,3 +79,7 @@ def test_the_demo_model_learns_from_tasks_in_the_apps_own_form(tmp_path: Path) -
     assert all(one.answer[:-4] in sources.texts[int(one.answer[-2]) - 1] for one in cited)
     write_conversations([pair("greeting", "Hello", "Hello!")], tmp_path / "out.jsonl")
     assert '"content": "Hello!"' in (tmp_path / "out.jsonl").read_text(encoding="utf-8")
+
+
+def test_the_file_of_priors_is_what_its_program_writes() -> None:
+    assert module(weights_in_use()) == Path(priors.__file__).read_text(encoding="utf-8")
