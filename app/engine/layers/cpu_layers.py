@@ -1,6 +1,7 @@
-"""Runs layers on the CPU with kernels in C: one call for each part, for a whole layer, or for all decoder layers.
+"""Runs layers on the CPU with kernels in C. A call computes a part of a layer, a whole layer, or all decoder
+layers.
 
-Calls for whole layers need integer weights. All three ways give bitwise identical results."""
+Calls for whole layers need integer weights. All three kinds of calls give bitwise identical results."""
 
 from collections.abc import Mapping, Sequence
 from ctypes import CDLL, Structure, c_float, c_int32, c_int64, c_void_p
@@ -142,7 +143,7 @@ class Workspace:
         self._floats = torch.empty(0)
 
     def of(self, count: int) -> Tensor:
-        """Return memory for at least this many floats; it is enlarged if needed."""
+        """Return memory for at least this many floats. Enlarges the memory if needed."""
         if len(self._floats) < count:
             self._floats = torch.empty(count)
         return self._floats
@@ -166,8 +167,8 @@ class _Layers:
     ) -> Tensor:
         """Overwrite states [1, T, size] with the layers' output; return them. Writes keys and values to the cache.
 
-        `tables` are the positions' cos and sin [1, T, W]. With a mixture of experts, `states` become only their
-        sum with the attention's output, and the norm of this sum [1, T, size] is returned."""
+        `tables` are the positions' cos and sin [1, T, W]. With a mixture of experts, `states` only become
+        the sum of themselves and the attention's output, and the norm of this sum [1, T, size] is returned."""
         rows = states.shape[1]
         self._find_slots(cache, rows)
         cos, sin = (table.contiguous() for table in tables)

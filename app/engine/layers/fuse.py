@@ -50,8 +50,8 @@ Find = Callable[[Calls, Replaced], Replaced]
 
 @dataclass(frozen=True, slots=True)
 class FusedModel:
-    """A model with fused layers, or the given model. `note` names the fused parts, or the reason why there are
-    none; "" if we have no kernels for this device and type of weights."""
+    """A model with fused layers, or the given model. `note` names the fused parts or says why there are none. It is
+    "" if we have no kernels for this device and type of weights."""
 
     model: PreTrainedModel
     note: str = ""

@@ -11,7 +11,7 @@ from app.engine.block.block import CacheSlots
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 Activation = Literal["silu", "gelu_tanh"]
-"""The activation of a gated MLP: SiLU, x * sigmoid(x), or the tanh approximation of GELU."""
+"""The activation of a gated MLP: SiLU, which is x * sigmoid(x), or the tanh approximation of GELU."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,7 @@ class FusedLayer(nn.Module):
     def __init__(self, layer: Any) -> None:
         """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""
         super().__init__()
-        # In a tuple, because nn.Module would register a norm as a submodule.
+        # A tuple, because nn.Module would register a norm itself as a submodule.
         self.following: tuple[FusedNorm, ...] = ()
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm

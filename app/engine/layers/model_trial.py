@@ -140,8 +140,8 @@ def _chain_is_taken_back(runner: SequentialRunner, model: PreTrainedModel) -> bo
 
 
 def _tokens(model: PreTrainedModel, *tenths: int) -> list[int]:
-    """Return the tokens at these tenths of the vocabulary. Its first tokens are not used, because these
-    are often control tokens, after which rounding errors grow."""
+    """Return the tokens at these tenths of the vocabulary. The first tokens of a vocabulary are not used, because
+    they are often control tokens, after which rounding errors grow."""
     step = max(1, model.config.get_text_config(decoder=True).vocab_size // 10)
     return [step * tenth for tenth in tenths]
 

@@ -111,7 +111,8 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError if not in float32."""
+        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]. Raises ValueError for
+        others."""
         states, rows = _floats(states), len(states)
         out, room = torch.empty((rows, self.shape[0])), self._room(rows)
         _library().packed_linear(

@@ -65,7 +65,8 @@ def _bytes_to_bfloat16(zero: int) -> str:
 
 
 def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Return PTX that looks four numbers up in a table of 16 values, low bytes first, then high bytes."""
+    """Return PTX that looks four numbers up in a table of 16 values: first the low bytes of the values, then the
+    high bytes."""
     values = torch.tensor(table, dtype=dtype).view(torch.uint8).view(16, 2).t().contiguous().view(torch.int32)
 
     def found(target: str, words: list[int]) -> str:
@@ -77,7 +78,8 @@ def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
 
     lower, higher = (found(name, words) for name, words in zip("lh", values.view(2, 4).tolist(), strict=True))
     # x holds four numbers, first one in each byte, then one in each nibble. a and c are prmt selectors, with a
-    # nibble for each number: a has the number's lower three bits; c selects a half of the table by the highest.
+    # nibble for each number: a has the number's lower three bits, and c selects a half of the table by the number's
+    # highest bit.
     return (
         "and.b32 x, x, 0x0f0f0f0f; shr.u32 a, x, 4; or.b32 x, x, a; prmt.b32 x, x, 0, 0x4420; "
         "and.b32 a, x, 0x7777; and.b32 c, x, 0x8888; shr.u32 c, c, 1; or.b32 c, c, 0x3210; "

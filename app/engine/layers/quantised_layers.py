@@ -182,7 +182,7 @@ class CpuInt4Linear(_PackedInt4Linear):
 
 
 class CudaInt4Linear(_PackedInt4Linear):
-    """Uses torch's tinygemm kernel for bfloat16, on GPUs from Ampere on if Triton is not installed."""
+    """Uses torch's tinygemm kernel for bfloat16 on GPUs from Ampere on, if Triton is not installed."""
 
     _kernel = torch.ops.aten._weight_int4pack_mm
     multiples = (8, 32)  # a tile has 8 outputs and 16 inputs, and a row has an even number of tiles

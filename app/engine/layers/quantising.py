@@ -1,7 +1,8 @@
 """Quantises a model's weights while they are moved to the device: each Linear's weight becomes integers.
 
 Each slice of a weight is moved to the device and quantised there, and the dense weight is freed before the next
-layer. So a GPU never has more than a slice of these dense weights. Norms and stacked experts are not quantised."""
+layer is quantised. So a GPU never has more than a slice of these dense weights. Norms and stacked experts are not
+quantised."""
 
 import logging
 from collections import Counter

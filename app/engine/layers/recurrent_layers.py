@@ -7,10 +7,10 @@ the new state S_i and the result y_i are sums. S is the state before the block, 
     S_i = exp(G_i) S + sum over j of exp(G_i - G_j) k_j u_j^T             j: row i and its ancestors in the block
     y_i = exp(G_i) q_i S + sum over j of exp(G_i - G_j) (q_i . k_j) u_j
 
-So matrix products [T, T] with the mask "is an ancestor" compute a block. In a state space u_i is the row's input
-times its step. In a delta net, with the row's value v_i and rate b_i, u_i = b_i (v_i - k_i exp(g_i) S_parent). So
-the u of all rows solve a triangular system, because parents come before their children. In some delta nets g is a
-vector, with a decay for each channel.
+So matrix products [T, T] with the mask "is an ancestor" compute all rows at once. In a state space u_i is the
+row's input times its step. In a delta net, with the row's value v_i and rate b_i, u_i = b_i (v_i - k_i exp(g_i)
+S_parent). So the u of all rows solve a triangular system, because parents come before their children. In some
+delta nets g is a vector, with a decay for each channel.
 """
 
 from collections.abc import Callable
