@@ -25,8 +25,8 @@ from app.engine.block.block import MAX_DEPTH, Block
 from app.engine.cpu_kernels import cpu_kernels
 
 NEWEST = MAX_DEPTH + 1
-"""Number of keys that each row gathers one by one; the last one is the row's own key. A row that must gather more
-keys gathers several groups of this size."""
+"""Number of keys that each row gathers one by one; the last of these is the row's own key. A row that must gather
+more keys gathers several groups of this size."""
 
 POSITION, BORDER, SLOTS = 0, 1, 2
 """Columns of the table of paths. From SLOTS on they are slots of the newest keys, oldest first; -1 if missing."""

@@ -124,7 +124,7 @@ def choose_buckets(profile: StepProfile) -> Buckets:
 
     def speed(buckets: Buckets) -> float:
         seconds_for = profile.batch_invariant.seconds_for
-        # Before any text is written, a step of n rows is guessed to commit 1 + log2(n) / 4 tokens.
+        # Before any text is written, a step of n rows is assumed to commit 1 + log2(n) / 4 tokens.
         return max((1 + 0.25 * log2(bucket)) / seconds_for(bucket) for bucket in buckets)
 
     best = max(map(speed, profile.bucket_sets), default=0.0)

@@ -1,5 +1,5 @@
-"""Captures work on a CUDA device as graphs, which repeat every kernel with the addresses and values of its capture.
-So values that change between steps must be read from tensors that live as long as the graph.
+"""Captures work on a CUDA device as graphs, which repeat every kernel with the captured addresses and values. So
+values that change between steps must be read from tensors that live as long as the graph.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,7 +24,7 @@ class GraphCapturer:
         """Do the work once, then capture it.
 
         Raises any error of the work, and RuntimeError if the host waits for the device. The work runs once before
-        the capture so that errors occur there, because an interrupted capture leaves torch in a bad state."""
+        the capture so that errors occur in this run, because an interrupted capture leaves torch in a bad state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():

@@ -52,7 +52,7 @@ MOVES = MAX_DEPTH + 1
 BUCKETS: Buckets = (1, 8, 16, 32, 64, 96, 128)
 """Row counts that steps are recorded for."""
 EAGER_STEPS = 2
-"""Steps of a bucket that run eagerly before it is recorded."""
+"""Steps of a bucket that run eagerly before a step of this bucket is recorded."""
 
 Choose = Callable[[Tensor, Tensor, Tensor, Tensor], None]
 """(logits, keys, settings, target) -> None: the signature of `choose_on_gpu` in sampling_triton.py."""
@@ -120,7 +120,7 @@ class CapturedMoves:
 
 @dataclass(slots=True)
 class _Bucket:
-    """One row count: the inputs that its graph reads, and the graph after it is recorded."""
+    """One row count: its graph, once a step was recorded, and the inputs that this graph reads."""
 
     inputs: StepInputs
     graph: torch.cuda.CUDAGraph | None = None

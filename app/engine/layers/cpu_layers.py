@@ -167,8 +167,8 @@ class _Layers:
     ) -> Tensor:
         """Overwrite states [1, T, size] with the layers' output; return them. Writes keys and values to the cache.
 
-        `tables` are the positions' cos and sin [1, T, W]. With a mixture of experts, `states` only become
-        the sum of themselves and the attention's output, and the norm of this sum [1, T, size] is returned."""
+        `tables` are the positions' cos and sin [1, T, W]. With a mixture of experts, `states` become only the
+        residual sum after attention, and the norm of this sum [1, T, size] is returned."""
         rows = states.shape[1]
         self._find_slots(cache, rows)
         cos, sin = (table.contiguous() for table in tables)

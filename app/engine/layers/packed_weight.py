@@ -111,8 +111,7 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply float32 states [rows, in] by the weight transposed: [rows, out]. Raises ValueError for
-        others."""
+        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError unless in float32."""
         states, rows = _floats(states), len(states)
         out, room = torch.empty((rows, self.shape[0])), self._room(rows)
         _library().packed_linear(

@@ -6,7 +6,8 @@ A context is a sequence of one to four tokens. Each context has a row of 16 inte
 
 A one-token context has the row whose index is the token's id. Longer contexts are hashed to the rows after those
 of single tokens; the tag of a row, a part of the hash, identifies its context. On a collision the newer context
-replaces the older one, so the table never grows or slows down. Pages that were never touched take no memory.
+replaces the older one, so the table never grows or slows down. Pages of memory that were never touched take no
+room.
 """
 
 from collections.abc import Sequence
@@ -63,8 +64,7 @@ class ContextTable:
         self._anywhere = successors.tolist()
 
     def learn_follower(self, context: Sequence[int], entry: int) -> bool:
-        """Add a follower to the contexts of the last 1 to 4 tokens; return whether the longest context lacked
-        it."""
+        """Add a follower to the contexts of the last 1 to 4 tokens; return whether it was new to the longest."""
         is_new = False
         for slot, tag in self._slots(context):
             row = self.rows[slot]

@@ -1,4 +1,4 @@
-"""Manages the other ranks from rank 0: starts them, lets them load the model, and starts them again.
+"""Manages the other ranks from rank 0: starts them, lets them load the model, and restarts them.
 
 With `--devices` the other ranks are child processes of the app. If a rank ends, the next reply ends the other
 ranks, too, and loads the model again on the remaining devices. With torchrun the ranks are already running.

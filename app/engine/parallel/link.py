@@ -61,8 +61,8 @@ class LinkBroken(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """An order. `text` has the committed tokens that the rank does not know yet, or a prompt; `settings` are
-    JSON. A share is sent without its indices in the whole block."""
+    """An order of rank 0. `text` has the committed tokens that the rank does not know yet, or a prompt; `settings`
+    are JSON. A share is sent without its indices in the whole block."""
 
     op: Op
     text: tuple[int, ...] = ()

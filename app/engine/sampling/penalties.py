@@ -102,7 +102,7 @@ class TokenCounts:
 
 
 def penalised(logits: Tensor, counts: Counts, penalty: float) -> Tensor:
-    """Return logits [vocab] with CTRL's penalty on the tokens seen so far; above 1 it makes them rarer."""
+    """Return logits [vocab] with CTRL's penalty on the tokens seen so far, which a penalty above 1 makes rarer."""
     return counts.changed(
         logits, lambda scores, _times: torch.where(scores < 0, scores * penalty, scores / penalty)
     )

@@ -250,7 +250,7 @@ def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int =
 
 
 def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
-    """Draw tokens of few rows. Their noise is freed at the end, so that the next rows can use its memory."""
+    """Draw the tokens of a few rows. Their noise is freed at the end, so that the next rows can use its memory."""
     ids, scores, kept = _filter(logits.float() / sampling.temperature, sampling)
     noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
     if kept is None or sampling.top_k:
