@@ -3,7 +3,7 @@
     python -m labs.ablation --model stories260K --raw --prompts assets/bench/stories.jsonl --max-new-tokens 200
 
 Every reply begins with a new pool; each combination estimates anew how often guesses are accepted. The window
-takes about a third of the rows (the budget). Prints a Markdown table of tokens per step, and ends with an error if
+takes about a third of the row budget. Prints a Markdown table of tokens per step, and ends with an error if
 a text differs from plain decoding's.
 """
 

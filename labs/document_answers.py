@@ -2,11 +2,11 @@
 
     python -m labs.document_answers --model FOLDER [--alone] [--json FILE]
 
-Each language has nine plain questions, three follow-ups with a pronoun (the question before is answered first), and
-three that the texts do not answer. All four texts are in one collection, beside `Alice in Wonderland`; with --alone
-each text is in a collection of its own. Counts by language how often the answer was in the prompt and in the first
-source, how often the reply contains the answer, how often it cites, and how often all sources that it cites contain
-the answer; and how often an unanswerable question is refused by the app or by the model.
+Each language has nine plain questions, three follow-ups with a pronoun (each after a question that is answered
+first), and three that the texts do not answer. All four texts are in one collection, beside `Alice in Wonderland`;
+with --alone each text is in a collection of its own. Counts by language how often the answer was in the prompt and
+in the first source, how often the reply contains the answer, how often it cites, and how often all sources that it
+cites contain the answer. For questions without an answer, counts how often the app or the model refuses.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def collections(store: Documents, alone: bool) -> Mapping[str, int]:
 
 
 def ask(engine: Engine, store: Documents, model: str, one: AskedQuestion, collection: int) -> Judged:
-    """Ask a question, after the question before it, and judge the reply."""
+    """Ask a question, if it is a follow-up after the question before it, and judge the reply."""
     history: tuple[Message, ...] = ()
     if one.before:
         earlier, _, _ = _reply(engine, store, model, history, one.before, collection)

@@ -1,4 +1,5 @@
-"""Measures when the app's answer, the first paint and the message box come, in a Chromium without a cache."""
+"""Measures when the app answers, and when the first paint and the message box appear, in a Chromium without a
+cache."""
 
 import argparse
 import shutil

@@ -1,4 +1,4 @@
-"""Compares lookahead on a trained hybrid with a plain transformer of the same size, and trees with chains.
+"""Compares lookahead on a trained hybrid and on a transformer of the same size, and trees with chains.
 
     python -m labs.hybrid_trees STORIES-FOLDER --minutes 8
 
@@ -47,7 +47,7 @@ LENGTH, BATCH, CONTEXT = 256, 8, 1024
 PROMPT, REPLY = 40, 160
 PROMPTS, HELD_OUT = 32, 64
 EVALUATED = 25
-"""The number of steps of training after which the loss on held-out stories is measured."""
+"""Number of training steps between two measurements of the loss on held-out stories."""
 SHARED = {
     "hidden_size": 64,
     "num_hidden_layers": 4,
@@ -67,7 +67,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, help="A small model that writes stories, such as stories260K.")
     parser.add_argument(
-        "--minutes", type=float, default=8, help="How long the two models are trained together."
+        "--minutes", type=float, default=8, help="Minutes of training, for both models together."
     )
     parser.add_argument("--stories", type=int, default=2048, help="Stories to train on.")
     parser.add_argument("--seed", type=int, default=0, help="Decides the stories, weights and batches.")

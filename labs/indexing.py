@@ -1,4 +1,5 @@
-"""Waits for documents, and fails if some did not become ready, because a search in fewer would measure less."""
+"""Waits for documents, and fails if some did not become ready, because searching fewer documents takes less
+time."""
 
 from app.documents import Documents
 

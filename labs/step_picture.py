@@ -53,7 +53,7 @@ def picture(title: str, drawn: Sequence[Curve]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """The most rows in the picture, and the range of its milliseconds as exponents of two."""
+    """The maximum number of rows in the picture, and the range of its milliseconds as exponents of two."""
 
     most_rows: int
     least: int

@@ -49,7 +49,8 @@ class Hop:
     """Positions in a row between which attention must hop to answer a question (`deep_supervision.py`).
 
     `asked` and `found` are where the asked word ends in the question and in the sources; `end` is the last token
-    before the answer. `numbering` is the token before the source's number or, in a short answer, near its end."""
+    before the answer. `numbering` is the token before the source's number; in a short answer, a token near the
+    end."""
 
     asked: int
     found: int
@@ -61,9 +62,9 @@ class Hop:
 class Row:
     """The tokens of a row, with the weight of the loss of predicting each token, and labels.
 
-    `numbers` and `firsts` label each token of a source with the source's number and with the first token of its
-    sentence, and the end of an asked word with those of its answer. If an answer copies its next token, `copied` is
-    that token's position in the sources. Other labels are -1. `hops` has a Hop for each answerable question."""
+    For a token of a source, `numbers` has the source's number, and `firsts` the first token of its sentence. For
+    the end of an asked word, both describe the answer. If an answer copies its next token, `copied` is that
+    token's position in the sources. Other labels are -1. `hops` has a Hop for each answerable question."""
 
     ids: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
@@ -192,8 +193,7 @@ def _last_token(encoded: Encoding, text: str, words: str, begin: int) -> int:
 
 
 def _answer_weights(answer: str, length: int) -> list[float]:
-    """Return the weights of an answer's tokens. An answer from a source ends with the source's number, "]" and
-    END."""
+    """Return the weights of an answer's tokens. Answers from a source end with its number, "]" and END."""
     weights = [FIRST_WEIGHT] + [1.0] * (length - 1)
     if answer.endswith("]"):
         weights[-3] = NUMBER_WEIGHT

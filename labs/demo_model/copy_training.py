@@ -67,8 +67,8 @@ STAGES = (
     Stage(1.0, 512, (150, 1100)),
     Stage(1.0, 1024, (500, 2300)),
 )
-"""The first stage trains an induction head, the next stages finding the right sentence, and the last stages both,
-in prompts of the app's length."""
+"""The first stage teaches an induction head, the next stages teach finding the right sentence, and the last stages
+teach both in prompts of the app's length."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Makes random vectors, which measure the search among vectors without the time of a model."""
+"""Makes random vectors, so that the search among vectors can be measured without the time of a model."""
 
 from collections.abc import Sequence
 from concurrent.futures import Future
