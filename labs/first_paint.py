@@ -1,5 +1,4 @@
-"""Measures when the app answers, and when the first paint and the message box appear, in a Chromium without a
-cache."""
+"""Measures when the app answers, and when first paint and message box appear, in a Chromium without a cache."""
 
 import argparse
 import shutil

@@ -1,5 +1,4 @@
-"""Waits for documents, and fails if some did not become ready, because searching fewer documents takes less
-time."""
+"""Waits for documents, and fails if some did not become ready, because a search in fewer takes less time."""
 
 from app.documents import Documents
 
