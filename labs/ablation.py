@@ -85,8 +85,7 @@ class Bench:
         self._plain = [self._reply(plain, prompt)[0] for prompt in prompts]
 
     def tokens_per_step(self, rows: int, sources: Sources) -> tuple[float, float]:
-        """Return mean tokens per step and mean rows over the prompts. Raises ValueError if a text differs from
-        plain's."""
+        """Return mean tokens and mean rows of a step. Raises ValueError if a text differs from plain decoding's."""
         estimator = AcceptanceEstimator()
         earned, spent = [], []
         for prompt, expected in zip(self._prompts, self._plain, strict=True):

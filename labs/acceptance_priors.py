@@ -58,8 +58,7 @@ REAL_BUDGETS = (32, 64)
 REAL_TOKENS = 96
 REAL_RIDGE = 5.0
 BORROWED = ("document", "history", "prediction")
-"""Sources from which single short replies never draft. Their weights are the mean of the weights of prompt and
-output."""
+"""Sources that single short replies do not have. They get the mean of the weights of prompt and output."""
 
 
 class Recorder(AcceptanceEstimator):

@@ -162,8 +162,7 @@ def answered(engine: Engine, plan: PreparedReply, decoding: Decoding) -> Finishe
 
 
 def speeds(engine: Engine, plans: Sequence[PreparedReply], rounds: int) -> dict[str, float]:
-    """Compare auto with plain, in turn: tokens per second over all answers, and the median of the answers'
-    ratios."""
+    """Compare auto with plain, in turn: tokens per second over all answers, and the median ratio of an answer."""
     decoders = {"plain": Decoding("plain"), "auto": Decoding("auto")}
     seconds: dict[str, list[float]] = {name: [] for name in decoders}
     tokens, steps = 0, 0

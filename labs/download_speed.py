@@ -44,7 +44,6 @@ def index(names: list[str]) -> dict[str, bytes]:
 
 
 def ours(endpoint: str, cache: Path) -> None:
-    """Download as the app does it."""
     with DownloadProcess(DownloadRequest(HubId(REPO), None, Hub(endpoint, cache))) as child:
         last = list(child.messages())[-1]
     if not isinstance(last, DownloadFinished):
@@ -58,8 +57,7 @@ def theirs(endpoint: str, cache: Path) -> None:
 
 
 def fetched(cache: Path, megabytes: int) -> float:
-    """Return the megabytes of weights that were downloaded. Raises SystemExit if that differs from what was
-    requested."""
+    """Return the megabytes of downloaded weights. Raises SystemExit if they differ from those requested."""
     downloaded = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
     if round(downloaded) != megabytes:
         raise SystemExit(f"{downloaded:.1f} of {megabytes} megabytes were downloaded")

@@ -23,8 +23,7 @@ READ = """() => new Promise(done => {
 
 
 def first_paint(browser: Any, url: str) -> dict[str, float]:
-    """Return the milliseconds to the page's answer, to its first contentful paint and to its message box, and the
-    number and bytes of its files."""
+    """Return the milliseconds to answer, first contentful paint and message box, and the files and their bytes."""
     page = browser.new_context(viewport={"width": 1366, "height": 768}).new_page()
     began = perf_counter()
     page.goto(url, wait_until="commit")

@@ -1,7 +1,6 @@
 """Measures the share of a core that the app takes while nothing happens: `python -m labs.idle_cost`.
 
-It measures without a page, with an open page, and after six more pages were closed, each time 15 seconds after the
-last event."""
+It measures without a page, with a page, and after seven were closed, each time 15 seconds after the last event."""
 
 import argparse
 import shutil

@@ -102,8 +102,7 @@ def refusals(name: str, asked: Sequence[AskedQuestion]) -> dict[str, str]:
 
 
 def follow_ups(bench: Bench) -> list[dict[str, str]]:
-    """Return rows for follow-up questions and for questions that change the subject, as asked and made
-    self-contained."""
+    """Return rows for follow-ups and for questions on another subject, as asked and made self-contained."""
     leaning, others = read_follow_ups(), [one for one in read_questions() if one.kind != "absent"]
     unrelated = [one.question for one in (*others[110:], *others[:110])]
     searched = {

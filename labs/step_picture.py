@@ -67,11 +67,9 @@ class Scale:
         return cls(max(rows for rows, _ in points), int(min(times) // 1), int(-(-max(times) // 1)))
 
     def x(self, rows: int) -> float:
-        """Return the distance from the left."""
         return LEFT + (WIDTH - LEFT - RIGHT) * log2(rows) / max(log2(self.most_rows), 1)
 
     def y(self, took: float) -> float:
-        """Return the distance from the top."""
         share = (log2(took) - self.least) / max(self.most - self.least, 1)
         return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share
 

@@ -54,8 +54,7 @@ TakeStep = Callable[[int], float]
 """Row count -> milliseconds of one step."""
 Clock = Callable[[], float]
 CLOCKS: dict[str, Clock] = {"wall": perf_counter, "cpu": process_time}
-"""The clocks. With one thread, processor time equals wall time on an idle machine, and hardly grows on a shared
-machine."""
+"""With one thread, processor time is wall time on an idle machine, and hardly grows on a shared machine."""
 
 
 def maker(model: str, dtype: torch.dtype) -> Make:
@@ -116,8 +115,7 @@ def stock_step(model: Any, clock: Clock) -> TakeStep:
 
 
 def generate_step(model: Any, attention: str, clock: Clock) -> TakeStep:
-    """Return a step of transformers' generate, which writes one token with one row; the time of its prefill is
-    subtracted."""
+    """Return a step of generate, which writes one token with one row; the time of its prefill is subtracted."""
     prompt = torch.tensor([_ids(PREFIX)])
     short, long = 1, 33
 

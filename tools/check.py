@@ -20,8 +20,7 @@ CHECKS = (
 THOROUGH = "--thorough"
 ROOT = Path(__file__).parent.parent
 NO_BYTECODE = "PYTHONDONTWRITEBYTECODE"
-"""The variable by which some containers forbid bytecode. With it, every worker and every app that a test starts
-would compile all modules anew."""
+"""Some containers set this variable. With it, each worker and each app of a test would compile all modules anew."""
 
 
 def run_all(checks: Sequence[Sequence[str]], folder: Path) -> int:

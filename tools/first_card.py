@@ -41,8 +41,7 @@ PYTEST = ("pytest", "-q", "-W", "default", "-p", "no:cacheprovider", "-o", "addo
 NO_TRITON = "import sys; sys.modules['triton'] = None"
 WELL = "well"
 GRACE = 15.0
-"""Seconds that an interrupted trial has to report what it found, such as why tests failed; at most half of its time
-limit."""
+"""Seconds, at most half of its limit, that an interrupted trial has to report, such as why tests failed."""
 SHORTEST = 0.25
 """Minutes that must be left for a trial to begin."""
 LITTLE_MEMORY = "import torch; torch.cuda.set_per_process_memory_fraction(0.005)"

@@ -1,5 +1,4 @@
-"""Kills the app (kill -9) at random moments while it chats, indexes and downloads (with
-tests/support/app_kills.py)."""
+"""Kills the app (kill -9) at random moments while it chats, indexes and downloads (tests/support/app_kills.py)."""
 
 import argparse
 import shutil

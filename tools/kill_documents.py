@@ -1,5 +1,4 @@
-"""Kills a process that indexes documents, and reports what is missing afterwards (with
-tests/support/document_kills.py)."""
+"""Kills a process that indexes documents, and reports what is missing then (tests/support/document_kills.py)."""
 
 import argparse
 import sys

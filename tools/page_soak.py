@@ -68,7 +68,6 @@ def _share(process: int, seconds: float) -> float:
 
 
 def parts(asked: argparse.Namespace) -> dict[str, Callable[[Visitor], tuple[Counted, ...]]]:
-    """Return the parts that the command line requests."""
     every: dict[str, tuple[float, Callable[[Visitor], tuple[Counted, ...]]]] = {
         f"{asked.reloads} reloads": (asked.reloads, lambda visitor: visitor.reload_often(asked.reloads)),
         f"{asked.tabs} tabs": (asked.tabs, lambda visitor: visitor.many_tabs(asked.tabs)),

@@ -104,8 +104,7 @@ def _read_model(loaded: LoadedModel, path: Path) -> Any:
 
 def _read_draft_model(loaded: LoadedModel, model: Any, path: Path) -> dict[str, Any]:
     """Return generate's arguments for a draft model, with both tokenizers if they differ (universal assisted
-    generation). Raises BadOption if the draft model cannot be read, or if it has the same vocabulary but another
-    number of logits."""
+    generation). Raises BadOption if it cannot be read, or for the same vocabulary with another number of logits."""
     try:
         draft_model, own = (
             _read_model(loaded, path),

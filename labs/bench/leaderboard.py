@@ -51,8 +51,7 @@ class Leaderboard:
 
     @classmethod
     def of(cls, sets: Sequence[SetResults]) -> "Leaderboard":
-        """Make the leaderboard of these results. If they have Spec-Bench's six categories, the published
-        rows are added."""
+        """Make the leaderboard of these results, with the published rows if the categories are Spec-Bench's."""
         names = [one.name for one in sets]
         columns = zip(*(one.results for one in sets), strict=True)
         rows = [_row(column, mean) for column, mean in zip(columns, means(sets), strict=True)]

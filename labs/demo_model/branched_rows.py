@@ -26,8 +26,7 @@ from labs.demo_model.tokenizer import BEGIN, END, TURN, as_text
 TRUNK, PADDING = 0, -1
 UNKNOWN = -1
 FIRST_WEIGHT, NUMBER_WEIGHT = 3.0, 2.0
-"""An answer's first token chooses the sentence and its number chooses the source, so they weigh more than the other
-tokens, which weigh 1."""
+"""The weights of an answer's first token, which chooses the sentence, and of the source's number. Others are 1."""
 MOST_TRUNK = 0.72
 """Maximum share of a row that the prompt with its sources takes; the rest is for questions."""
 COLUMNS = ("ids", "positions", "branches", "weights", "numbers", "firsts", "copied")
@@ -49,8 +48,7 @@ class Hop:
     """Positions in a row between which attention must hop to answer a question (`deep_supervision.py`).
 
     `asked` and `found` are where the asked word ends in the question and in the sources; `end` is the last token
-    before the answer. `numbering` is the token before the source's number; in a short answer, a token near the
-    end."""
+    before the answer. `numbering` is the token before the source's number, or near the end of a short answer."""
 
     asked: int
     found: int
@@ -116,8 +114,7 @@ def copying_row(
 ) -> Row:
     """Make a row of sources of about this many characters, and as many questions about them as fit.
 
-    The share `share_short` of the answers stops after two to four tokens, which are enough to learn which sentence
-    is the answer."""
+    The share `share_short` of the answers stops after two to four tokens, which show which sentence is right."""
     while True:
         sources, system = tasks.sources(round(characters)), tasks.system()
         before = f"{TURN}system\n{system}{END}\n" if system else ""

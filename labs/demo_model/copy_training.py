@@ -73,8 +73,6 @@ teach both in prompts of the app's length."""
 
 @dataclass(frozen=True, slots=True)
 class StepTasks:
-    """The tasks of one step."""
-
     copying: BranchedBatch
     chats: BranchedBatch
 

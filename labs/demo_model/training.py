@@ -109,8 +109,7 @@ class Training:
 
 
 def train(ids: Tensor, folder: Path, seconds: float, compiled: bool) -> None:
-    """Train on these ids until the time is over, and write the model in bfloat16. Meanwhile, print losses and write
-    checkpoints."""
+    """Train on these ids for `seconds`, printing losses and writing checkpoints; write the model in bfloat16."""
     torch.manual_seed(0)
     training = Training(make_model(), compiled)
     begin = monotonic()

@@ -85,12 +85,10 @@ class Plan:
 
     @property
     def torch_device(self) -> torch.device:
-        """The device on which everything runs."""
         return torch.device(self.device)
 
     @property
     def torch_dtype(self) -> torch.dtype:
-        """The type of random weights."""
         dtype: torch.dtype = getattr(torch, self.dtype)
         return dtype
 

@@ -89,8 +89,7 @@ def sampled_times(plan: Plan) -> Iterator[Row]:
 
 
 def identical_bits(plan: Plan) -> Iterator[Row]:
-    """Yield the milliseconds of a step by its rows, without and with the same text, and which numbers of rows give
-    bitwise identical results."""
+    """Yield milliseconds by rows, without and with the same text, and which row counts are bitwise identical."""
     runners, _ = _runners(random_model(plan, plan.quantised_shape), plan, ("fused graphs",))
     profile = profile_steps(runners["fused graphs"], lambda _done, _total: None)
     for rows, seconds in zip(profile.free.buckets, profile.free.seconds, strict=True):

@@ -25,8 +25,7 @@ softcap or 0.0) -> out [1, T, H, D] and the log of the weights' sum [1, H, T].""
 
 @dataclass(frozen=True, slots=True)
 class FlashAttention:
-    """Attention with the package's kernel over the prefix. `otherwise` attends in layers with a window and for
-    blocks without a prefix."""
+    """Attention with the package's kernel. With a window, or without a prefix, `otherwise` attends instead."""
 
     over_cache: OverCache
     otherwise: Attend

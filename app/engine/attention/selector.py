@@ -122,8 +122,7 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
 
 
 def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
-    """Return the backend with this name ("auto": the best one). Raises AttentionUnavailable if it cannot be
-    used."""
+    """Return the chosen backend (auto: the best one). Raises AttentionUnavailable if it cannot be used."""
     if choice == "auto":
         if machine.device.type == "cpu":
             if refusal("native", machine, heads):  # triton's interpreter is for tests

@@ -36,12 +36,10 @@ HOPPER = 9
 """Major compute capability of the GPUs whose matrix unit takes 64 rows from 4 warps."""
 
 SCRATCH = 1 << 26
-"""Maximum bytes of partial sums that a layer allocates at once. Larger blocks, such as a prompt's chunks, are
-computed in parts."""
+"""Maximum bytes of a layer's partial sums. Larger blocks, such as a prompt's chunks, are computed in parts."""
 
 _EVEN = 2
-"""If a layer's rows are computed in parts, each part has a multiple of this many rows, so that its table of paths
-is aligned as the kernels require."""
+"""Each part of a block has a multiple of this many rows, so that its table of paths is aligned for the kernels."""
 
 _RESERVED = 2048
 """Upper bound of the bytes of shared memory that the compiler uses itself."""
@@ -217,7 +215,6 @@ class _Work:
         return (*(stride for each in states for stride in each.stride()[1:3]), self.paths.stride(0))
 
     def _constants(self) -> dict[str, int | bool]:
-        """Return the compile-time constants that the kernels share."""
         size, value_size = self.query.shape[3], self.values.shape[3]
         return {
             "GROUP": self.query.shape[1] // self.keys.shape[1],

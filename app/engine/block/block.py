@@ -139,8 +139,7 @@ class CacheSlots(NamedTuple):
                 buffer.index_copy_(2, self.indices, states)
 
     def up_to(self, rows: int) -> tuple[Tensor, Tensor]:
-        """Return keys and values up to the block's first `rows` rows; a recorded step gets the whole
-        buffers."""
+        """Return keys and values up to the block's first `rows` rows; for a recorded step, the whole buffers."""
         if self.indices is not None:
             return self.keys, self.values
         return self.keys[:, :, : self.begin + rows], self.values[:, :, : self.begin + rows]

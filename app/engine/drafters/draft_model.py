@@ -100,8 +100,7 @@ class DraftModel:
     def propose(self, guesses: Sequence[int], sampling: Sampling) -> list[Proposal]:
         """Propose tokens that may follow the text and these guesses, the expected token first.
 
-        Returns [] if text and guesses exceed the context, if a token to be fed has no embedding, or if a head has
-        nothing to read."""
+        Returns [] if the context is too short, if a token has no embedding, or if a head has nothing to read."""
         tokens = [*self._text, *guesses] if guesses else list(self._text)
         if len(tokens) > self.context:
             return []

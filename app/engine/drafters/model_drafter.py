@@ -29,8 +29,7 @@ from app.engine.lookahead.drafter import Drafter, DraftSources, Edge, FindEdges,
 
 @dataclass(frozen=True, slots=True)
 class DraftModelStatistics:
-    """What was learned about a draft model: the gain (`draft_model_budget.py`), and weights by
-    `round(2 * temperature)`."""
+    """The gain of a draft model (`draft_model_budget.py`), and the weights by `round(2 * temperature)`."""
 
     gain: float = FIRST_GAIN
     weights: Mapping[int, LearnedWeights] = field(default_factory=dict)

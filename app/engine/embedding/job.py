@@ -39,8 +39,7 @@ class EmbeddingJob:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether the job was not cancelled. Reading this property starts the job, which then can no longer be
-        cancelled."""
+        """Whether the job was not cancelled. After this property was read, the job can no longer be cancelled."""
         return bool(self._made) or self.answer.set_running_or_notify_cancel()
 
     @property

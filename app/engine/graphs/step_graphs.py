@@ -102,8 +102,7 @@ class StepInputs:
 
 
 class CapturedMoves:
-    """A commit as a CUDA graph, which moves accepted rows in every layer as long as the cache keeps its
-    buffers."""
+    """A commit as a CUDA graph: it moves accepted rows in every layer. Valid until the cache gets new buffers."""
 
     def __init__(self, cache: BlockCache, capturer: GraphCapturer, device: torch.device) -> None:
         moves = self._moves = torch.zeros((2, MOVES), dtype=torch.long, device=device)

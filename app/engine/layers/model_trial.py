@@ -29,8 +29,7 @@ _PATHS = ((9, 2, 6), (9, 5))
 current token 9; one continues with 2 and 6, the other with 5."""
 
 ROWS = (3, 33, 128)
-"""Row counts of the trials that compare two ways to run a model: few and many, because libraries use different
-kernels for few and for many rows."""
+"""Row counts of the trials that compare two ways to run a model. Few and many rows may use different kernels."""
 
 _CONTINUED = (*_PATHS[0], _PATHS[1][-1])
 """The tree's first path and one more token."""

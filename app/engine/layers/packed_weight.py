@@ -2,9 +2,8 @@
 
     weight = (number - zero) * factor * scale + offset_factor * offset
 
-A group of neighbours in a row shares a scale and perhaps an offset. If several groups share both, each group (or
-each half of a group) has factors, which are small integers. A number may be an index into a table, whose value then
-replaces (number - zero)."""
+A group of neighbours in a row shares a scale and perhaps an offset. If several groups share both, each group or
+each half of a group has factors (small integers). With a table, table[number] replaces (number - zero)."""
 
 from collections.abc import Callable, Iterable, Sequence
 from ctypes import Structure, byref, c_int32, c_int64, c_void_p
@@ -32,8 +31,7 @@ NONE = torch.empty(0)
 class Numbers:
     """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits), and scales [rows, n].
 
-    A scale applies to size / n neighbours, a factor (int8) to 32 or 16. Missing factors are 1; missing offsets are
-    0."""
+    A scale applies to size / n neighbours, a factor (int8) to 32 or 16. Missing factors are 1, offsets are 0."""
 
     bits: int
     values: Tensor

@@ -32,8 +32,7 @@ def _pair(value: float, dtype: torch.dtype) -> str:
 
 
 def _to_float16(bits: int, zero: int) -> str:
-    """Return PTX that writes each number into the low mantissa bits of 1024.0, and subtracts 1024 and the zero
-    point."""
+    """Return PTX that writes each number into the low mantissa bits of 1024.0, and subtracts 1024 + zero."""
     mask = 0x000F000F if bits == 4 else 0x00FF00FF
     return " ".join(
         f"prmt.b32 a, x, 0, {pair}; lop3.b32 a, a, {mask:#x}, 0x64006400, 0xEA; mov.b32 b, "
@@ -43,8 +42,7 @@ def _to_float16(bits: int, zero: int) -> str:
 
 
 def _nibbles_to_bfloat16(zero: int) -> str:
-    """Return PTX that writes each number into the low mantissa bits of 128.0, and subtracts 128 and the zero
-    point."""
+    """Return PTX that writes each number into the low mantissa bits of 128.0, and subtracts 128 + zero."""
     one, less = _pair(1.0, torch.bfloat16), _pair(-128.0 - zero, torch.bfloat16)
     return f"mov.b32 b, {one}; mov.b32 c, {less};" + " ".join(
         f"prmt.b32 a, x, 0, {pair}; lop3.b32 a, a, 0x000f000f, 0x43004300, 0xEA; "
@@ -65,8 +63,7 @@ def _bytes_to_bfloat16(zero: int) -> str:
 
 
 def _look_up(table: tuple[int, ...], dtype: torch.dtype) -> str:
-    """Return PTX that looks four numbers up in a table of 16 values: first the low bytes of the values, then the
-    high bytes."""
+    """Return PTX that looks up, in a table of 16 values, the low bytes and then the high bytes of four values."""
     values = torch.tensor(table, dtype=dtype).view(torch.uint8).view(16, 2).t().contiguous().view(torch.int32)
 
     def found(target: str, words: list[int]) -> str:

@@ -67,8 +67,7 @@ def _unpacked(
     source, table,
     NEXT: tl.constexpr, ZERO: tl.constexpr, HAS_TABLE: tl.constexpr, BITS: tl.constexpr, kind: tl.constexpr,
 ):  # fmt: skip
-    """Read the numbers of a group's first and second half at `source` [...]; with 8 bits the halves are NEXT
-    bytes apart."""
+    """Read the numbers of a group's two halves at `source` [...]; with 8 bits the halves are NEXT bytes apart."""
     first = tl.load(source)
     if BITS == 8:
         second = tl.load(source + NEXT)
@@ -374,8 +373,7 @@ class GpuPackedWeight:
         return tuple((name, part.dtype, part.shape[1:]) for name, part in sorted(self.parts.items()))
 
     def _tensors(self) -> list[Tensor]:
-        """Return the parts in the order of the kernels' arguments. A missing part, which no kernel reads, is
-        replaced by the numbers."""
+        """Return the parts in the order of the kernels' arguments. The numbers replace missing parts."""
         numbers = self.parts["numbers"]
         names = ("scale", "factors", "offset", "offset_factors", "table")
         return [numbers, *(self.parts.get(name, numbers) for name in names)]

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 SMALLEST = {torch.bfloat16: 2**14, torch.float32: 2**17}
-"""The number of values of the smallest weight that is packed. For smaller weights, starting oneDNN's kernel takes
-longer than the copy."""
+"""Minimum number of values of a packed weight. For fewer, starting oneDNN's kernel takes longer than the copy."""
 
 _ROWS = 16
 """The row count for which oneDNN chooses the blocks. Blocks for a single row would be slow for more rows."""

@@ -1,7 +1,6 @@
 """Multiplies the same rows by several weights, one after the other or as one product with joined weights.
 
-The old weights become views of the joined weight, so no weight is in memory twice, and transformers' modules still
-work."""
+The old weights become views of the joined weight, so no weight is in memory twice, and old modules still work."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -66,8 +65,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
 
 
 def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
-    """Return whether all parts have packed weights, or are plain Linears that fit each other and share no weight
-    with another module."""
+    """Return whether all parts are packed, or are plain Linears of one kind that share no weight with others."""
     parts: list[Any] = list(products.parts)
     if all(isinstance(part, PackedLinear) for part in parts):
         return True

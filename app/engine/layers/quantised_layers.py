@@ -58,7 +58,6 @@ class QuantisedLinear(nn.Module):
 
     @classmethod
     def fits(cls, out_features: int, in_features: int) -> bool:
-        """Return whether the kernel supports this shape."""
         return out_features % cls.multiples[0] == 0 and in_features % cls.multiples[1] == 0
 
     @property

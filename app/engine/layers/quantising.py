@@ -1,8 +1,7 @@
 """Quantises a model's weights while they are moved to the device: each Linear's weight becomes integers.
 
-Each slice of a weight is moved to the device and quantised there, and the dense weight is freed before the next
-layer is quantised. So a GPU never has more than a slice of these dense weights. Norms and stacked experts are not
-quantised."""
+Each slice of a weight is moved to the device and quantised there. After its last slice, the dense weight is freed.
+So a GPU never has more than a slice of these dense weights. Norms and stacked experts are not quantised."""
 
 import logging
 from collections import Counter

@@ -281,8 +281,7 @@ class RecurrentMixer(nn.Module):
 def read_trees(model: PreTrainedModel) -> None:
     """Let the model's recurrent layers read trees if their cache is a `BlockCache`.
 
-    A trial must show whether the results are right. A pass through a recurrence not in _REPLACED raises an
-    error."""
+    A trial must show whether the results are right. Recurrences that are not in _REPLACED raise errors."""
     for path, module in list(model.named_modules()):
         if not _MARKS.isdisjoint(_names(module)):
             model.set_submodule(path, RecurrentMixer(module))

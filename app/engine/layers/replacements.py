@@ -95,8 +95,7 @@ class AttentionProbe:
         self.scoring = Scoring(0.0)
 
     def __call__(self, query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
-        """Record the query [1, H, T, D], the cached keys and values, and the scoring; return fixed values [1,
-        T, H, DV]."""
+        """Record query [1, H, T, D], cached keys and values, and scoring; return fixed values [1, T, H, DV]."""
         del view
         self.states, self.scoring = (query, cache.keys, cache.values), scoring
         shape = (1, query.shape[2], query.shape[1], cache.values.shape[3])

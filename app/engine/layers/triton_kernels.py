@@ -114,8 +114,7 @@ def _rotate_heads(
     HAS_NORM: tl.constexpr, ROUNDS_FIRST: tl.constexpr, ADDS_ONE: tl.constexpr, BY_HAND: tl.constexpr,
     SIZE: tl.constexpr, WIDTH: tl.constexpr, HEADS: tl.constexpr, BLOCK: tl.constexpr, REST: tl.constexpr,
 ):  # fmt: skip
-    """Rotate up to HEADS heads of one row, after normalising them if HAS_NORM. `states` and `out` point to
-    the row's first head."""
+    """Rotate up to HEADS heads of one row, normalised first if HAS_NORM. `states` and `out` point to head 0."""
     half: tl.constexpr = WIDTH // 2
     kind = out.dtype.element_ty
     head = (first + tl.arange(0, HEADS))[:, None].to(tl.int64)

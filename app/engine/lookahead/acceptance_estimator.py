@@ -34,8 +34,7 @@ from app.values.messages import Origin
 
 GAP_CLASSES = 2 * LEADS
 RANKS = 4
-"""Ranks of a follower: 0 newest and seen again, 1 newest and seen once, 2 older and seen again, 3 older and seen
-once."""
+"""Ranks of a follower: 0 newest, seen again; 1 newest, seen once; 2 older, seen again; 3 older, seen once."""
 FIRST_CODE = 1 + LONGEST
 """The first code of a token that is among the successors (or followers) of a context. Codes 0 to 4 are for other
 tokens: the code is the length of the longest known context."""
@@ -78,8 +77,7 @@ def successor_code(length: int, gap: int) -> int:
 
 
 def alternative_code(known: int, gap: int) -> int:
-    """Return the code of a token that was likely one position earlier; `known` is the length of the known
-    context."""
+    """Return the code of a token that was likely one position earlier; `known` is the known context's length."""
     return FIRST_ALTERNATIVE_CODE + known * LEADS + gap
 
 

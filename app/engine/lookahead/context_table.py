@@ -130,8 +130,7 @@ def last_tokens(text: Sequence[int]) -> list[int]:
 
 
 def _put_first(followers_found: list[int], entry: int) -> bool:
-    """Make an entry the newest of a row's followers. If its token is new, drop the oldest follower and return
-    True."""
+    """Make an entry the newest follower. If its token is new, drop the oldest follower and return True."""
     token = entry >> 11
     for index, before in enumerate(followers_found):
         if before >> 11 == token:

@@ -169,8 +169,7 @@ FindEdges = Callable[[DraftTree, int, Sequence[int], float], list[Edge]]
 def grow(
     sources: DraftSources, context: Sequence[int], rows: int, depth: int, floor: float, find: FindEdges
 ) -> DraftTree:
-    """Grow the best tree of the edges that `find` returns: at most `rows` nodes, `depth` guesses in a line,
-    and no reach below `floor`."""
+    """Grow the best tree, within the limits of `Drafter.draft`, from the edges that `find` returns."""
     tree = DraftTree([context[-1]])
     if depth < 1:
         return tree

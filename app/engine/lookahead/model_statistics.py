@@ -148,8 +148,7 @@ class ModelStatistics:
         return self._pool
 
     def new_pool(self, estimator: AcceptanceEstimator, make_drafter: MakeDrafter | None = None) -> Pool:
-        """Make a pool that knows only the first successors; it drafts with `make_drafter`, by default the model's
-        usual drafter."""
+        """Make a pool that knows only the first successors. By default it has the model's usual drafter."""
         table = ContextTable(self._vocabulary, self._bits)
         self.teach_first(table)
         return Pool(table, estimator, self._special, make_drafter or self._make_drafter)

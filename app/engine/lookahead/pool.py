@@ -57,8 +57,7 @@ class Pool:
     ) -> None:
         """Begin a reply and learn the new part of `text`, the prompt with the reply's first token.
 
-        Followers that were learned in earlier replies count as history from now on, except those from documents
-        and predictions."""
+        Followers learned in earlier replies now count as history, except those of documents and predictions."""
         self._reply += 1
         sources = DraftSources(
             self.table, estimator, self._special, sampling, self._reply, constraint, branches

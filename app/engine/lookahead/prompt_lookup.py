@@ -25,8 +25,7 @@ LONGEST_CONTEXT = 3
 
 
 class Occurrences:
-    """Maps each n-gram of up to three tokens in a growing text to the position of the token that last
-    followed it."""
+    """Maps each n-gram of up to three tokens of a text to the position of the token that last followed it."""
 
     def __init__(self) -> None:
         self._follower: dict[tuple[int, ...], int] = {}
@@ -56,8 +55,7 @@ class Occurrences:
 def prompt_lookup(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: each drafts up to ten tokens copied from prompt and output, and commits
-    those that the model agrees with."""
+    """Yield the steps of a reply: each copies up to ten draft tokens from the text, and commits the right ones."""
     prompt_tokens = len(tokens) - 1  # the last token is the reply's first
     occurrences = Occurrences()
     reason = None

@@ -257,8 +257,7 @@ class Tuner(DraftPlanner):
 
     @property
     def _speed(self) -> float:
-        """The recent tokens per second, but at least the speed of plain steps, because the tuner can choose plain
-        steps at any time."""
+        """The recent tokens per second; at least those of plain steps, which the tuner can choose at any time."""
         return max(self._tokens / self._time, 1 / self._curve.plain)
 
 

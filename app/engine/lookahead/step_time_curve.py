@@ -44,8 +44,7 @@ PLAIN = -1
 """The key of plain steps among the steps of a round; a drafted step's key is the index of its bucket."""
 LARGEST_BUCKET = 128
 BUCKETS = (1, 2, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128)
-"""The row counts among which the planner chooses if blocks are not padded. They are few, because kernels are
-prepared for each count."""
+"""The row counts of steps if blocks are not padded. They are few, because kernels are prepared for each count."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,8 +52,7 @@ def verify(tree: DraftTree, choose: Choose, history: list[int]) -> AcceptedPath:
 
 
 def most_drafts(runner: ModelRunner, tokens: Sequence[int], stopper: StoppingCriteria) -> int:
-    """Return how many guesses in a line the next step may have, by the reply's, the runner's and the block's
-    limits."""
+    """Return how many guesses in a line the limits of the reply, the runner and a block allow in the next step."""
     position = len(tokens) - 1
     return min(stopper.left, runner.horizon(position) - position, runner.max_rows) - 1
 

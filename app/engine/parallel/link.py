@@ -71,8 +71,7 @@ class Order:
 
 
 class Link:
-    """Exchanges messages between this rank and others. Sending and receiving raise LinkBroken if the other rank has
-    ended."""
+    """Exchanges messages with other ranks. Sending and receiving raise LinkBroken if the other rank has ended."""
 
     def __init__(self, peers: Mapping[int, socket.socket], rank: int, size: int) -> None:
         """Use the sockets in `peers`, each connected to the rank that is its key."""

@@ -115,8 +115,7 @@ def children_of(block: Block) -> dict[tuple[int, int], int]:
 
 
 def followed(block: Block, tokens: Sequence[int]) -> list[int]:
-    """Return the path of rows, from a root row on, that has the next tokens of the text; it ends where the block
-    has no such row."""
+    """Return the path of rows, from a root row on, that has these next tokens; it may be shorter than `tokens`."""
     children = children_of(block)
     rows = list[int]()
     for token in tokens:

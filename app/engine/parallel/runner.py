@@ -100,8 +100,7 @@ class ParallelRunner:
     def forward(self, block: Block) -> Tensor:
         """Run the block on the ranks; return logits [R, vocab] of its wanted rows.
 
-        If the block is divided and the ranks sample, return packed answers [R, 1 + SUCCESSORS] instead
-        (`rank.answers_of`)."""
+        If the block is divided and the ranks sample, returns packed answers [R, 1 + SUCCESSORS] (`answers_of`)."""
         shares = split(block, self._missed)
         rows = [len(share.block) + missed for share, missed in zip(shares, self._missed, strict=True)]
         self._block = block
@@ -163,8 +162,7 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner as broken after any error, because unread answers would be read as the next
-        step's."""
+        """Mark the runner as broken after any error: the next step would read answers that are still unread."""
         try:
             yield
         except LinkBroken as broken:

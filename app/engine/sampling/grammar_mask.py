@@ -31,8 +31,7 @@ from app.values.logits import CONTROL_RULE, Grammar, control_rule, lark_text
 
 NO_THOUGHT = ReplyFormat()
 SUFFIX = r'\[suffix=("(?:[^"\\]|\\.)*")\]: (.+)'
-"""Matches a rule of text in a Lark grammar. The groups are the suffix that ends the text, and the text's
-pattern."""
+"""Matches a rule of text in a Lark grammar. The groups are the suffix that ends the text, and its pattern."""
 
 
 class Grammars:
@@ -109,8 +108,7 @@ class GrammarMask:
 
 
 class DraftConstraint:
-    """Returns the tokens that the grammar allows after a path of a draft tree; computes each path once in a
-    step."""
+    """Returns the tokens that the grammar allows after a path of a draft tree; remembers them for a step."""
 
     def __init__(self, movable: "_MovableMatcher", prompt_tokens: int, vocabulary: int) -> None:
         self._movable = movable

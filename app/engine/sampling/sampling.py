@@ -295,8 +295,7 @@ def _fault_of_kernels(
 
 
 def survivors(scores: Tensor, sampling: Sampling) -> tuple[Tensor, Tensor]:
-    """Return the ids and scores [K] of a row's tokens that pass the filters. With top-k or top-p they are sorted,
-    best first."""
+    """Return ids and scores [K] of a row's tokens that pass the filters; with top-k or top-p, best first."""
     ids, found, kept = _filter(scores[None], sampling)
     if kept is None:
         return ids[0], found[0]
