@@ -180,24 +180,24 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
         ) from error
     model.requires_grad_(False)
     most_tokens = int(min(limit or UNLIMITED, _positions(model), tokenizer.model_max_length))
-    read = SentenceModel(model.train(False), tokenizer, pool, most_tokens)
-    return on_device(read, choose_device(device).device)
+    encoder = SentenceModel(model.train(False), tokenizer, pool, most_tokens)
+    return on_device(encoder, choose_device(device).device)
 
 
-def on_device(read: SentenceModel, device: torch.device) -> SentenceModel:
+def on_device(encoder: SentenceModel, device: torch.device) -> SentenceModel:
     """Move the model to a device, or back to the CPU if a trial on the device fails."""
     if device.type == "cpu":
-        return read
+        return encoder
     try:
-        read.model.train(False).to(device)
-        if np.isfinite(read.embed([_TRIAL])).all():
-            return read
+        encoder.model.train(False).to(device)
+        if np.isfinite(encoder.embed([_TRIAL])).all():
+            return encoder
         reason = "a vector was not finite"
     except Exception as error:  # drivers and libraries raise errors of their own types
         reason = refused_because(error)
     log.info("texts are embedded on the CPU: %s", reason)
-    read.model.train(False).to("cpu")
-    return read
+    encoder.model.train(False).to("cpu")
+    return encoder
 
 
 POOLS: dict[str, Pool] = {

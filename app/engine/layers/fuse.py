@@ -77,7 +77,7 @@ def fuse(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) ->
     except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         reason = refused_because(error)
         log.info("layers keep torch's kernels, because ours failed their trial: %s", reason)
-        return FusedModel(model, f"Layers keep torch's kernels: the trial of ours failed ({reason}).")
+        return FusedModel(model, f"Layers keep torch's kernels, because ours failed their trial ({reason}).")
 
 
 def _fused_on_gpu(model: PreTrainedModel, machine: DeviceCapabilities, attend: Attend) -> FusedModel:
@@ -148,6 +148,6 @@ def fuse_by(
     whole = copy_with(model, found)
     whole_logits, logits = (block_logits(each, attend) for each in (whole, model))
     if differing := rows_that_differ(whole_logits, logits, trial_blocks(model, rows), tolerance_of(model)):
-        raise ArithmeticError(f"together they give different logits for {differing} rows")
+        raise ArithmeticError(f"all fused layers together give different logits for {differing} rows")
     note = f"Each of these runs as one kernel of our own: {summary}."
     return FusedModel(whole, f"{note} Joined products: {joined}." if joined else note, is_fused=True)

@@ -66,8 +66,8 @@ def measure_first_successors(
 
 def likely_anywhere(successors: Packed) -> Packed:
     """Average the probabilities of the measured successors: return the successors [8] of the empty context."""
-    asked = successors[successors[:, 0] != 0]
-    tokens, gaps = (asked >> 10) - 1, (asked & MOST_GAP) * GAP_STEP
+    measured = successors[successors[:, 0] != 0]
+    tokens, gaps = (measured >> 10) - 1, (measured & MOST_GAP) * GAP_STEP
     # The likeliest token's packed gap is its lead over the second token (context_entries.py), not a distance.
     gaps[:, 0] = 0
     chances = np.where(tokens >= 0, np.exp(-gaps), 0)

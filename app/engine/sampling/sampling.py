@@ -109,9 +109,9 @@ def best_by_kernels(logits: Tensor, draws: Draws | None) -> Tensor:
     from app.engine.sampling.sampling_triton import choose_on_gpu
 
     rows, vocabulary = logits.shape
-    read = uploaded((draws or Draws(Sampling(), (0,) * rows)).inputs(vocabulary), logits.device)
+    inputs = uploaded((draws or Draws(Sampling(), (0,) * rows)).inputs(vocabulary), logits.device)
     found = torch.empty((rows, 2 * MOST_LIKELY + 2), dtype=torch.float32, device=logits.device)
-    choose_on_gpu(logits, read[SETTINGS:], read[:SETTINGS].view(torch.float64), found)
+    choose_on_gpu(logits, inputs[SETTINGS:], inputs[:SETTINGS].view(torch.float64), found)
     return found if draws else found[:, :-1]
 
 

@@ -152,7 +152,9 @@ class WrongInTheWhole(WrittenOut):
 def test_the_whole_model_is_tried_in_the_end_with_few_and_many_rows(
     is_wrong: Callable[[Tensor], bool], rows: int
 ) -> None:
-    with pytest.raises(ArithmeticError, match=f"together they give different logits for {rows} rows"):
+    with pytest.raises(
+        ArithmeticError, match=f"all fused layers together give different logits for {rows} rows"
+    ):
         fuse_by(WrongInTheWhole(is_wrong), model_of(), attend)
 
 
