@@ -39,8 +39,7 @@ SCRATCH = 1 << 26
 """Maximum bytes of a layer's partial sums. Larger blocks, such as a prompt's chunks, are computed in parts."""
 
 _EVEN = 2
-"""Each part of a block begins at a multiple of this many rows, so that its table of paths is aligned for the
-kernels."""
+"""Parts of a block begin at a multiple of this many rows, so that their tables of paths are aligned for kernels."""
 
 _RESERVED = 2048
 """Upper bound of the bytes of shared memory that the compiler uses itself."""
