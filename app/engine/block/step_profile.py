@@ -103,7 +103,8 @@ def is_ascending(buckets: Sequence[int]) -> bool:
 
 
 def bucket_for(rows: int, buckets: Buckets) -> int:
-    """Return the smallest bucket for these rows; without buckets `rows`. Raises ValueError if all are too small."""
+    """Return the smallest bucket that holds these rows, or `rows` without buckets. Raises ValueError if none
+    does."""
     if not buckets:
         return rows
     if rows > buckets[-1]:

@@ -1,5 +1,4 @@
-"""Runs layers on the CPU with kernels in C. A call computes a part of a layer, a whole layer, or all decoder
-layers.
+"""Runs layers on the CPU with kernels in C. A call computes a part of a layer, one layer, or all decoder layers.
 
 Calls for whole layers need integer weights. All three kinds of calls give bitwise identical results."""
 

@@ -1,7 +1,6 @@
 """Multiplies the same rows by several weights, one after the other or as one product with joined weights.
 
-Old weights become views of the joined weight: no weight is in memory twice, and transformers' modules still
-work."""
+The old weights become views of the joined weight, so no weight is in memory twice. The old modules still work."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence

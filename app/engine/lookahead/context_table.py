@@ -6,8 +6,7 @@ A context is a sequence of one to four tokens. Each context has a row of 16 inte
 
 A one-token context has the row whose index is the token's id. Longer contexts are hashed to the rows after those
 of single tokens; the tag of a row, a part of the hash, identifies its context. On a collision the newer context
-replaces the older one, so the table never grows or slows down. Pages of memory that were never touched take no
-room.
+replaces the older one, so the table never grows or slows down. Pages that were never touched take no memory.
 """
 
 from collections.abc import Sequence

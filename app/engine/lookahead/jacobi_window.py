@@ -104,7 +104,7 @@ MOST_COLUMNS = 8
 RETRY = 32
 """Replies after which a window without columns is tried again."""
 WORTH = 2.0
-"""Tokens that a window must gain for each token that it costs: the tree would have drafted many of them anyway."""
+"""Tokens that a window must gain per token of cost, because the tree would have drafted many of them anyway."""
 FADE = 0.5
 """Factor by which the sums of cost and gain are multiplied after each comparison."""
 

@@ -1,6 +1,5 @@
 """Decides how many rows each step feeds. A planner uses the fixed sizes W, N and G of the paper on lookahead
-decoding (Fu et al. 2024), keeps to a row budget, or is the tuner, which maximises tokens per second on this
-machine.
+decoding (Fu et al. 2024), keeps to a row budget, or is the tuner, which maximises tokens per second.
 
 Beside the tree (`draft_tree.py`), a step feeds the window, and pending rows: accepted rows that the runner must
 feed once more (`sequential_runner.py`).

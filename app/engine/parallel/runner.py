@@ -162,7 +162,7 @@ class ParallelRunner:
 
     @contextmanager
     def _whole_exchange(self) -> Iterator[None]:
-        """Mark the runner as broken after any error: the next step would read answers that are still unread."""
+        """Mark the runner as broken after any error, because the next step would read old answers."""
         try:
             yield
         except LinkBroken as broken:
