@@ -103,8 +103,7 @@ def is_ascending(buckets: Sequence[int]) -> bool:
 
 
 def bucket_for(rows: int, buckets: Buckets) -> int:
-    """Return the smallest bucket that holds these rows, or `rows` without buckets. Raises ValueError if none
-    does."""
+    """Return the smallest bucket for these rows; `rows` without buckets. Raises ValueError if all are too small."""
     if not buckets:
         return rows
     if rows > buckets[-1]:

@@ -50,8 +50,7 @@ class Grammars:
         reply: ReplyFormat = NO_THOUGHT,
         is_open: bool = False,
     ) -> "GrammarMask":
-        """Make a mask for logits after a prompt of `prompt_tokens` tokens, which ends with the reply's `begun`
-        tokens.
+        """Make a mask for logits after a prompt of `prompt_tokens` tokens, which ends with a `begun` reply, if any.
 
         If the format of the `reply` has thoughts, the answer may follow a thought; with `is_open` the prompt has
         opened the thought. Raises GrammarRefused, with the reason, for a grammar that cannot be used."""
