@@ -57,7 +57,7 @@ def theirs(endpoint: str, cache: Path) -> None:
 
 
 def fetched(cache: Path, megabytes: int) -> float:
-    """Return the megabytes of downloaded weights. Raises SystemExit if they differ from those requested."""
+    """Return the megabytes of downloaded weights. Raises SystemExit if it is not the requested number."""
     downloaded = sum(file.stat().st_size for file in cache.glob("*/snapshots/*/*.safetensors")) / 10**6
     if round(downloaded) != megabytes:
         raise SystemExit(f"{downloaded:.1f} of {megabytes} megabytes were downloaded")

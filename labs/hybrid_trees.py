@@ -193,7 +193,7 @@ def reply(runner: ModelRunner, prompt: list[int], decoder: Decoder) -> tuple[lis
 
 
 def step_times(trees: ModelRunner, chains: ModelRunner) -> Iterator[str]:
-    """Yield the median milliseconds of a committed step by rows, the two runners in turn."""
+    """Yield the median milliseconds of a step with its commit, by rows; the two runners are timed in turn."""
     text = list(range(3, 103))
     for rows in TIMED_ROWS:
         blocks = {

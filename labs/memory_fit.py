@@ -63,7 +63,7 @@ def choice(folder: Path, precision: Precision) -> ModelChoice:
 
 
 def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
-    """Load the model and write a reply after a long prompt. Returns the bytes of memory, and the used context."""
+    """Load the model and answer a long prompt. Returns bytes of memory, and the tokens of the used context."""
     from app.commands.reply_output import events_of
     from app.engine import Engine
     from app.engine.machine.memory import share_one_heap

@@ -128,7 +128,7 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
 
 
 def continued(before: Prompt, reply: str, prompt: Prompt) -> Prompt:
-    """Append the reply and the next question to a chat, or half of the reply and the prompt to a story."""
+    """Append the reply and the next question to a chat; append half of the reply and the prompt to a story."""
     if isinstance(before, tuple) and isinstance(prompt, tuple):
         return (*before, Message("assistant", reply), *prompt)
     return f"{before}{reply[: len(reply) // 2]} {prompt}"

@@ -117,7 +117,7 @@ that noisy times do not change the choice between loads."""
 
 
 def choose_buckets(profile: StepProfile) -> Buckets:
-    """Choose the set with the most buckets among those that are fast enough (EVEN); () if there are no sets.
+    """Choose, of the sets that are fast enough (EVEN), the set with the most buckets; () if there are no sets.
 
     The choice depends on the profile alone and never on the decoder, so that all decoders write the same text."""
 

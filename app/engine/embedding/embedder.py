@@ -111,8 +111,8 @@ class SentenceModels:
         sandbox: Sandbox | None = None,
         load: Callable[[ModelFolder, Device], SentenceModel] | None = None,
     ) -> None:
-        """Begin without a model. With a sandbox, `embed` checks each model's tokenizer there before it loads the
-        model; without one, models are trusted."""
+        """Begin without a model. With a sandbox, `embed` checks a model's tokenizer in it before loading the model;
+        without a sandbox, models are trusted."""
         self._sandbox = sandbox
         self._load = load or load_sentence_model
         self._key: tuple[ModelFolder, Device] | None = None

@@ -122,7 +122,7 @@ def fuse_by(
     rows: Iterable[int] = ROWS,
     later_stages: Mapping[str, Find] = MappingProxyType({}),
 ) -> FusedModel:
-    """Copy the model, replace the copy's modules whose trials succeed, and compare both models in blocks of
+    """Copy the model, replace modules of the copy if their trials succeed, and compare both models in blocks of
     these row counts.
 
     Also joins Linears that multiply the same rows. Raises ArithmeticError if the models' logits differ."""

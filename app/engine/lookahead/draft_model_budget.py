@@ -24,8 +24,8 @@ SECONDS_MEMORY = 0.9
 SAVED = 0.005
 """The share of the time of steps without the draft model that may be spent on asking it again."""
 READ_FOR = 32
-"""Number of questions that share the cost of reading unread tokens. A step with more unread tokens than this
-gives a new estimate of a token's seconds; other steps give a new estimate of a question's seconds."""
+"""The cost of reading unread tokens is divided among this many questions. A step that reads more tokens than this
+updates the estimated seconds of a token; other steps update the estimated seconds of a question."""
 ALWAYS = 0.1
 """While no price is set, the draft model is asked about nodes with at least this reach. With a price, the limit is
 never below half of it."""

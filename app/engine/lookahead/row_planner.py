@@ -71,7 +71,7 @@ PLAIN_STEP = DraftPlan(1, 0, 1.0, is_plain=True)
 
 @dataclass(frozen=True, slots=True)
 class DraftedStep:
-    """What a step with a draft tree fed and committed. `reaches` are those of the tree's rows, best first."""
+    """What a step with a draft tree fed and committed. `reaches` has the reach of each tree row, best first."""
 
     reaches: Sequence[float]
     window: JacobiWindow

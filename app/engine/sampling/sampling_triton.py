@@ -224,7 +224,7 @@ def choose_kernel(
     logits, keys, settings, groups, tops, peaks, masses, out, vocabulary, chunks,
     GROUPS: tl.constexpr, CHUNKS: tl.constexpr,
 ):  # fmt: skip
-    """Write a row's likeliest logits, their ids, the likeliest id, and the drawn one."""
+    """Write a row's likeliest logits, their ids, the likeliest id, and the drawn id."""
     row = tl.program_id(0)
     temperature, top_p = tl.load(settings).to(tl.float32), tl.load(settings + 1)
     min_p, top_k = tl.load(settings + 2).to(tl.float32), tl.load(settings + 3).to(tl.int32)
@@ -255,9 +255,9 @@ def choose_kernel(
 
 
 def choose_on_gpu(logits: Tensor, keys: Tensor, settings: Tensor, out: Tensor) -> None:
-    """Write each row's LIKELY likeliest logits, their ids, the likeliest id and the drawn one to `out`.
+    """Write each row's LIKELY likeliest logits, their ids, the likeliest id and the drawn id to `out`.
 
-    `keys` [R] are those of the rows' noise; `settings` are the temperature, top-p, min-p and top-k in float64.
+    `keys` [R] are the keys of the rows' noise; `settings` are the temperature, top-p, min-p and top-k in float64.
     `out` is [R, 2 * LIKELY + 2]."""
     logits, (rows, vocabulary) = logits.contiguous(), logits.shape
     chunks = -(-vocabulary // BLOCK.value)
