@@ -65,8 +65,7 @@ def join_products(model: nn.Module, fused: Iterable[nn.Module]) -> int:
 
 
 def _can_join(products: SeparateProducts, shared: set[int]) -> bool:
-    """Return whether all parts are packed, or are plain Linears of one kind whose weights no other module
-    shares."""
+    """Return whether all parts are packed, or are Linears of one kind that share no weight with other modules."""
     parts: list[Any] = list(products.parts)
     if all(isinstance(part, PackedLinear) for part in parts):
         return True

@@ -142,5 +142,5 @@ def _put_first(followers_found: list[int], entry: int) -> bool:
 
 
 def _filled(entries: list[int]) -> list[int]:
-    """Return the entries before the first empty one."""
+    """Return the entries before the first empty entry."""
     return entries if not entries or entries[-1] else entries[: entries.index(0)]

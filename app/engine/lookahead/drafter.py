@@ -224,7 +224,7 @@ def alternatives(table: ContextTable, context: Sequence[int]) -> Mapping[int, in
     if known is None or known.successor_length < LONGEST:
         return {}
     found = {token: gap_class(gap * GAP_STEP) for token, gap in map(unpack_successor, known.successors)}
-    # the likeliest token's packed gap is its lead over the second one, not a distance; its distance is 0
+    # the likeliest token's packed gap is its lead over the second token, not a distance; its distance is 0
     found[unpack_successor(known.successors[0])[0]] = 0
     found.pop(context[-1], None)
     return found

@@ -26,7 +26,7 @@ from app.engine.text.reply_text import StoppingCriteria
 def jacobi(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria, *, width: int
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: feed a window of `width` guesses, commit the right ones and the token after them.
+    """Yield the steps of a reply: feed a window of `width` guesses; commit the right guesses and the next token.
 
     With width 0 it is plain decoding."""
     guesses = [tokens[-1]] * width

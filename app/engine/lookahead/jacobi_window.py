@@ -66,7 +66,7 @@ class JacobiWindow:
         return [token for row in self.rows for token in row][1:]
 
     def shown(self, current: int) -> tuple[tuple[int, ...], ...]:
-        """Return the rows, with the current token as the first one of row 0; () if the window is closed."""
+        """Return the rows, with the current token as the first token of row 0; () if the window is closed."""
         if not self.width:
             return ()
         first, *above = map(tuple, self.rows)
