@@ -8,8 +8,8 @@ model continues a story). Every candidate after an accepted token is one observa
 app/engine/lookahead/acceptance_estimator.py makes, and whether the model agreed. The log odds are a base plus a
 weight for each code. A logistic regression with a small ridge penalty fits them; every model counts the same.
 
-`--towards` then fits the weights to a real model's replies to the first questions of each Spec-Bench category; a
-stronger ridge penalty keeps them near the weights fitted before, or near the weights in use if no MODEL is given.
+`--towards` then fits the weights to a real model's replies to the first questions of each Spec-Bench category. A
+stronger ridge penalty keeps them near the weights fitted before or, if no MODEL is given, near the weights in use.
 """
 
 import argparse

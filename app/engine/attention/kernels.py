@@ -4,8 +4,8 @@
               | span 0   | span 1   | ...  part |    newest keys    |
               `-------- prefix_kernel ----------'`- finish_kernel --'
 
-A row's border divides its keys: each key before it is in the slot of its own position, and the newest keys after it
-may be in any slots, because they may be drafts (`paths.py`).
+A row's border divides its keys. Each key before the border is in the slot of its own position. The newest keys,
+after the border, may be in any slots, because they may be drafts (`paths.py`).
 
 `prefix_kernel` reads the keys before each row's border. It multiplies BLOCK_M rows (the query heads that share a
 key head count as rows) by tiles of BLOCK_N keys. The sum of a span of SPAN positions starts from zero and adds

@@ -2,8 +2,8 @@
 
 The host never waits for the device during a pass: the grid depends only on the tensors' shapes, and the kernels
 read the values that change from step to step from the table of paths. The order of the kernels' sums depends on the
-model and the device, never on a step's rows: SPAN and GROUP_SPANS, which decide that order, are constants, and the
-tiles, which decide the matrix instruction, are chosen once for each size and type of heads.
+model and the device, never on a step's rows. SPAN and GROUP_SPANS decide this order, and are constants. The tiles
+decide the matrix instruction, and are chosen once for each size and type of heads.
 """
 
 import sys

@@ -1,9 +1,9 @@
 """Learns how likely the target (the model that checks the guesses) is to accept a guess, from the estimates of the
 draft model and of the n-gram pool together.
 
-A guess after a node that the draft model was asked about has three properties: its gap class, or "not named" if the
-draft model did not propose it; its chance in the pool, or "unknown" if the pool does not guess it; and the depth of
-the node. Each adds to the guess's log odds (logistic regression):
+A guess after a node that the draft model was asked about has three properties. The first is its gap class, or "not
+named" if the draft model did not propose it. The second is its chance in the pool, or "unknown" if the pool does
+not guess it. The third is the depth of the node. Each property adds to the guess's log odds (logistic regression):
 
     log odds = confidence * log odds of the gap class + weight of the class
              + slope * log odds of the pool, or the weight of "unknown"

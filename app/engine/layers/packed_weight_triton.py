@@ -35,8 +35,8 @@ WIDTH = 64
 """Columns of the product per program: two tiles, a warp each. With four warps a Hopper or Blackwell GPU would
 multiply with other instructions, which may add in another order."""
 PROGRAMS, MOST_SPLITS, FEW_GROUPS = 2048, 16, 4
-"""How many programs a product should have, so that enough of the weight is read at a time; the maximum number of
-programs that share a tile; and the minimum number of groups for each of them."""
+"""How many programs a product should have, so that enough of the weight is read at a time. Then the maximum number
+of programs that share a tile, and the minimum number of groups for each of these programs."""
 FEWEST_ROWS = 8
 """Minimum number of rows that the matrix unit multiplies at a time."""
 SUMMED = 16

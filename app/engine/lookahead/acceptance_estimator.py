@@ -88,8 +88,8 @@ def follower_code(source: int, length: int, rank: int) -> int:
 
 @cache
 def origin_of(cell: int) -> Origin:
-    """Return the origin of a guess of this cell: "grammar" for FORCED, "draft" for DRAFTED, else the source of its
-    text; "successor" if no text has the guess, or if the model's matched context was longer."""
+    """Return the origin of a guess of this cell: "grammar" for FORCED, "draft" for DRAFTED, "successor" if no text
+    has the guess or if the model's matched context was longer, else the source of the text."""
     if cell == FORCED:
         return "grammar"
     if cell == DRAFTED:

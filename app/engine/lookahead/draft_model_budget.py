@@ -7,10 +7,10 @@ own trees, divided by the sum of the asked nodes' reaches. So a question is aske
 
     g * r  >  R * s,   that is, if r is above R * s / g
 
-No node has a reach above 1, so if R * s / g is above 1, questions are asked only as trials: half a percent of the
-time of steps without a question is saved, and a trial begins when this is enough for one question and for reading
-the tokens that the draft model has not read yet. If a question took longer than was saved, the difference is saved
-before the next trial.
+No node has a reach above 1. So if R * s / g is above 1, questions are asked only as trials. For trials, half a
+percent of the time of steps without a question is saved. A trial begins when this is enough for one question and
+for reading the tokens that the draft model has not read yet. If a question took longer than was saved, the
+difference is saved before the next trial.
 """
 
 from math import sqrt

@@ -1,8 +1,8 @@
 """Guesses the next tokens, grows the draft tree from these guesses, and learns from each step.
 
-An edge is a guess of the token after a node. The tree is grown best first: of all edges, the one with the
-largest reach (the product of the probabilities on its path) is added next, until the rows are used up or the
-next guess is too unlikely. With probabilities on the edges,
+An edge is a guess of the token after a node. The tree is grown best first: of all edges, the edge with the
+largest reach (the product of the probabilities on its path) is added next. The tree is complete when the rows are
+used up or the next guess is too unlikely. With probabilities on the edges,
 
     7 -0.8-> 8 -0.5-> 9
       -0.15-> 5   \\ -0.1-> 6

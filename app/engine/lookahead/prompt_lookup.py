@@ -55,8 +55,7 @@ class Occurrences:
 def prompt_lookup(
     runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
 ) -> Iterator[Step]:
-    """Yield the steps of a reply: each copies up to ten draft tokens from the text, and commits the right
-    tokens."""
+    """Yield the steps of a reply: each drafts up to ten tokens copied from the text, and commits the right ones."""
     prompt_tokens = len(tokens) - 1  # the last token is the reply's first
     occurrences = Occurrences()
     reason = None

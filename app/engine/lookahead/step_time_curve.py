@@ -7,9 +7,9 @@ forward pass plus an estimate of the host's time.
 
 A real step that takes longer than expected may have two causes: the machine is slower at the moment, or steps of
 its bucket (`step_profile.py`) cost more than was measured. So the steps of a round of 32 are compared with each
-other: their median ratio of real to expected time is the machine's pace, and only a bucket's deviation from this
-pace is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round of
-mostly plain steps with these medians means:
+other. Their median ratio of real to expected time is the machine's pace. Only a bucket's deviation from this pace
+is attributed to the bucket. If the curve expects 2.0 ms for a plain step and 2.4 ms for 8 rows, a round of mostly
+plain steps with these medians means:
 
     4.0 ms plain, 4.8 ms for 8 rows      the machine is slower; the curve stays
     2.0 ms plain, 4.8 ms for 8 rows      the time of 8 rows rises; the times of other buckets rise less

@@ -109,8 +109,7 @@ def _share(block: Block, rank: int, stretch: Sequence[int], owner: Sequence[int]
 
 
 def children_of(block: Block) -> dict[tuple[int, int], int]:
-    """Map (parent row, token) to the parent's child row with this token; if there are several, to the first
-    child."""
+    """Map (parent row, token) to the parent's first child row with this token."""
     edges = zip(block.parents, block.tokens, strict=True)
     return {edge: row for row, edge in reversed(list(enumerate(edges)))}
 
