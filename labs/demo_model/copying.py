@@ -181,7 +181,7 @@ class CopyingTasks:
         return word
 
     def _question(self, asked: str, sentence: str) -> str:
-        """Return one of FORMS with `asked`, or a question of `asked` and of words from the sentence or FILLERS."""
+        """Return one of FORMS with `asked`, or `asked` among words from the sentence and from FILLERS."""
         chance = self.rng.random() if sentence else 1.0
         if chance < SHARE_PARAPHRASES:
             return self._paraphrase(asked, sentence)

@@ -105,9 +105,9 @@ def spans_per_program(positions: int, blocks: int, busy: int = BUSY) -> int:
 class TritonAttention:
     """Attention by our own kernels. A row's result depends, to the last bit, only on the text before it.
 
-    `shared_memory` is what the device has for one program and `scratch` what a layer may allocate, in bytes;
-    `busy` is how many programs keep the device busy; `major` is the device's major compute capability; with
-    `many_spans` spans or more, groups are folded first."""
+    `shared_memory` is what the device has for one program and `scratch` what a layer may allocate, in bytes. `busy`
+    programs keep the device busy. `major` is the device's major compute capability. With `many_spans` spans or
+    more, groups are folded first."""
 
     shared_memory: int
     busy: int = BUSY

@@ -162,7 +162,7 @@ def embed_anywhere(
 def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> SentenceModel:
     """Load a sentence-embedding model to a device, or to the CPU if a trial on the device fails.
 
-    Raises ModelError if its files are broken or not supported, and errors of full memory."""
+    Raises ModelError if the model's files are broken or not supported, and the device's error if memory is full."""
     try:
         with panics_as_errors():
             pool = _pool_of(folder)

@@ -24,7 +24,7 @@ class GraphCapturer:
         """Do the work once, then capture it.
 
         Raises any error of the work, and RuntimeError if the host waits for the device. The work runs once before
-        the capture so that errors occur in this run, because an interrupted capture leaves torch in a bad state."""
+        the capture, because an error that interrupts a capture leaves torch in a bad state."""
         self._stream.wait_stream(torch.cuda.current_stream(self._device))
         try:
             with torch.cuda.stream(self._stream), _waiting_refused():

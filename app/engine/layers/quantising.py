@@ -58,7 +58,7 @@ CPU = torch.device("cpu")
 
 
 class FoundKernel(NamedTuple):
-    """The class of layers to use, and the reason why this class has no kernel that reads integers, or ""."""
+    """The class of layers to use. `reason` says why this class has no kernel that reads integers, or is ""."""
 
     kernel: Kernel
     reason: str = ""

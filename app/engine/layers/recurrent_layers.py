@@ -1,6 +1,6 @@
 """Lets recurrent layers read a draft tree in one pass: each row continues the state after its own ancestors.
 
-A gated delta net and a state space (Mamba-2) keep a matrix S. Row i decays it by exp(g_i) and adds the product of
+A gated delta net and a state space (Mamba-2) keep a matrix S. Row i decays S by exp(g_i) and adds the product of
 its key k_i and an update u_i; its result is the product of its query q_i and the new S. Along a row's path
 the new state S_i and the result y_i are sums. S is the state before the block, and G_i the sum of g to row i:
 
@@ -74,7 +74,7 @@ def _delta_rule(
     use_qk_l2norm_in_kernel: bool = False,
     **others: Any,
 ) -> tuple[Tensor, StateAfter]:
-    """Compute a gated delta net's results [1, T, H, V] of queries and keys [1, T, H or fewer, K] and values.
+    """Compute a gated delta net's results [1, T, H, V] from queries, keys [1, T, H or fewer, K] and values.
 
     Also returns a function for the state after a path. g (the decay's logarithm) is [1, T, H], or [1, T, H, K] if
     each channel has a decay of its own; beta is [1, T, H]."""

@@ -2,8 +2,8 @@
 
 The logits are filtered (repetition penalty, temperature, top-k, top-p, min-p, in transformers' order). Then the
 argmax of logits / T + Gumbel noise is taken, where the noise of token t at position p is a hash of (seed, p, t).
-This is a draw from the softmax that does not depend on how many rows were computed or what was drafted: lookahead
-on and off give the same text for the same seed. Sums are computed in float64, and among equal scores the lowest id
+This is a draw from the softmax. It depends neither on the number of computed rows nor on drafts, so lookahead on
+and off give the same text for the same seed. Sums are computed in float64, and among equal scores the lowest id
 wins, so that a row draws the same token alone and among many rows. Only tokens that pass the filters need noise.
 
 On the CPU a row's token is drawn when verification reaches the row. On a GPU each accepted token would then
