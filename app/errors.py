@@ -31,7 +31,7 @@ class RankLost(AppError):
 
 
 class SettingsNotSaved(AppError):
-    """The settings or another small file cannot be saved, or the data folder or the API's key is not usable."""
+    """A small file, such as the settings, cannot be saved; or the data folder or the API's key cannot be used."""
 
 
 class SettingsNotRead(AppError):
@@ -211,7 +211,7 @@ def first_line(error: BaseException) -> str:
 
 @contextmanager
 def impossible_values() -> Iterator[None]:
-    """Raise BadOption in place of a ValueError of the with block, and make its message a sentence."""
+    """Turn a ValueError of the with block into BadOption, with the ValueError's message as a sentence."""
     try:
         yield
     except ValueError as error:

@@ -152,10 +152,10 @@ def _print_lines(lines: Iterable[str]) -> None:
 
 def main() -> None:
     os.environ.update(settled(os.environ))
-    # Downloads use HTTP, because the hub's Xet transfers cannot be cancelled. Its telemetry is turned off.
+    # Downloads use HTTP, because the hub's Xet transfers cannot be cancelled. No telemetry is sent to the hub.
     os.environ.update(HF_HUB_DISABLE_XET="1", HF_HUB_DISABLE_TELEMETRY="1")
     # OpenMP's threads spin for milliseconds while they wait for each other. If another program uses the same core,
-    # spinning uses up the threads' share of its time, and a step takes up to 200 times as long.
+    # spinning uses up the threads' share of the core, and a step takes up to 200 times as long.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
     notes = prepare(os.environ)
     # Every file that this process and its libraries create is readable by this user only.

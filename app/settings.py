@@ -20,7 +20,7 @@ DEMO_MODEL = "demo"
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 MOST_LOADED = 100
-"""Maximum number of models whose last load is remembered; also of models with a remembered level of thinking."""
+"""The last loads of this many models are remembered, and the thinking chosen for this many models."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page; "system" follows the system's setting."""
 
@@ -29,7 +29,7 @@ TextSize = Literal["90", "100", "115", "130"]
 
 
 def assets_dir() -> Path:
-    """Return the folder of the shipped files, which is in the installed package or, in a checkout, next to it."""
+    """Return the folder of the shipped files: in an installed package, or beside the package in a checkout."""
     installed = Path(__file__).parent / "assets"
     return installed if installed.exists() else Path(__file__).parent.parent / "assets"
 
@@ -94,7 +94,7 @@ class ToolSettings:
 @dataclass(frozen=True, slots=True)
 class Settings:
     """The user's choices. Until the user chooses a temperature, `options` contains the model's recommendation.
-    With `has_api` other programs are served, too."""
+    With `has_api` the app serves its API to other programs."""
 
     model: ModelChoice = field(default_factory=lambda: ModelChoice(DEMO_MODEL))
     options: Options = field(default_factory=Options)
@@ -175,7 +175,7 @@ class SettingsFile:
         SettingsNotRead for a file that cannot be opened."""
         try:
             saved = _with_new_defaults(parse_json(self.path.read_text(encoding="utf-8")))
-            # Older files do not record whether their temperature was chosen.
+            # Older files do not record whether the user chose the temperature. It is kept as a chosen one.
             return read(
                 Settings, {"is_temperature_chosen": True, **saved, "tools": _tools(saved.get("tools"))}
             )
@@ -184,7 +184,7 @@ class SettingsFile:
         except OSError as error:
             raise SettingsNotRead(
                 f"The settings in {self.path} cannot be read ({error.strerror}). "
-                "Give this user read access, move it away, or choose another folder with --data-dir."
+                "Give this user read access to the file, move it away, or choose another folder with --data-dir."
             ) from error
         except (ValueError, TypeError, KeyError, AttributeError):
             with suppress(OSError):  # on a read-only disk the file keeps its name

@@ -105,7 +105,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _load_settings(file: SettingsFile, model: ModelAsked) -> Settings:
-    """Return the saved settings with the models of the command line. Saves only `loaded`. Raises AppError."""
+    """Return the saved settings with the command line's models. Saves only their `loaded`. Raises AppError."""
     saved = file.load()
     settings = asked_settings(saved, model)
     if settings.loaded != saved.loaded:
@@ -192,7 +192,7 @@ def _close(page: Running, services: Services, engine: Engine) -> None:
 
 
 def _open_database(data_dir: Path) -> Database:
-    """Replace the database by the backup that was chosen to be restored, if there is one, and open it."""
+    """Open the database. If the user chose a backup to be restored, it first replaces the database."""
     restored = apply_staged(data_dir, (PENDING_FOLDER,))
     database = database_in(data_dir)
     database.note = " ".join(filter(None, (restored, database.note)))

@@ -57,8 +57,7 @@ def main_template(named: Mapping[str, Any]) -> Any:
 
 
 ANY, KEY = "\0", "\1"
-"""Placeholders in the texts of a CallFormat: ANY for an id or a number, KEY for the argument's key if it is
-repeated."""
+"""Placeholders in the texts of a CallFormat: ANY for an id or a number, KEY for the key after a value."""
 CallKind = Literal["", "object", "json", "tags", "pairs"]
 
 
@@ -163,7 +162,7 @@ class ReplyFormat:
 
     `thought_end` is all of the text between a thought and its answer, and `marks` are all texts around an answer
     that are not shown. `answer_opening` is a hidden text at the beginning of replies without a thought. `asides`
-    are texts that begin messages to a tool; these messages are shown only if they are `calls`."""
+    are texts that begin messages to a tool. Such messages are not shown, unless they have the format of `calls`."""
 
     thought_opening: str = ""
     thought_closing: str = ""

@@ -45,9 +45,7 @@ def json_text(value: object) -> str:
 
 
 def require_types(value: T, found: object) -> T:
-    """Return `value`, made from the JSON `found`, if all values in `found` have the types of their fields.
-
-    Raises ValueError otherwise."""
+    """Return `value`, which was read from the JSON `found`. Raises ValueError if a value in it has a wrong type."""
     require(read(type(value), found) == value, "all values must have the types of their fields", found)
     return value
 

@@ -2,7 +2,7 @@
 
     "GGUF" | version | counts | (key, type, value)… | (name, sizes, type, offset)… | tensors
 
-In a header, each list of strings, and each long list of numbers, is replaced by its number of entries.
+A GgufHeader contains the length of a list in place of each list of strings and each long list of numbers.
 """
 
 import re
@@ -172,8 +172,8 @@ def read_gguf_part(path: Path) -> GgufHeader:
 
 
 def read_gguf_values(path: Path) -> Mapping[str, Any]:
-    """Read all values of a file, with all entries of all lists. They may need much memory, so callers run this in a
-    process with a memory limit.
+    """Read all values of a file, with all entries of all lists. The lists may need much memory, so callers run
+    this in a process with a memory limit.
 
     Raises ValueError if the header is invalid, OSError if it cannot be read, ModelBroken for an unknown version."""
     with _reading(path, MOST_ENTRIES) as reader:

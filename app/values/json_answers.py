@@ -20,7 +20,7 @@ KNOWN_FORMATS = frozenset(
 """The formats of strings that the grammar library can enforce. JSON Schema defines other formats as
 annotations only."""
 LOOKAROUND = re.compile(r"\(\?<?[=!]")
-"""The beginning of a regular expression's look-around, as in pydantic's Decimals, which no grammar enforces."""
+"""The beginning of a look-around in a regular expression. No grammar enforces it; pydantic uses it for Decimal."""
 VALUES = frozenset(("const", "enum", "default", "examples"))
 """Keywords whose values are data, not schemas."""
 BY_NAME = frozenset(("properties", "patternProperties", "$defs", "definitions"))

@@ -35,8 +35,8 @@ def control_rule(token: str) -> str:
 
 
 def lark_text(text: str) -> str:
-    """Quote a text for a Lark grammar. Control tokens become placeholders, because their characters would be other
-    tokens, and ANY becomes a pattern."""
+    """Quote a text for a Lark grammar. ANY becomes a pattern. A control token becomes a placeholder, because its
+    characters in quotes would match other tokens."""
     return " ".join(map(_lark_part, filter(None, _CONTROL.split(text))))
 
 

@@ -157,9 +157,9 @@ PRESETS: Mapping[Preset, tuple[int, int, int]] = MappingProxyType(
 class Decoding:
     """Which decoder runs, and how many rows (token positions) its steps have.
 
-    `window` W, `ngram` N and `guesses` G are lookahead's sizes (LADE: WINDOW_SIZE, LEVEL, GUESS_SET_SIZE). `rows`
-    is auto's number of rows per step; 0 lets the tuner choose. With `same_text` every decoder writes the same text
-    in half precision, too."""
+    `window` W, `ngram` N and `guesses` G are lookahead's sizes (WINDOW_SIZE, LEVEL, GUESS_SET_SIZE in its authors'
+    code). `rows` is auto's number of rows per step; 0 lets the tuner choose. With `same_text` every decoder writes
+    the same text in half precision, too."""
 
     decoder: DecoderName = "auto"
     window: int = 5
@@ -178,8 +178,7 @@ class Decoding:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """All options of a reply besides its prompt and its model. With `max_new_tokens` 0 the reply may fill the
-    context."""
+    """The options of a reply. With `max_new_tokens` 0 the reply may fill the context."""
 
     sampling: Sampling = field(default_factory=Sampling)
     decoding: Decoding = field(default_factory=Decoding)

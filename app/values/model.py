@@ -38,7 +38,7 @@ USUALLY_FREE = 0.8
 USUAL_CONTEXT = 4096
 """The context in tokens for which the memory of models is estimated by default."""
 KEPT_STATES = 4
-"""The number of lengths for which the states of recurrent layers are kept, to rewind the KV cache to them."""
+"""How many earlier states of recurrent layers are kept. The KV cache can be rewound to the position of each."""
 UNKNOWN_CONTEXT = 32_768
 """The assumed context in tokens of a model whose config names no limit, such as a recurrent model."""
 COPIED = 10e9
@@ -212,8 +212,8 @@ class DraftModels:
 
 @dataclass(frozen=True, slots=True)
 class CatalogueEntry:
-    """A recommended model. `size` is its download in bytes, `context` is in tokens, `is_first` says whether it is
-    good to begin with, and `wng` are the recommended W, N and G of lookahead. `source` is the public page that
+    """A recommended model. `size` is its download in bytes, `context` is in tokens, `is_first` marks a good
+    first model, and `wng` are the recommended W, N and G of lookahead. `source` is the public page that
     names the model, read on the day `checked`."""
 
     repo: str

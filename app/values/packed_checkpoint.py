@@ -24,8 +24,8 @@ byte, and the second their scales."""
 
 
 PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}
-"""The bits of a packed number on a CPU, by type, including scales and offsets. Each 128 numbers (in F4, MXFP4's
-floats, each 32) share a scale of 32 bits. In I2 and I4 they also share an offset of 32 bits."""
+"""The bits of a packed number on a CPU, by type, including scales and offsets. Every 128 numbers share a scale of
+32 bits, in I2 and I4 also an offset of 32 bits. In F4 (MXFP4's floats) every 32 numbers share a scale."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Weight-only quantisation: its names, and the bytes of quantised weights, computed without torch.
 
-In int8 each row has a scale; in int4 each 32 neighbours in a row share a scale and an offset. All are stored in
-the activations' precision. Linears and the embedding are quantised; norms, position embeddings and stacked experts
-are not. With int4, the embedding and the head still get 8 bits: no later layer could correct the head's errors,
-and the embedding is often the same tensor.
+In int8 each row has a scale; in int4 each 32 neighbours in a row share a scale and an offset. Scales and
+offsets have the activations' precision. Linears and the embedding are quantised; norms, position embeddings and
+stacked experts are not. With int4, the embedding and the head still get 8 bits, because no later layer could
+correct the head's errors, and the embedding is often the same tensor.
 """
 
 import re
@@ -36,7 +36,8 @@ TO_READ = 4.4
 
 
 def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[Quantisation, str]:
-    """Return the quantisation that "auto" means, and why it is "none" although int8 `is_fast` here, or else "".
+    """Return the quantisation that "auto" means. Also returns a sentence for the user if this is "none" although
+    int8 `is_fast` here, else "".
 
     `share` is the share of the parameters that int8 would quantise; `free` is the device's free memory in bytes, 0
     if it is unknown."""

@@ -155,9 +155,8 @@ class LaneRun:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The first token at which a lane and plain decoding differ: its index from 0, and both texts of the token.
-
-    `margin` is None if it is not known."""
+    """The first token at which a lane and plain decoding differ: its index from 0, the lane's token as text
+    (`said`), and plain decoding's. `margin` is None if it is not known."""
 
     index: int
     said: str

@@ -55,7 +55,7 @@ class Server:
 
     @property
     def warning(self) -> str:
-        """A warning; "" if the connection is encrypted, or the server is here or in a private network."""
+        """A warning that the connection is not encrypted; "" if it is, or if the network is private."""
         if self.address.startswith("https:") or self.is_here or _is_private(self.hostname):
             return ""
         return (

@@ -1,7 +1,7 @@
 """Prepares text for the full-text index, for storage and for display.
 
 FTS5's tokenizer treats a run of letters as a word, so spaces are put around each character of a script without
-spaces; a query searches for them as a phrase: "FTS5 用于全文搜索" -> "FTS5  用  于  全  文  搜  索".
+spaces; a query searches for such characters as a phrase: "FTS5 用于全文搜索" -> "FTS5  用  于  全  文  搜  索".
 """
 
 import re

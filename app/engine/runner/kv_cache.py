@@ -155,7 +155,7 @@ class _Layer(CacheLayerMixin):  # type: ignore[no-untyped-call]
             buffer.index_copy_(2, targets, buffer.index_select(2, sources))
 
     def restore(self, keys: Tensor, values: Tensor, end: int) -> None:
-        """Copy rows of these states after the committed rows, up to row `end`."""
+        """Copy these states' rows, from the committed length up to row `end`, into the buffers."""
         rows = slice(self.length, end)
         for buffer, states in zip(self.buffers(end), (keys, values), strict=True):
             buffer[:, :, rows] = states[:, :, rows]
@@ -270,8 +270,8 @@ class BlockCache(Cache):
 
     @property
     def _rows(self) -> list[_Layer]:
-        """The layers that have rows, searched anew if the number of layers has changed: transformers adds a layer
-        when it is first written to."""
+        """The layers that have rows. They are searched anew if there are more layers, because transformers adds a
+        layer when it is first written to."""
         if len(self._known) != len(self.layers):
             self._known = [layer for layer in self.layers if isinstance(layer, _Layer)]
         return self._known
@@ -322,7 +322,7 @@ class BlockCache(Cache):
         return self._room.version
 
     def reserve(self, rows: int) -> None:
-        """Make room for `rows` rows in every layer; a layer without buffers does so when it is first written to.
+        """Make room for `rows` rows in every layer; a layer without buffers gets them when it is first written to.
 
         If an allocation fails, raises its error, and no layer keeps more room than before."""
         before, self._room.rows = self.capacity, rows
@@ -414,7 +414,7 @@ class BlockCache(Cache):
 
 
 def block_cache(config: PreTrainedConfig) -> BlockCache:
-    """Make an empty cache for a model of this config. Recurrent layers have states only if all kinds are
-    known."""
+    """Make an empty cache for a model of this config. If any layer is of an unknown kind, no layer gets a
+    recurrent state."""
     kinds = layer_kinds(config.get_text_config(decoder=True))
     return BlockCache(kinds=kinds if {"recurrent", "hybrid"}.intersection(kinds) else [])

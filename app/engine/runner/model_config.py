@@ -30,8 +30,8 @@ def heads_of(config: PreTrainedConfig, dtype: torch.dtype) -> HeadShape:
 
 
 def context_of(config: PreTrainedConfig) -> int:
-    """Return the model's number of positions; if its rotary table is dynamic, multiplied by the table's factor.
-    Returns UNKNOWN_CONTEXT if the number is unknown."""
+    """Return the model's number of positions, times the factor of a dynamic rotary table; UNKNOWN_CONTEXT if the
+    number is unknown."""
     positions = getattr(config, "max_position_embeddings", None)
     if not positions:
         return UNKNOWN_CONTEXT

@@ -51,11 +51,11 @@ class ModelRunner(Protocol):
         """Return logits [R, vocab] of the block's wanted rows, valid until the next forward."""
 
     def forward_siblings(self, tokens: Sequence[int]) -> Tensor:
-        """Return logits [n, vocab]: row i follows the prefix and `tokens[i]` alone. Commits nothing."""
+        """Return logits [n, vocab]. Row i is for the token after the prefix and `tokens[i]`. Commits nothing."""
 
     def sampler(self, sampling: Sampling, from_logits: bool = False) -> Sampler:
-        """Return a sampler for the next passes. With `from_logits` they return logits; otherwise they may return
-        only what this sampler reads."""
+        """Return a sampler for the next passes. With `from_logits` each pass returns logits; otherwise it may
+        return only what this sampler reads."""
 
     def commit(self, rows: Sequence[int]) -> None:
         """Append these rows of the newest block to the prefix; they are ascending and begin with row 0."""

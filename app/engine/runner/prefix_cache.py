@@ -60,8 +60,8 @@ class PrefixCache:
         return sum(one.size for one in self._kept)
 
     def find(self, ids: Sequence[int]) -> KeptPrefix | None:
-        """Return the prefix that restores the most of these ids, and mark it as used; None if it restores
-        few."""
+        """Return the prefix that restores the most of these ids, and mark it as used. Returns None if it restores
+        fewer than WORTH_KEEPING."""
         best = max(self._kept, key=lambda one: one.shared(ids), default=None)
         if best is None or best.shared(ids) < WORTH_KEEPING:
             return None
@@ -72,8 +72,8 @@ class PrefixCache:
     def keep(
         self, tokens: Sequence[int], states: Sequence[Tensor], recurrent: StatesByLength | None = None
     ) -> None:
-        """Copy a prefix, unless a kept prefix begins with it or it exceeds the limit. Drop kept prefixes that it
-        continues, and the least recently used until it fits. If memory runs out, drop all."""
+        """Copy a prefix, unless it exceeds the limit or a kept prefix begins with it. Drop kept prefixes with which
+        the new one begins, then the least recently used until there is room. If memory runs out, drop all."""
         if any(common_length(one.tokens, tokens) == len(tokens) for one in self._kept):
             return
         self._kept = [one for one in self._kept if common_length(one.tokens, tokens) < len(one.tokens)]

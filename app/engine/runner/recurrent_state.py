@@ -55,8 +55,8 @@ class BlockInPass:
         self.visible = None if is_chunk else uploaded(block.visible(), device)
 
     def newest(self, count: int) -> Tensor:
-        """Return the indices [T, count] of each row's newest inputs, in a list of the `count` - 1 newest
-        committed inputs and then the block's inputs."""
+        """Return the indices [T, count] of each row's newest inputs. Indices below `count` - 1 are the newest
+        committed inputs, the others are the block's."""
         assert self._block is not None
         if count not in self._newest:
             self._newest[count] = uploaded(newest_on_path(self._block, count) + count - 1, self.device)
@@ -96,7 +96,7 @@ class RecurrentLayer:
     ) -> Tensor:
         """Take a block's inputs [1, C, T]; return each row's newest inputs [1, C, T, kernel], its own last.
 
-        For a chunk of more than MAX_ROWS rows, return the inputs in a line [1, C, kernel - 1 + T]."""
+        For a chunk of more than MAX_ROWS rows, return all inputs in order [1, C, kernel - 1 + T]."""
         before = self._inputs.get(state_idx)
         if before is None:
             before = conv_states.new_zeros((*conv_states.shape[:2], conv_kernel_size - 1))

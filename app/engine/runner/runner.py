@@ -44,7 +44,7 @@ class EagerSteps:
     def __init__(self, model: PreTrainedModel, attention: Attention, note: str = "") -> None:
         """Take a `note` on why steps are not CUDA graphs although the device supports them; "" otherwise."""
         self.model, self.attention, self.note = model, attention, note
-        self.sampling = Sampling()  # how recorded steps draw
+        self.sampling = Sampling()  # how steps that are recorded as CUDA graphs sample
 
     def forward(self, cache: BlockCache, block: Block, batch_invariant: bool = False) -> Tensor:
         """Return logits [R, vocab] of the block's wanted rows, valid until the next block.
@@ -72,8 +72,8 @@ class EagerSteps:
 def run_block(
     model: PreTrainedModel, cache: BlockCache, block: Block, attend: Attend
 ) -> tuple[Tensor, BlockView]:
-    """Run one forward pass; return the wanted rows' logits [R, vocab], and attention's view. Commits
-    nothing."""
+    """Run one forward pass; return the wanted rows' logits [R, vocab], and the pass's BlockView.
+    Commits nothing."""
     device = model.device
     view = BlockView(block, cache.length, attend, device)
     cache.begin(block, device)
@@ -185,7 +185,7 @@ class BlockRunner:
         return make_sampler(sampling, str(self.model.device), self.best_tokens)
 
     def best_tokens(self, logits: Tensor, count: int, draws: Draws | None = None) -> Tensor:
-        """Return the tokens that a recorded step found with these logits; for other logits, find the tokens."""
+        """Return each row's best tokens. A recorded step found them already if it computed these logits."""
         known = self.steps.best_tokens(len(logits), count, draws) if logits is self._newest else None
         return best_tokens(logits, count, draws) if known is None else known
 

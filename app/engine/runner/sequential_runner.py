@@ -245,8 +245,8 @@ class SequentialRunner:
 
     @torch.inference_mode()
     def feed(self, tokens: Sequence[int], start: int, keep: int = 1) -> Tensor:
-        """Feed tokens, after dropping everything if `start` is 0; return logits [keep, vocab] of the last
-        `keep`."""
+        """Feed tokens, after dropping everything if `start` is 0; return logits [keep, vocab] of the last `keep`
+        tokens."""
         if start == 0:
             self.forget()
         device = self.model.device

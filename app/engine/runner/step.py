@@ -34,8 +34,8 @@ class FirstToken:
 class Step:
     """One forward pass: the committed tokens, the origin of each, and the number of rows of the pass.
 
-    `is_covered` means that the step had drafts. A step with a `reason` is the reply's last step. The times of the
-    step's parts are in `split`."""
+    `is_covered` means that the step had drafts. A step with a `reason` is the reply's last step. `split` has
+    the rows of the tree and of the window."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
