@@ -164,7 +164,7 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a GGUF file's name in Ollama, or its stem, which follows the repository's name in the hub's cache."""
+    """Return a GGUF file's name in Ollama, or else its stem, in the hub's cache after the repository's name."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):
@@ -183,7 +183,7 @@ def hub_name(model: InstalledModel) -> str:
 
 
 def _repo_folder(path: Path) -> Path:
-    """Return the folder of the hub's cache that has this path, or is at this path."""
+    """Return the folder of the repository in the hub's cache to which this path belongs."""
     return next(folder for folder in (path, *path.parents) if folder.name.startswith(PREFIX))
 
 

@@ -88,7 +88,7 @@ def folder_here(name: str, hub: Hub) -> ModelFolder | None:
 def template_here(name: str, hub: Hub) -> str:
     """Return the chat template of a model that is on this machine; "" if there is none.
 
-    Raises ModelBroken for a file of another kind."""
+    Raises ModelBroken for a file that is not a GGUF file."""
     path = find_here(name, hub)
     return chat_template(_folder(path).path) if path else ""
 

@@ -18,7 +18,7 @@ _SAMPLING = Sampling(temperature=0.8, top_p=0.9, seed=1)
 
 
 def run_small(model: PreTrainedModel) -> list[Tensor]:
-    """Compute the logits of a tree and of chains, and draw tokens from them; return both on the host."""
+    """Return the logits of a tree and of chains, and then tokens drawn from each, on the host."""
     logits = list(map(block_logits(model, SDPA.attend), (tree_block(model), *trial_blocks(model))))
     sampler = make_sampler(_SAMPLING, str(model.device))
     drawn: list[Tensor] = []

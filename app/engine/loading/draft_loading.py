@@ -126,7 +126,7 @@ def _model_source(target: LoadedModel, draft: LoadedModel) -> DraftModelSource:
 def first_draft_statistics(
     target: ModelRunner, draft: ModelRunner, text: Sequence[int], vocabulary: int
 ) -> DraftModelStatistics:
-    """Compare both models' next tokens along the text.
+    """Compare both models' next tokens along the text. The gain is the share of equal tokens, less USUAL.
 
     Returns default statistics if the text or a context is too short. Tokens from `vocabulary` on are left out,
     because one of the models may not have them."""
@@ -240,7 +240,7 @@ def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str
 
 
 def _embedding(config: EagleConfig, files: TensorFiles, model: PreTrainedModel) -> nn.Module:
-    """Return the head's embedding; the model's if the head has none or an equal one. Raises _Misfit."""
+    """Return the head's embedding, or the model's if the head's is missing or equal. Raises _Misfit."""
     models: nn.Module = model.get_input_embeddings()
     if EMBEDDING not in files:
         is_plain = type(models) is nn.Embedding or (

@@ -45,7 +45,7 @@ def _bits(packed: Tensor) -> Tensor:
 def _plain(
     blocks: Tensor, bits: int = 4, zero: int = 0, has_offset: bool = False, table: tuple[int, ...] = ()
 ) -> Numbers:
-    """Read blocks of a scale, perhaps an offset, perhaps the numbers' fifth bits, and their lower four bits."""
+    """Read blocks of a scale and the numbers' lower four bits. Some types also have an offset, or fifth bits."""
     offset = _half(blocks[:, 2:4]) if has_offset else NONE
     values = _fields(blocks[:, -16:], 4, 16)
     if bits == 5:

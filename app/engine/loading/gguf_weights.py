@@ -109,7 +109,7 @@ def stored_weights(
     lacks.
 
     The model may be on the meta device. `kept` has the names and shapes of weights that are to stay packed; they
-    become KeptWeights if possible. Raises ValueError for a tensor of another size, or that no weight uses."""
+    become KeptWeights if possible. Raises ValueError for a tensor of another size or without use."""
     finder, used = _Finder(header), set[str]()
     packed = dict[str, KeptWeight]()
     # The parameters of Apertus' activation functions are not among the tensors.
@@ -180,7 +180,7 @@ def packed_slices(
     mapped = list[Tensor]()
     for part in parts:
         shared = part.shape[:-1]
-        # Mode "c" copies pages that are written, because torch warns of memory that cannot be written.
+        # Mode "c" (copy on write), because torch warns of read-only memory.
         stored = np.memmap(part.file, np.uint8, "c", part.begin, (*shared, part.size // prod(shared)))
         mapped.append(torch.from_numpy(stored))
     rows = torch.cat(mapped, mapped[0].dim() - 2) if len(mapped) > 1 else mapped[0]

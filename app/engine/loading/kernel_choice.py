@@ -1,4 +1,4 @@
-"""Chooses the kernels that run a model: fast attention, layers and steps that pass a trial, or torch's."""
+"""Chooses the kernels that run a model: fast kernels if they pass a trial with the model, otherwise torch's."""
 
 import logging
 from collections.abc import Callable, Mapping
@@ -88,7 +88,7 @@ def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelCh
             runner, SDPA, {"chains": f"{reason}, so lookahead drafts a chain of tokens, not a tree."}
         )
     if runner.chunk == 1:
-        reason += " and loses them when it is fed several tokens at once"
+        reason += " and loses its state when it is fed several tokens at once"
     return KernelChoice(runner, SDPA, {"lookahead": f"{reason}, so it decodes plainly, token by token."})
 
 
@@ -108,7 +108,7 @@ def run_in_blocks(
             compile_variants(fused.model, attention)
             if machine.device.type == "cuda":
                 vocabulary = model.config.get_text_config(decoder=True).vocab_size
-                kernel_fault(model.device, model.dtype, vocabulary)  # before the first reply waits for it
+                kernel_fault(model.device, model.dtype, vocabulary)  # compiled now, so that no reply waits
             rows = sorted({rows for rows, _ in machine.trials if rows > 1})
             differing = rows_that_differ(
                 block_logits(fused.model, attention.attend),

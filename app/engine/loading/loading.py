@@ -115,7 +115,7 @@ class LoadedModel:
 
     @property
     def current_info(self) -> ModelInfo:
-        """The model's info with the present state of recorded steps, because recording may fail after the load."""
+        """The model's info with the present state of its CUDA graphs, because they may fail after the load."""
         if not isinstance(self.runner, BlockRunner):
             return self.info
         steps = self.runner.steps
@@ -158,8 +158,8 @@ def load(
     """Read a model from its folder or GGUF file, quantise it as `choice` says, and choose its kernels.
 
     The tokenizer and the chat template are tried in the sandbox first; without a sandbox they are trusted. `cache`
-    is a folder for the other files of GGUF models. The checkpoint's own heads are
-    read if `reads_heads` is True and no draft model is chosen.
+    is the folder for the config and the tokenizer that are made from a GGUF file. With `reads_heads`, the
+    checkpoint's own heads are read unless a draft model is chosen.
 
     Raises ModelError for files that cannot be used, BadOption for a choice that is not possible here, and errors of
     memory and of the device."""
@@ -259,7 +259,7 @@ def _keeps_packed(model: PreTrainedModel, choice: ModelChoice, device: torch.dev
 def _read_tokenizer(
     folder: ModelFolder, config: PreTrainedConfig, sandbox: Sandbox | None
 ) -> tuple[PreTrainedTokenizerBase, ChatFormat, str]:
-    """Read the tokenizer; return it with its chat's format, and a note if its files have no chat template.
+    """Return the tokenizer, the chat format, and a note if the model's files have no chat template.
 
     A tokenizer without a template gets the default template that fits its tokens, if any."""
     if sandbox:

@@ -1,6 +1,7 @@
-"""Measures a model when it is loaded: the times of its steps, and the likeliest successors of each single token.
+"""Measures a model when it is loaded: the times of its steps, and the likeliest next tokens (successors) after each
+single token.
 
-Both are cached for this model on this machine. Each load measures successors for about 1.5 seconds. Others are
+Both are cached for this model on this machine. Each load measures successors for about 1.5 seconds. The rest is
 measured while the model is idle, block by block, so that a new request waits for one block at most."""
 
 import logging
@@ -62,7 +63,7 @@ def measured(
     """Return the model with its step profile and statistics, from the cache or measured and then cached.
 
     A model that only decodes plainly is returned unchanged. The profile is that of this process alone;
-    statistics from replies are cached separately for each number of ranks."""
+    statistics from replies are cached separately for each number of ranks (processes that share each step)."""
     runner = loaded.runner
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
@@ -145,7 +146,7 @@ def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> N
 def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
     """Return the token that the tokenizer puts before every text, else the token of a line break, else 0.
 
-    A BOS token that is not put before texts is not used: after it a chat model may expect a role, not a text."""
+    Another BOS token is not used, because a chat model may expect a role after it, not a text."""
     line_break = tokenizer.encode("\n")
     bos = tokenizer.bos_token_id
     start = bos if bos is not None and bos in line_break[:1] else line_break[-1] if line_break else 0

@@ -122,7 +122,7 @@ def _around(decoder: PreTrainedModel) -> PreTrainedModel:
         text = known(decoder.config) if known else None
         if text is not None and type(text.base_model) is type(decoder):
             return text
-        # A subclass of the decoder's own base class, which states the attention it supports.
+        # A subclass of the decoder's own base class, because that class states which attention is supported.
         made = type(type(decoder).__name__, (_TextModel, base), {"__module__": base.__module__})
         return cast(PreTrainedModel, made(decoder.config))
 

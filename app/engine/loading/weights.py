@@ -33,7 +33,7 @@ Place = Callable[[PreTrainedConfig, torch.device], dict[str, Any]]
 
 LONGEST_CAUSE = 200
 MOST_MODULES = 200_000
-"""Maximum number of modules, more than any model has, because all experts of a layer are one module."""
+"""Maximum number of modules. No model has more, because all experts of a layer are one module."""
 SECONDS = 30.0
 """The time limit for making all modules. A large model needs about one second."""
 MOST_IN_BYTE = 6
@@ -165,8 +165,8 @@ def placement(
     """Return the options with which transformers reads each weight directly onto a GPU; {} for a CPU, or without
     accelerate.
 
-    Without accelerate the file is mapped into memory, and the weights are moved from there. On Linux this takes no
-    further memory either, unless the weights change their type."""
+    Without accelerate the file is mapped into memory, and the weights are moved from there. On Linux this
+    takes no further memory, unless the weights change their type."""
     return {"device_map": {"": device}} if device.type != "cpu" and find("accelerate") else {}
 
 
@@ -223,9 +223,9 @@ def _lazy_weights(
     described: PreTrainedModel | None,
     pack: Pack | None,
 ) -> dict[str, Any]:
-    """Return the weights of a GGUF file or of quantised files in our formats; {} for files that transformers reads.
+    """Return lazy weights for a GGUF file or a CheckpointForm; {} if transformers reads the files itself.
 
-    For quantised files, the quantisation is removed from `config`."""
+    For a CheckpointForm, the quantisation is removed from `config`."""
     model = described if described is not None else empty_model(config, dtype)
     kept = packable(model, isinstance(pack, CpuPacker)) if pack else {}
     if folder.gguf:
@@ -240,7 +240,7 @@ def _lazy_weights(
 
 
 def form_of(config: PreTrainedConfig) -> CheckpointForm | None:
-    """Return how a model's stored weights are quantised; None unless its config names one of our formats."""
+    """Return how a model's stored weights are quantised; None unless `checkpoint_form` knows the format."""
     parts = (config, config.get_text_config(decoder=True))
     stated = (getattr(one, "quantization_config", None) for one in parts)
     return next(filter(None, (checkpoint_form({"quantization_config": one}) for one in stated)), None)

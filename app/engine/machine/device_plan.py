@@ -18,7 +18,7 @@ _DEVICE = re.compile(r"cpu|cuda:[0-9]{1,3}")
 class TorchrunRank:
     """One process of `torchrun --nproc-per-node N`: its number, and the address and port where the ranks meet.
 
-    `attempt` counts torchrun's restarts. With `hosts_store`, this process opens torch's store, not torchrun."""
+    `attempt` counts torchrun's restarts. With `hosts_store` this process, not torchrun, opens torch's store."""
 
     rank: int
     size: int
@@ -81,7 +81,7 @@ def read_devices(text: str) -> tuple[str, ...]:
 
 
 def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
-    """Return this process's rank if torchrun started several, else None. Raises BadOption for several
+    """Return this process's rank if torchrun started several processes, else None. Raises BadOption for several
     machines."""
     if "TORCHELASTIC_RUN_ID" not in environment or int(environment["WORLD_SIZE"]) == 1:
         return None
@@ -99,7 +99,7 @@ def torchrun_rank(environment: Mapping[str, str]) -> TorchrunRank | None:
 
 
 def plan_of(devices: str | None, device: Device, torchrun: TorchrunRank | None) -> RankPlan:
-    """Make the plan of `--devices` and `--device`. Raises BadOption for both, ValueError for bad devices."""
+    """Make the plan of `--devices` or `--device`. Raises BadOption if both are given, ValueError for bad names."""
     if devices is not None and device != "auto":
         raise BadOption("Choose one of --device and --devices.")
     return RankPlan(() if devices is None else read_devices(devices), torchrun)

@@ -36,7 +36,7 @@ class HugePages:
         return taken.view(dtype).view(shape)
 
     def move(self, modules: Iterable[nn.Module]) -> None:
-        """Move the modules' own buffers into this memory. Buffers that are one tensor remain one."""
+        """Move the modules' own buffers into this memory. Buffers that share a tensor still share one."""
         moved: dict[tuple[object, ...], Tensor] = {}
         for module in modules:
             for name, values in list(module.named_buffers(recurse=False)):

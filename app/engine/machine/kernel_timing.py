@@ -69,6 +69,6 @@ def _times(run: Run) -> tuple[int, float]:
 
 
 def slowness(ours: float, torchs: float, which: str = "it", other: str = "torch's") -> str:
-    """Return a clause if ours is too slow, such as "it takes 2.3 times as long as torch's", else ""."""
+    """Return a clause if our kernel is too slow, such as "it takes 2.3 times as long as torch's", else ""."""
     is_slow = ours > MOST * torchs + SLACK
     return f"{which} takes {ours / torchs:.1f} times as long as {other}" if is_slow else ""

@@ -4,8 +4,8 @@ Threads wait for each other at every matrix product. While another program uses 
 may be faster. Only a trial shows this, so from time to time a step is run twice, on two numbers of threads.
 
 The text must not depend on the number of threads. So the number is changed only for models that compute each row
-independently, and for models in float32 without rounded activations. In the latter, threads change only the last
-digits of results, as the number of rows does.
+independently, and for models in float32 without rounded activations. In float32 it changes only the last digits of
+results, as the number of rows does.
 """
 
 from collections.abc import Callable

@@ -55,7 +55,7 @@ LONGEST = 8.0
 """About the maximum seconds of a measurement: half of them for timing, half for comparing results."""
 
 LONG_PREFIX = 2048
-"""Number of tokens before the blocks with which batch-invariant attention is timed for a long chat."""
+"""Number of tokens before a block when batch-invariant attention is timed as in a long chat."""
 _SAME_TEXT = "{}: the same text with lookahead on and off"
 USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
@@ -95,8 +95,8 @@ class StepTimer:
     prefix: int = PREFIX
 
     def affordable(self, is_padded: bool = True) -> Buckets:
-        """Return the buckets to measure: those for which the text is long enough; only those in FEW_BUCKETS if a
-        step takes long or, on a CPU, if blocks are not padded."""
+        """Return the buckets to measure, for which the text must be long enough. They are buckets of FEW_BUCKETS if
+        a step takes long or, on a CPU, if blocks are not padded."""
         on_cpu = self.runner.model.device.type == "cpu"
         is_free_on_cpu = on_cpu and not is_padded and not self.runner.buckets
         one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
@@ -108,7 +108,7 @@ class StepTimer:
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return a timer that reports 0 as done at each run, so that loading can be cancelled there."""
+        """Return a timer that reports 0 as done at each run, because a report can cancel the loading."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:

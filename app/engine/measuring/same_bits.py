@@ -142,8 +142,8 @@ def _chained(line: Sequence[int], position: int) -> tuple[Block, tuple[int, ...]
 
 
 def _drafted(line: Sequence[int], position: int, bucket: int) -> tuple[Block, tuple[int, ...]]:
-    """Make a block whose rows 0, 3, 6, ... (with a larger stride in large blocks) are the text. The rows between
-    are wrong guesses after the text's row before them."""
+    """Make a block whose rows 0, 3, 6, ... (with a larger stride in large blocks) are the text. Each row
+    between is a wrong guess after the nearest text row before it."""
     stride = max(STRIDE, -(-bucket // NEWEST))
     count = min(bucket, stride * len(line))
     real = tuple(range(0, count, stride))

@@ -193,7 +193,7 @@ class Session:
         job.add(self._sentences.embed(job.model, job.piece(), job.on_tokens, device))
 
     def ask_more(self) -> float:
-        """Measure successors of one more block of tokens (`IdleMeasurement`); return its seconds, or 0."""
+        """Continue the IdleMeasurement of the loaded model by one block; return the seconds it took, or 0."""
         return self._idle_measurement.ask() if self._idle_measurement else 0.0
 
     def margin(

@@ -128,7 +128,7 @@ class _Respelled:
         )
         known = made.get_vocab()
         self.controls = {known[self.mark + name]: number for name, (number, _) in self._tokens.items()}
-        _plain_ids(made, "")  # later calls do not change the copy, so that threads can share it
+        _plain_ids(made, "")  # only a first call changes the copy; from now on threads can share it
         return made
 
 

@@ -269,8 +269,7 @@ def _gemma4(header: GgufHeader) -> dict[str, Any]:
 
 
 def _jamba(header: GgufHeader) -> dict[str, Any]:
-    """Return the first layer with attention and the distance to the next, the same for experts, and two further
-    values."""
+    """Return offset and period of the layers with attention and of the layers with experts, and other values."""
     attention = [place for place, heads in enumerate(header.value("attention.head_count_kv")) if heads]
     count = range(header.value("block_count"))
     experts = [place for place in count if header.shape(f"blk.{place}.ffn_gate_inp.weight")]

@@ -70,7 +70,7 @@ def check_memory(
     needed = _header(folder).bytes_in_memory(dtype.itemsize, keeps, is_on_cpu)
     free = ram().free
     if free and needed > free:
-        form = "as in the file" if keeps else f"in {dtype_name(dtype)}"
+        form = "with its weights packed as in the file" if keeps else f"in {dtype_name(dtype)}"
         raise ModelTooLarge(
             f"{folder.name} takes {gigabytes(needed)} of memory {form}, and {gigabytes(free)} are "
             "free: choose a smaller model or a lower precision, or close other programs."
@@ -97,7 +97,7 @@ def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder
 
 
 def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
-    # checked here first, because its message says what to do
+    # checked here first, because this check's message says what to do
     check_vocabulary(_header(folder).values, folder.name, assets_dir())
     request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
     with ChildProcess("app.engine.text.gguf_tokenizer", environment=ENVIRONMENT) as process:

@@ -100,7 +100,7 @@ class Vocabulary:
         return self.model == "gemma4" or bool(self.value("add_bos_token", default))
 
     def strips_after(self, token: str) -> bool:
-        """Return whether the white space after a token is removed, which files do not say."""
+        """Return whether the white space after a token is removed. GGUF files do not store this property."""
         is_phi = self.model == "llama" and self._values.get("general.architecture") == "phi3"
         return is_phi and token not in ("<unk>", "<s>", "<|endoftext|>")
 

@@ -100,7 +100,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
         words[0] if words else "",
         *named,
         *STRAY.get(opening, ()),
-        # some of these again, with the line breaks between them and the answer
+        # some of these markers again, with the line breaks between marker and answer
         header + written.removeprefix(opening).lstrip(),
         end.rstrip(),
         *(f"\n{mark}" if mark.startswith("</") else f"{mark}\n" for mark in named),

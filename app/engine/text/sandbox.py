@@ -160,7 +160,7 @@ class SandboxProcess:
         self._is_closed = False
 
     def get_ready(self) -> None:
-        """Start the process and import the libraries for tokenizers and templates, or leave it to the first job."""
+        """Start the process and import the libraries for tokenizers and templates; failures are ignored."""
         with self._lock, suppress(ProcessNotStarted, EngineClosed):
             for what in ("tokenizer", "template"):
                 self._ready(what)

@@ -37,11 +37,12 @@ IMPORTED = {
     "grammar": "llguidance",
 }
 SMALL_STACK = 2**19
-"""Bytes of stack for compiling a grammar: a sixteenth of an app thread's, so that what fits here fits there."""
+"""Bytes of stack for trying a grammar: a sixteenth of that of the app's threads, which later compile it."""
 TRIED_STEPS = 32
 """Maximum bytes that a trial writes under a grammar."""
 WHITESPACE = "[ \\n]?"
-"""White space between parts of a JSON text: at most one character, because a small model might never end it."""
+"""White space between parts of a JSON text: at most one character, because small models might write it without
+end."""
 SAMPLES = (
     "Hello, world!  It is the 3rd of May 2024: don't worry\n\n\tx = f(y) # 1,234.5",
     "\u4f60\u597d \u043c\u0438\u0440 \U0001f600 e\u0301 <|im_start|> </s> [INST]",

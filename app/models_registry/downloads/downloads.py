@@ -6,9 +6,9 @@
                  |          v
               paused / failed            cancel, from any state but done: the download's files are deleted
 
-Each running download has a process that fetches, and a thread here that reads the process's messages. Methods may
-be called from any thread, and return when they have taken effect: after `pause` no byte is received. `snapshot`
-does not wait for any download.
+Each running download has a process that fetches, and a thread of the app that reads the process's messages.
+Methods may be called from any thread, and return when they have taken effect: after `pause` no byte is received.
+`snapshot` does not wait for any download.
 """
 
 import json
@@ -215,7 +215,7 @@ class Downloads:
     def start(self, name: str) -> None:
         """Download the model of this hub id, or resume it.
 
-        Raises AppError if the name is not a hub id, Foresight is offline, or nothing can be saved."""
+        Raises AppError if the name is not a hub id, Foresight is offline, or the download cannot be saved."""
         wanted = require_hub_id(name, self._hub.endpoint)
         self._hub.require_online(wanted.repo)
         with self._lock:

@@ -69,8 +69,8 @@ class DownloadFailed:
     def error(self) -> ModelError:
         """Return the error as an exception of its class; as a ModelError if that class is not a ModelError."""
         kind = getattr(errors, self.kind, ModelError)
-        is_ours = isinstance(kind, type) and issubclass(kind, ModelError)
-        return kind(self.sentence) if is_ours else ModelError(self.sentence)
+        is_model_error = isinstance(kind, type) and issubclass(kind, ModelError)
+        return kind(self.sentence) if is_model_error else ModelError(self.sentence)
 
 
 DownloadMessage = DownloadPlanned | DownloadProgress | DownloadFinished | DownloadFailed

@@ -101,5 +101,5 @@ def _link(blob: Path, pointer: Path) -> None:
         pointer.unlink()
     try:
         pointer.symlink_to(os.path.relpath(blob, pointer.parent))
-    except OSError:  # on Windows without the right to make links, move it, as the hub's client does
+    except OSError:  # on Windows without the right to make links, move the blob, as the hub's client does
         shutil.move(blob, pointer)

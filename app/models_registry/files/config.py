@@ -54,7 +54,8 @@ OTHER_HEADS = (
     ("full", ("num_global_key_value_heads", "global_head_dim", "global_head_dim")),
     ("", ("num_key_value_heads", "head_dim", "v_head_dim")),
 )
-"""For layers whose kind contains the word, the config's names of: number of key heads, key size, value size."""
+"""For layers whose kind contains a word: the config's names of the number of key heads, and of the sizes of a key
+and of a value."""
 RECURRENT_SIZES = (
     ("linear_num_value_heads", "linear_value_head_dim", "linear_num_key_heads", "linear_key_head_dim"),
     ("linear_num_heads", "linear_head_dim", "linear_num_heads", "linear_head_dim"),
@@ -66,8 +67,8 @@ RECURRENT_SIZES = (
     ("intermediate_size", "", "", "state_size"),
     ("mamba_expand", "hidden_size", "", "mamba_d_state"),
 )
-"""For each family of recurrent layers, the config's names of: number of value heads, value size, number of key
-heads, key size. "" is a size of 1, or no key heads."""
+"""For each family of recurrent layers: the config's names of the number and size of value heads, then of the number
+and size of key heads. "" means a size of 1, or no key heads."""
 KERNEL_SIZES = ("linear_conv_kernel_dim", "mamba_d_conv", "conv_kernel", "conv_L_cache", "conv1d_width")
 USUAL_KERNEL = 4
 WITHOUT_KEYS = ("rwkv", "xlstm")

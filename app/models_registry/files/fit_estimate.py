@@ -43,16 +43,16 @@ CHUNK, GPU_CHUNK = 512, 1024
 LOOKAHEAD_ROWS = 128
 """Rows of the widest step that is tried when a model is loaded."""
 RECORDED_ROWS = 345
-"""Rows of all recorded steps together on a GPU, because each recording may keep memory of its own."""
+"""Rows of all steps that are recorded as CUDA graphs, because each graph may keep memory of its own."""
 SCRATCH, SPAN = 1 << 26, 256
 """Maximum bytes of partial sums that our attention on a GPU allocates, and the number of tokens of each sum."""
 WORKSPACE = 1 << 25
-"""Bytes that cuBLAS takes for the stream of recorded steps."""
+"""Bytes that cuBLAS takes for the stream of CUDA graphs."""
 TIED_SHARE = 1 / 3
 RUNTIME = {"cpu": 440_000_000, "cuda": 600_000_000}
 """Bytes of Python, torch and their libraries on a CPU, and of a CUDA context with its libraries on a device."""
 KERNELS = 45_000_000
-"""Bytes of the kernels that a CPU's library builds for itself, for half precision or packed weights."""
+"""Bytes of the kernels that torch's library for CPUs builds, for half precision or packed weights."""
 SMALL = 1_000_000
 """Number of parameters below which no weights are packed."""
 KEPT_INPUTS = 2
@@ -114,7 +114,7 @@ class Estimator:
             cache=cached * row_price(self.shape, self._width(precision)).cache
             + (1 + KEPT_STATES) * self.shape.state * NUMBER_BYTES["float32"]
             + sum(one.cache for one in drafts),
-            # The models compute one after the other, but each keeps its recorded steps.
+            # The models compute one after the other, but each keeps its CUDA graphs.
             rows=max(one._rows(precision, length) for one, length in each)
             + sum(one._recorded(precision, length) for one, length in each),
             runtime=runtime,
@@ -208,7 +208,7 @@ class Estimator:
 
     @property
     def _is_ours(self) -> bool:
-        """Whether attention runs in our own kernels on a GPU, which also lets steps be recorded."""
+        """Whether attention runs in our own kernels on a GPU, whose steps can be recorded as CUDA graphs."""
         return self.device != "cpu" and self.has_triton
 
     def _rows(self, precision: Precision, context: int) -> int:
@@ -220,7 +220,7 @@ class Estimator:
         return int(max(prompt, step + self._attention(LOOKAHEAD_ROWS, context, 4)))
 
     def _recorded(self, precision: Precision, context: int) -> int:
-        """Count the bytes that recorded steps keep on a GPU: their own results, and logits that all share."""
+        """Count the bytes that CUDA graphs keep: each its own results, and all together the logits."""
         if not self._is_ours:
             return 0
         width = self._width(precision)

@@ -127,7 +127,7 @@ def _check_readable(path: Path) -> None:
 
 
 def refuse_pointer(path: Path) -> None:
-    """Raise ModelBroken if Git LFS has not replaced its pointer in this place by the file itself."""
+    """Raise ModelBroken if this is a pointer that Git LFS has not replaced by the file itself."""
     with path.open("rb") as file:
         if file.read(len(POINTER)) == POINTER:
             raise ModelBroken(

@@ -77,7 +77,7 @@ class Weights:
 
     @property
     def quantisable(self) -> int:
-        """Number of parameters of matrices that can be quantised: no experts; 0 if a recurrent layer forbids it."""
+        """Number of parameters in matrices that can be quantised, without experts; 0 if any tensor is RECURRENT."""
         if any(RECURRENT.search(one.name) for one in self.tensors):
             return 0
         return sum(
@@ -85,7 +85,7 @@ class Weights:
         )
 
     def of_text(self, config: ModelConfig) -> "Weights":
-        """Return the weights with their unpacked shapes. If the model has other parts, returns only
+        """Return the weights with their unpacked shapes. If the model also reads pictures or sound, returns only
         the weights of its decoder and its head."""
         if config.form:
             return self._unpacked(config.form).of_text(replace(config, form=None))
@@ -166,7 +166,7 @@ def _tensor(name: str, value: dict[str, Any]) -> Tensor:
     if isinstance(stored := value["dtype"], str) and stored not in STORED_BYTES and stored.isascii():
         raise ModelBroken(
             f"The model's tensor {name[:60]} is stored as a type that this version of Foresight does not know "
-            f"({stored[:20]}): choose another form of the model, or update Foresight."
+            f"({stored[:20]}): choose another quantisation of the model, or update Foresight."
         )
     tensor = Tensor(name, value["dtype"], tuple(value["shape"]))
     begin, end = value["data_offsets"]

@@ -32,7 +32,7 @@ MAX_FILES = 2_000
 
 @dataclass(frozen=True, slots=True)
 class ListedFile:
-    """A file as the hub lists it. If the hub does not list them, `size` is None and `digest` is ""."""
+    """A file as the hub lists it. `size` is None and `digest` is "" if the hub does not list them."""
 
     name: str
     size: int | None

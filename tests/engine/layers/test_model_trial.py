@@ -45,7 +45,7 @@ def test_other_models_take_chains_or_decode_plainly_and_a_sentence_says_why(
     if architecture.name in READ_BY_ROWS:
         assert (loaded.can_draft, runner.max_rows, info.note("chains")) == (False, 1, "")
         assert info.note("lookahead").endswith("so it decodes plainly, token by token.")
-        assert "and loses them when it is fed several tokens at once" in info.note("lookahead")
+        assert "and loses its state when it is fed several tokens at once" in info.note("lookahead")
     else:
         assert (loaded.can_draft, runner.max_rows, info.note("lookahead")) == (True, LONGEST_CHAIN, "")
         assert info.note("chains").endswith("so lookahead drafts a chain of tokens, not a tree.")
