@@ -94,16 +94,16 @@ def _require_own(folder: Path) -> None:
         raise DataFolderRefused(
             f"The data folder {folder} cannot be read ({error.strerror}). Choose another one with --data-dir."
         ) from error
-    is_known = folder.resolve() in (_expanded(Path("~")).resolve(), Path(folder.anchor))
-    if (others or is_known) and not has_chat_tables(folder / FILE_NAME):
-        raise DataFolderRefused(_refusal(folder, sorted(others), is_known))
+    is_home_or_root = folder.resolve() in (_expanded(Path("~")).resolve(), Path(folder.anchor))
+    if (others or is_home_or_root) and not has_chat_tables(folder / FILE_NAME):
+        raise DataFolderRefused(_refusal(folder, sorted(others), is_home_or_root))
 
 
-def _refusal(folder: Path, others: list[str], is_known: bool) -> str:
+def _refusal(folder: Path, others: list[str], is_home_or_root: bool) -> str:
     names = ", ".join(others[:SHOWN]) + (", …" if len(others) > SHOWN else "")
     if folder.resolve() == Path(folder.anchor):
         return f"{folder} is the root of a disk. Choose a folder of its own for Foresight with --data-dir."
-    why = "is your home folder" if is_known else f"holds files that are not Foresight's ({names})"
+    why = "is your home folder" if is_home_or_root else f"holds files that are not Foresight's ({names})"
     return (
         f"{folder} {why}, so nothing in it was touched. Choose a new or an empty folder with --data-dir, such as "
         f"{folder / 'foresight'}."

@@ -45,8 +45,8 @@ class AnswerLimit:
         self._got = 0
 
     async def announce(self, request: Any) -> None:
-        """Report the host to the log of contacts (network_log.py), because asyncio looks names up on a thread other
-        than the connection's."""
+        """Report the host to the network log as a lookup on this thread, because the log matches connections with
+        lookups of their thread, and asyncio looks names up on another thread."""
         sys.audit("socket.getaddrinfo", request.url.host, None, 0, 0, 0)
 
     async def begin(self, response: Any) -> None:

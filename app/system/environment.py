@@ -27,7 +27,7 @@ _SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IG
 def prepare(environ: MutableMapping[str, str]) -> list[str]:
     """Remove unusable variables from `environ` before libraries are imported. Returns a sentence for each.
 
-    Adds this machine's names to NO_PROXY if that or a proxy is set. Sets HF_HUB_OFFLINE in place of an unusable
+    Adds this machine's names to NO_PROXY if NO_PROXY or a proxy is set. Sets HF_HUB_OFFLINE in place of an unusable
     HF_ENDPOINT."""
     # If the shell names no proxy, libraries look up the system's own proxies, and a no_proxy would prevent that.
     if any(value and name.upper() in (*PROXIES, "NO_PROXY") for name, value in environ.items()):

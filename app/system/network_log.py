@@ -1,8 +1,8 @@
 """Logs the hosts outside this machine that this process contacts, from its start on. The log is sent nowhere.
 
-Python calls an audit hook before every name lookup and every connection. It misses sockets of other processes and
-of libraries in other languages, so a page that shows the log must say so. It does not see a lookup's result, so a
-connection to an address counts for the name that its thread looked up last.
+Python calls an audit hook before every name lookup and every connection. The hook misses sockets of other processes
+and of libraries in other languages, so a page that shows the log must say so. The hook does not see a lookup's
+result, so a connection to an address counts for the name that its thread looked up last.
 """
 
 import ipaddress

@@ -61,7 +61,7 @@ class Hub:
         return f"{self.address}/{repo}"
 
     def require_online(self, what: str) -> None:
-        """Raise ModelError if Foresight cannot open connections, or is set to offline and thus cannot get `what`."""
+        """Raise ModelError if Foresight cannot open connections, or is set to offline and so cannot get `what`."""
         if self.is_offline:
             raise ModelError(
                 f"{what} is not on this machine, and Foresight is set to offline: turn Offline off under Models → "
