@@ -7,7 +7,8 @@ progress:
     deleted > 0     hidden, can be restored
     deleted = -2    its messages are being deleted
     deleted = -3    the same; the row is not a chat, but a container of messages deleted from another chat
-    deleted = -4    such messages can be put back into the chat `version`, whose last shown message was `shown`
+    deleted = -4    a container whose messages can be put back: `version` is their chat's id, and `shown` was the
+                    last message of the chat's shown path
     deleted = -1    only words in the index are left
     deleted = 0     the index is being merged; after the last step the row is deleted
 """
@@ -30,7 +31,7 @@ MERGED_PAGES = 200
 def delete(connection: sqlite3.Connection, now: float, chat: int) -> None:
     """Hides a chat until it is restored or erased. Raises ChatNotFound."""
     require_chat(connection, chat)
-    # Even with a clock before 1970 the chat must be hidden and not half erased.
+    # The number must be above 0, even if the clock is before 1970.
     connection.execute("UPDATE chat SET deleted = max(?, 1) WHERE id = ?", (now, chat))
 
 

@@ -225,9 +225,8 @@ def _imported(message: MessageRecord) -> MessageRecord:
 class _KnownChats:
     """Finds chats of a file that are stored already.
 
-    Stored chats are read once for each creation time, because in some files all chats have the same time.
-
-    Each existing chat matches only one chat of the file, so that two chats with the same text are both added."""
+    Stored chats are read once for each creation time, because in some files all chats have the same time. Each
+    existing chat matches only one chat of the file, so that two chats with the same text are both added."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -215,7 +215,7 @@ def regenerate(
 ) -> tuple[ChatVersion, int]:
     """Adds an empty version of a reply in state "writing", and shows it.
 
-    Returns the chat's new version and the id of the reply's version."""
+    Returns the chat's new version and the new reply's id."""
     _claim(connection, version, now)
     tree = tree_of(connection, version.chat)
     _require_reply(connection, version.chat, message)

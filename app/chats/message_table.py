@@ -190,7 +190,7 @@ def require_in(tree: MessageTree, message: int) -> None:
 
 
 def rows_of(connection: sqlite3.Connection, messages: list[int]) -> list[sqlite3.Row]:
-    # One parameter for all ids: SQLite limits the number of parameters.
+    # All ids are one parameter, because SQLite limits the number of parameters.
     return connection.execute(
         "SELECT * FROM message WHERE id IN (SELECT value FROM json_each(?))", (json.dumps(messages),)
     ).fetchall()
