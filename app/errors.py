@@ -35,7 +35,7 @@ class SettingsNotSaved(AppError):
 
 
 class SettingsNotRead(AppError):
-    """The settings file exists and cannot be opened. The file is not changed."""
+    """The settings file exists, but cannot be opened. The file is not changed."""
 
 
 class DataFolderRefused(AppError):

@@ -58,7 +58,7 @@ HUB_HOSTS = ("huggingface.co", "hf.co")
 
 
 Port = Annotated[
-    int, typer.Option(min=1, max=65_535, help="The page's port; if it is taken, the next free one.")
+    int, typer.Option(min=1, max=65_535, help="The page's port. If it is taken, the next free port is used.")
 ]
 WithoutBrowser = Annotated[bool, typer.Option("--no-browser", help="Do not open the page in the browser.")]
 AppModel = Annotated[str | None, typer.Option(metavar="ID_OR_PATH", help=MODEL_HELP)]

@@ -175,7 +175,7 @@ class SettingsFile:
         SettingsNotRead for a file that cannot be opened."""
         try:
             saved = _with_new_defaults(parse_json(self.path.read_text(encoding="utf-8")))
-            # Older files do not record whether the user chose the temperature. It is kept as a chosen one.
+            # Older files do not record whether the user chose the temperature. It counts as chosen.
             return read(
                 Settings, {"is_temperature_chosen": True, **saved, "tools": _tools(saved.get("tools"))}
             )

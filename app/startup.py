@@ -105,7 +105,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _load_settings(file: SettingsFile, model: ModelAsked) -> Settings:
-    """Return the saved settings with the command line's models. Saves only their `loaded`. Raises AppError."""
+    """Return the saved settings with the command line's models. Saves `loaded` if it differs. Raises AppError."""
     saved = file.load()
     settings = asked_settings(saved, model)
     if settings.loaded != saved.loaded:
@@ -192,7 +192,7 @@ def _close(page: Running, services: Services, engine: Engine) -> None:
 
 
 def _open_database(data_dir: Path) -> Database:
-    """Open the database. If the user chose a backup to be restored, it first replaces the database."""
+    """Open the database. A backup that the user chose to restore replaces the database first."""
     restored = apply_staged(data_dir, (PENDING_FOLDER,))
     database = database_in(data_dir)
     database.note = " ".join(filter(None, (restored, database.note)))

@@ -118,8 +118,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path may be another program's content. All links may be; LITTER, the app's lock, its marker
-    and its empty folders may not."""
+    """Returns whether a path may be another program's content, as each link may be. LITTER, the app's lock, its
+    marker and its empty folders do not count."""
     if path.is_symlink():
         return True
     if path.is_dir():

@@ -51,8 +51,8 @@ class Database:
 
     @property
     def changes(self) -> int:
-        """A counter that grows when this process changes rows, except in `writing_unnoticed`, and when another
-        connection has committed."""
+        """A counter that grows when another connection has committed, and when this process changes rows (except in
+        `writing_unnoticed`)."""
         # `_lock` is not taken, because pages poll this counter and must not wait for transactions.
         with self._counting, store_errors(str(self.path)):
             elsewhere = self._connection.execute("PRAGMA data_version").fetchone()[0]

@@ -72,7 +72,9 @@ def recovery(damaged: Path | None, data_dir: Path) -> str:
     if backups := backups_in(data_dir):
         restore = command_line("chats", "restore", backups[-1], "--data-dir", data_dir)
         advice.append(f"`{restore}` brings back the newest backup")
-    return f"Quit Foresight: {', and '.join(advice)}." if advice else "There is no automatic backup of it."
+    return (
+        f"Quit Foresight. Then {', and '.join(advice)}." if advice else "There is no automatic backup of it."
+    )
 
 
 def command_line(*words: str | Path) -> str:

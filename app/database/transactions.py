@@ -130,7 +130,7 @@ def merge_index(connection: sqlite3.Connection, index: str, pages: int, is_first
 
     Returns whether there is more to do."""
     before = connection.total_changes
-    # FTS5 merges a few pages at a time. A negative number starts a complete merge, positive numbers continue it.
+    # FTS5 merges a few pages at a time. A negative number starts a complete merge; positive numbers continue it.
     connection.execute(
         f"INSERT INTO {index} ({index}, rank) VALUES ('merge', ?)", (-pages if is_first else pages,)
     )

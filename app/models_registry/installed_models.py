@@ -164,7 +164,8 @@ def _weights_digest(manifest: Path) -> str:
 
 
 def name_of(path: Path) -> str:
-    """Return a GGUF file's name in Ollama, or else its stem, in the hub's cache after the repository's name."""
+    """Return a GGUF file's name in Ollama, or else its stem, which follows the repository's name if the file is in
+    the hub's cache."""
     if path.parent.name == "blobs":
         names = (name for name, file in ollama_models(path.parent.parent) if file.name == path.name)
         if name := next(names, ""):

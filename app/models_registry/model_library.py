@@ -54,7 +54,7 @@ MOST_LISTED = 500
 class ModelLibrary:
     """Models on this machine and on the hub. Safe to use from any thread.
 
-    `hub` has the hub's address and cache; it is online or offline by the user's settings."""
+    `hub` has the hub's address and cache, and is online or offline as the user has set it."""
 
     def __init__(self, data_dir: Path, chosen: ModelSettings, hub: Hub | None = None) -> None:
         """List the unfinished downloads, without resuming them. The default hub is that of Hugging Face's tools."""

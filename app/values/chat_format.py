@@ -57,7 +57,8 @@ def main_template(named: Mapping[str, Any]) -> Any:
 
 
 ANY, KEY = "\0", "\1"
-"""Placeholders in the texts of a CallFormat: ANY for an id or a number, KEY for the key after a value."""
+"""Placeholders in the texts of a CallFormat: ANY for an id or a number, KEY for an argument's key if the
+format repeats it after the value."""
 CallKind = Literal["", "object", "json", "tags", "pairs"]
 
 

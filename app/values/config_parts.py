@@ -22,7 +22,7 @@ def text_values(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def unread_parts(config: Mapping[str, Any]) -> str:
-    """Return a sentence that the model's other inputs are not read; "" if text is its only input."""
+    """Return a sentence for the user about inputs that are not read; "" if text is the model's only input."""
     found = {
         what: None for key, what in OTHER_PARTS.items() if isinstance(text_values(config).get(key), dict)
     }

@@ -156,7 +156,7 @@ class LaneRun:
 @dataclass(frozen=True, slots=True)
 class Difference:
     """The first token at which a lane and plain decoding differ: its index from 0, the lane's token as text
-    (`said`), and plain decoding's. `margin` is None if it is not known."""
+    (`said`), and plain decoding's (`plain_said`). `margin` is None if it is not known."""
 
     index: int
     said: str

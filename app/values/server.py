@@ -55,7 +55,7 @@ class Server:
 
     @property
     def warning(self) -> str:
-        """A warning that the connection is not encrypted; "" if it is, or if the network is private."""
+        """A warning that the connection is not encrypted; "" if it is encrypted, or stays in a private network."""
         if self.address.startswith("https:") or self.is_here or _is_private(self.hostname):
             return ""
         return (

@@ -198,7 +198,7 @@ def _read_assistant(
 
 
 def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str, int]:
-    """Return, for each kind of layer, the number of the model's last layer with its own keys and values.
+    """Map each kind of layer to the index of the model's last layer of this kind with its own keys and values.
 
     Raises _Misfit if the model lacks a kind that the assistant has, or if heads differ in number or size."""
     own, config = assistant.config.get_text_config(), model.config.get_text_config(decoder=True)

@@ -103,7 +103,7 @@ def _mxfp4(blocks: Tensor) -> Numbers:
 
 
 def _power_of_two(exponents: Tensor) -> Tensor:
-    """Return half of 2 ** exponent in float32; the stored exponents have a bias of 127."""
+    """Return half of 2 ** exponent in float32, because MXFP4_TABLE has doubled values. The bias is 127."""
     whole = exponents.int()
     return torch.where(whole < 2, 0x200000 << whole.clamp(max=1), whole - 1 << 23).view(torch.float32)
 

@@ -69,7 +69,7 @@ JOINED: Mapping[str, Sequence[str]] = {
     "attn_qkvz": ("attn_qkv", "attn_gate"),
     "attn_kv_b": ("attn_k_b", "attn_v_b"),
 }
-"""Weights of transformers that may be several tensors in a file, which are joined."""
+"""Names of weights that a file may store as several tensors, and the names of these tensors, which are joined."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ def stored_weights(
     lacks.
 
     The model may be on the meta device. `kept` has the names and shapes of weights that are to stay packed; they
-    become KeptWeights if possible. Raises ValueError for a tensor of another size or without use."""
+    become KeptWeights if possible. Raises ValueError for a tensor of a wrong size, or one that no weight uses."""
     finder, used = _Finder(header), set[str]()
     packed = dict[str, KeptWeight]()
     # The parameters of Apertus' activation functions are not among the tensors.

@@ -47,7 +47,7 @@ CarriedHeads = tuple[MtpModel | None, str]
 
 
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
-    """Read the heads of a model that was just read from this folder, before its embeddings are quantised."""
+    """Read the heads of this folder's model. Must be called before the model's embeddings are quantised."""
     names = tensor_names(folder.path)
     if not any(map(_NAMES.search, names)):
         return None, ""
@@ -124,7 +124,7 @@ def source_of(
 
 
 def reader_of(head: Head | Assistant, runner: BlockRunner, target: HiddenStates) -> SequenceReader:
-    """Make a reader that computes this head's logits when it drafts for this target."""
+    """Make a reader that computes this head's logits from these hidden states of the target."""
     if isinstance(head, Assistant):
         return AssistantReader(head, target, runner.context, runner.vocabulary)
     return HeadReader(head, target, runner.attention.attend, runner.context, runner.vocabulary)

@@ -236,7 +236,7 @@ def _settled_weights(
         dtype = dtype_name(suiting_dtype(choice, device))
         reason = (
             f"The file's quantised weights were dequantised to {dtype}: they stay packed only if they are most of "
-            "the model, on a GPU with Triton, or on a CPU with a C compiler in float32."
+            "the model, and only on a GPU with Triton or on a CPU with a C compiler in float32."
         )
     return quantisation, False, reason
 

@@ -19,7 +19,7 @@ from app.values.messages import Progress
 READ, QUANTISED, PREPARED, STEPS, LOADED = 20, 35, 45, 70, 100
 """The progress of a load in percent at the end of each part."""
 PASSES = 10
-"""Passes through the whole model after which half of a trial's share of the progress is shown."""
+"""After this many passes through the whole model, half of a trial's share of the progress is shown."""
 REPORT_SECONDS = 0.1
 """Minimum seconds between two reports of a trial."""
 Listener = Callable[[int, int], None]

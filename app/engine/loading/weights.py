@@ -223,9 +223,9 @@ def _lazy_weights(
     described: PreTrainedModel | None,
     pack: Pack | None,
 ) -> dict[str, Any]:
-    """Return lazy weights for a GGUF file or a CheckpointForm; {} if transformers reads the files itself.
+    """Return lazy weights for a GGUF file or a quantised checkpoint; {} if transformers reads the files itself.
 
-    For a CheckpointForm, the quantisation is removed from `config`."""
+    For a quantised checkpoint, the quantisation is removed from `config`."""
     model = described if described is not None else empty_model(config, dtype)
     kept = packable(model, isinstance(pack, CpuPacker)) if pack else {}
     if folder.gguf:

@@ -46,7 +46,7 @@ def is_no_verdict(error: BaseException) -> bool:
 
 
 def fault_found(trial: Callable[[], str]) -> str:
-    """Run a trial; return the fault that it found or why it failed, else "". Raises errors that `is_no_verdict`."""
+    """Run a trial; return its fault, or why it failed, or "". Raises an error for which `is_no_verdict` is true."""
     try:
         return trial()
     except Exception as error:  # packages, compilers and drivers raise errors of their own types

@@ -37,7 +37,7 @@ ROOMY rows."""
 class EagerSteps:
     """Runs blocks after a cache's committed rows, launching each kernel anew, and commits accepted rows."""
 
-    buckets: Buckets = ()  # the row counts that steps are captured for
+    buckets: Buckets = ()  # the row counts for which steps are recorded as CUDA graphs
     warm_up = 1  # runs of a block until its time is stable
     reads_all_rows = False  # whether the logits of every row are computed
 

@@ -178,7 +178,7 @@ class SequentialRunner:
             done += len(tokens)
             if done < len(ids) and (len(tokens) > 1 or done % PROGRESS_ROWS == 0):
                 yield Prefilling(done, len(ids))
-        # The state is copied only if chains can be undone: for other models, restoring a state was not tried.
+        # Models without chains are left out, because restoring their state was not tried.
         if self.has_fixed_positions and self.longest_chain > 1:
             self._prompt = _ReadPrompt(tuple(ids), logits.clone(), self.snapshot())
         yield Prefilling(len(ids), len(ids))

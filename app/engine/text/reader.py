@@ -196,7 +196,7 @@ def _keeps_characters(normalizer: dict[str, Any]) -> bool:
 
 
 def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
-    """Return whether every byte has a token of its own or, if it has none, is dropped without other bytes."""
+    """Return whether every byte has a token of its own, or is dropped alone and not with its neighbours."""
     from tokenizers import models
 
     match model:

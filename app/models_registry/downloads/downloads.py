@@ -51,7 +51,7 @@ NO_THREAD = (
 )
 SPAN_SECONDS = 5.0
 QUIET_SECONDS = 5.0
-"""Seconds without a received byte after which a note reports it."""
+"""If no byte was received for this many seconds, a note says so."""
 DownloadGoal = Literal["run", "pause", "cancel"]
 
 

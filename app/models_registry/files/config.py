@@ -90,7 +90,7 @@ class ModelConfig:
     how many numbers of hidden states a draft head keeps for each token; else 0. `note` is a sentence about the
     parts of the model that are not read, or "". `form` is how its weights are quantised, if they are. All
     layers together keep `keys_values` numbers of keys and values for each token, and `state` numbers of recurrent
-    states. A token has `inputs` numbers of inputs of convolutions."""
+    states. Their convolutions take `inputs` numbers for each token."""
 
     model_type: str
     architecture: str

@@ -99,7 +99,7 @@ def check_folder(folder: Path, name: str = "") -> None:
         inside = (path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
         refuse_files([*names, *inside], f"The folder {folder}")
         refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
-        if not has_tokenizer(names) and not is_draft_head(folder):  # draft heads have none
+        if not has_tokenizer(names) and not is_draft_head(folder):  # a draft head has no tokenizer
             raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
         for weights in weight_files(folder):
             _check_weights(weights)
