@@ -43,7 +43,8 @@ def parse_cpuinfo(text: str) -> str:
 def multiplies_int8_fast(which: Which = find_program, system: tuple[str, str] | None = None) -> bool:
     """Return whether processors of this machine's kind were measured to be fastest with weights in int8.
 
-    These are x86 CPUs under Linux with a compiler for our kernels (docs/benchmarks.md). The answer is cached, because a list of models asks for each model."""
+    These are x86 CPUs under Linux with a compiler for our kernels (docs/benchmarks.md). The answer is
+    cached, because a list of models asks for each model."""
     name, machine = system or (platform.system(), platform.machine())
     is_known = name == "Linux" and machine in ("x86_64", "AMD64")
     return is_known and bool(find_compiler(which))

@@ -30,7 +30,7 @@ OUT_OF_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG} if hasattr(errno, "EDQU
 WHERE = "(under Models in the app, or by `python run.py models login`)"
 STATUS = {
     429: "Hugging Face limits requests (HTTP 429): try {repo} again in a few minutes.",
-    416: "A file of {repo} is shorter than Hugging Face lists it: try again later, or choose another model.",
+    416: "A file of {repo} is shorter than Hugging Face states: try again later, or choose another model.",
 }
 OTHER_STATUS = "Hugging Face has a problem (HTTP {code}): try {repo} again later."
 

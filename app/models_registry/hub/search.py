@@ -149,9 +149,7 @@ def _read_beginning(url: str, file: Path, name: str) -> None:
             read_gguf_part(file)
             return
         except ValueError as error:
-            if (
-                len(content) < wanted or len(content) >= MAX_GGUF_BYTES
-            ):  # the file has ended, or the limit is reached
+            if len(content) < wanted or len(content) >= MAX_GGUF_BYTES:  # no further bytes can be read
                 raise ModelBroken(
                     f"{name} is damaged on Hugging Face: {error}. Choose another one."
                 ) from error

@@ -169,7 +169,7 @@ def test_a_file_of_another_length_is_refused(server: FakeHub, fetch: Fetch, extr
     content = server.models["org/small"][WEIGHTS]
     server.lies[WEIGHTS] = content + extra if extra else content[: len(content) // 2]
     with pytest.raises(
-        ModelError, match=r"longer than it should be|less of a file of org/small than it lists"
+        ModelError, match=r"longer than it should be|A file of org/small is shorter than Hugging Face states"
     ):
         fetch()
 
