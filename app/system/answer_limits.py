@@ -45,8 +45,8 @@ class AnswerLimit:
         self._got = 0
 
     async def announce(self, request: Any) -> None:
-        """Report the host to the network log as a lookup on this thread, because the log matches connections with
-        lookups of their thread, and asyncio looks names up on another thread."""
+        """Report the host to the network log as looked up on this thread, because asyncio looks names up on another
+        thread, and the log matches connections with lookups by thread."""
         sys.audit("socket.getaddrinfo", request.url.host, None, 0, 0, 0)
 
     async def begin(self, response: Any) -> None:

@@ -98,7 +98,7 @@ def compiled(
         file = folder / f"{_digest(source, compiler)}.so"
         if not file.exists():
             file.parent.mkdir(parents=True, exist_ok=True)
-            # The file appears as a whole, because another process may make the same file now.
+            # The file is put in place by one move, because another process may be making it, too.
             with TemporaryDirectory(dir=folder) as inside, replacing(file) as linked:
                 made, flags = str(Path(inside) / "library.o"), (*FLAGS, *source.flags)
                 _run(inside, compiler, *flags, "-c", str(source.file), "-o", made)

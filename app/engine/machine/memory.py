@@ -37,8 +37,8 @@ def is_out_of_memory(error: BaseException) -> bool:
     if isinstance(error, MemoryError):
         return True
     # Words are searched only in errors of the system and of torch, because errors of other types may quote a file.
-    has_words = isinstance(error, RuntimeError | OSError | ImportError)
-    return has_words and any(words in str(error).lower() for words in WORDS)
+    is_searched = isinstance(error, RuntimeError | OSError | ImportError)
+    return is_searched and any(words in str(error).lower() for words in WORDS)
 
 
 def is_uninitialised(error: BaseException) -> bool:

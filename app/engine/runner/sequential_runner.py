@@ -273,10 +273,10 @@ class SequentialRunner:
         """Keep the current state, or return to the state after the newest prompt, if the ids begin with its
         tokens; otherwise drop the state. Return how many of the ids need not be read again."""
         self._take_back()
-        held = self._prefix[: len(self._prefix) - self.pending]
-        if self.has_fixed_positions and 0 < common_length(held, ids) == len(held) < len(ids):
-            self._prefix, self.pending = held, 0
-            return len(held)
+        fed = self._prefix[: len(self._prefix) - self.pending]
+        if self.has_fixed_positions and 0 < common_length(fed, ids) == len(fed) < len(ids):
+            self._prefix, self.pending = fed, 0
+            return len(fed)
         prompt = self._prompt
         if prompt is None or common_length(prompt.ids, ids) < len(prompt.ids):
             self.forget()

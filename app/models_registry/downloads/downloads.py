@@ -103,7 +103,6 @@ class SpeedMeter:
         self._moved = now
 
     def update(self, now: float, done: int) -> None:
-        """Record the total number of bytes at this time."""
         if done != self._marks[-1][1]:
             self._moved = now
         if done < self._marks[-1][1]:  # a file was restarted

@@ -54,7 +54,6 @@ class Hub:
 
     @property
     def address(self) -> str:
-        """The hub's own web address."""
         return (self.endpoint or constants.ENDPOINT).rstrip("/")
 
     def page(self, repo: str) -> str:
