@@ -35,7 +35,7 @@ class Step:
     """One forward pass: the committed tokens, the origin of each, and the number of rows of the pass.
 
     `is_covered` means that the step had drafts. A step with a `reason` is the reply's last step. `split` has
-    the rows of the tree and of the window."""
+    the rows of the tree and of the window, and the step's cost."""
 
     tokens: tuple[int, ...]
     origins: tuple[Origin, ...]
