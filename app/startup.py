@@ -42,8 +42,8 @@ from app.values.messages import ModelFolder
 from app.values.tools import ToolServer
 
 CLOSING_SECONDS = 0.2
-"""Maximum number of seconds that closing waits for the engine, and also for a race. A step of erasing and the pause
-after the step take about as long."""
+"""Maximum number of seconds that closing waits for a race, and then for the engine. A step of erasing, and the
+pause after the step, also take about as long."""
 ERASING_SECONDS = 10.0
 """Seconds between two checks of whether deleted things can be erased, while nothing is being erased."""
 LONGEST_LOG, OLD_LOGS = 1_000_000, 2
@@ -65,7 +65,7 @@ class Opening:
 
 @dataclass(frozen=True, slots=True)
 class ModelAsked:
-    """The model of the command line, and its draft model; None means the one that was used last."""
+    """The model of the command line, and its draft model. None stands for the model that was used last."""
 
     name: str | None = None
     draft_model: str | None = None

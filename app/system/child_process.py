@@ -236,7 +236,7 @@ def limit_processor_time(seconds: int) -> None:
         return
 
     def give_up(*_: object) -> NoReturn:
-        # An error is lost in a finaliser or a library's callback, but the system repeats the signal each second.
+        # A finaliser or a library's callback may drop the error, but the system repeats the signal each second.
         raise OutOfProcessorTime
 
     with suppress(ValueError, OSError, AttributeError):  # Windows has no such limit

@@ -42,8 +42,8 @@ class ChatVersion:
 
 @dataclass(frozen=True, slots=True)
 class ChatSettings:
-    """A chat's system prompt, the document collections that are searched for it, whether its answers are JSON, and
-    `tools`: the names of the tool servers, and of the app's own tools, that the model may use.
+    """A chat's system prompt, the document collections that are searched for it, and whether its answers are JSON.
+    `tools` are the names of the tool servers, and of the app's own tools, that the model may use.
 
     A preset uses only `system` and `sampling`, which has the values of the page's sampling controls."""
 
@@ -141,7 +141,7 @@ class MessageContent:
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A message of a chat. `versions` are the ids of its siblings and its own, the oldest first."""
+    """A message of a chat. `versions` are the ids of the message and its siblings, the oldest first."""
 
     id: int
     role: Role

@@ -8,9 +8,9 @@ from itertools import count
 WIDTH = 48
 """Maximum number of columns of a title; a Chinese character takes two columns."""
 SHORTEST = 10
-"""The fewest columns of a first sentence that can be a title by itself; "Hi." is too short."""
+"""Minimum number of columns of a sentence that is a title by itself; "Hi." is too short."""
 TITLE_INPUT = 1_000
-"""Characters at the beginning of a text from which its title is made, because a text may have a megabyte."""
+"""A title is made from this many characters at the beginning of a text, which may have a megabyte."""
 
 FENCE = re.compile(r"^[^\S\n]*+(```|~~~).*$", re.MULTILINE)
 LINE_MARKS = re.compile(r"^\s*(?:(?:[#>]+|[-*+•]|\d+[.)])\s+)+")

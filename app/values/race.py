@@ -1,4 +1,4 @@
-"""Values of races: one prompt, two or three decoders (lanes) in turn, round after round, and the results.
+"""Values of races. In a race two or three decoders (lanes) answer one prompt in turn, round after round.
 
 A lane is compared with plain decoding, which always runs. In half precision, if all lanes must write the same text,
 steps are padded to row counts that give bitwise identical results. Plain decoding is then also timed unpadded.

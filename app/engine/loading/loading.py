@@ -203,7 +203,7 @@ def load(
 
 
 def _compile_kernels(is_on_cpu: bool, progress: Progress) -> None:
-    """Wait, if a CPU is used, until its kernels are compiled, and report the seconds that have passed."""
+    """Wait until the CPU's kernels are compiled, if a CPU is used. Reports the seconds that have passed."""
     what = "Compiling for this processor"
     progress(what, 0, LOADED)
     if is_on_cpu:

@@ -265,7 +265,7 @@ class Engine:
 
     def _startup_error(self, error: Exception) -> AppError:
         """Return the error of an engine that cannot start, and show it. The first error is kept, because a
-        half-imported library raises another one at the next attempt."""
+        half-imported library raises another error at the next attempt."""
         if self._startup_failure is None:
             if is_out_of_memory(error):
                 self._startup_failure = ModelTooLarge(

@@ -42,7 +42,7 @@ class Detokenizer:
         return self._give(text)
 
     def flush(self) -> str:
-        """Return the rest of the text when no more tokens come, with incomplete characters."""
+        """Return the rest of the text at the end of the reply, with incomplete characters."""
         return self._give(self._pending())
 
     def _pending(self) -> str:
