@@ -42,6 +42,7 @@ KINDS = {
         restart it under Settings → Tools
     """,
     "test_a_damaged_database_is_rescued_or_restored_as_advised": r"""
+        Quit Foresight\. Then
         chats rescue
         chats restore
         moved? it away
