@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import dropwhile
 from typing import Any
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError
 
 from app.errors import BadOption, impossible_values
 from app.system.answer_limits import plain_words
@@ -36,7 +36,8 @@ def server_from(text: str) -> ToolServer:
     Variables may precede the command, as in `TOKEN=abc npx -y a-server`."""
     typed = text.strip()
     if re.match(r"[a-z][\w+.-]*://", typed, re.IGNORECASE):
-        server = _server(typed, {"url": typed})
+        with impossible_values():
+            server = _server(typed, {"url": typed})
         return replace(server, name=server.host)
     try:
         words = shlex.split(typed, posix=sys.platform != "win32")
@@ -60,12 +61,20 @@ def imported_servers(text: str) -> tuple[ToolServer, ...]:
     for key in (*KEYS, *KEYS):  # VS Code's settings have "servers" in "mcp"
         if isinstance(found, dict) and isinstance(found.get(key), dict):
             found = found[key]
-    if not isinstance(found, dict) or not found or not all(isinstance(one, dict) for one in found.values()):
+    if not isinstance(found, dict) or not any(isinstance(one, dict) for one in found.values()):
         raise BadOption(f"There are no servers in this JSON. Paste it with their names, {EXAMPLE}.")
-    return tuple(_server(str(name), one) for name, one in found.items())
+    servers = list[ToolServer]()
+    for name, described in found.items():
+        try:
+            servers.append(_server(name, described if isinstance(described, dict) else {}))
+        except ValueError as error:
+            server = f"the server {plain_words(name, LONGEST_NAME)} is invalid: {error}"
+            raise BadOption(f"Nothing was imported, because {server}. Correct it, {EXAMPLE}.") from error
+    return tuple(servers)
 
 
 def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
+    """Return a server. Raises ValueError if its fields are invalid, and BadOption if they contain a variable."""
     name = plain_words(name, LONGEST_NAME)
     if found := re.search(r"\$\{[^}]*\}", json.dumps(described)):
         raise BadOption(
@@ -76,18 +85,12 @@ def _server(name: str, described: Mapping[str, Any]) -> ToolServer:
         described = {**described, "command": command.get("path"), "args": command.get("args")}
     try:
         fields = _Fields.model_validate({key: one for key, one in described.items() if one not in (None, "")})
-    except ValueError as error:
-        raise BadOption(f"The server {name} has an invalid field. Correct it, {EXAMPLE}.") from error
-    whole = (*([fields.command] if isinstance(fields.command, str) else fields.command), *fields.args)
-    with impossible_values():
-        return ToolServer(
-            name,
-            () if fields.url else tuple(filter(None, whole)),
-            fields.url,
-            fields.env,
-            fields.headers,
-            fields.enabled and not fields.disabled,
-        )
+    except ValidationError as error:
+        raise ValueError(f"its field {error.errors()[0]['loc'][0]} has a wrong type") from error
+    program = [fields.command] if isinstance(fields.command, str) else fields.command
+    command = (*program, *fields.args) if any(program[:1]) and not fields.url else ()
+    is_on = fields.enabled and not fields.disabled
+    return ToolServer(name, command, fields.url, fields.env, fields.headers, is_on)
 
 
 class _Fields(BaseModel):

@@ -346,7 +346,7 @@ def _sentence(error: BaseException, server: Job) -> str:
         case httpx2.ProtocolError():
             return f"{name} did not answer as HTTP requires ({reason}). Try again, or check the address."
         case httpx2.TransportError():
-            return f"Can't reach {name} ({reason}). Check the address."
+            return f"Can't reach {name} ({reason}). Check the address, and that the server is running."
         case OSError():
             return f"{name} could not be started ({error.strerror}). Check its command."
         case MemoryError():

@@ -72,15 +72,12 @@ def test_servers_of_other_programs_are_read(found: object, servers: tuple[ToolSe
         ("{}", "no servers in this JSON"),
         ('{"mcpServers": {}}', "no servers in this JSON"),
         ('{"mcpServers": {"a": 7}}', "no servers in this JSON"),
-        ('{"mcpServers": {"a": {}}}', "either a command or an address"),
         ('{"mcpServers": {"": {"command": "x"}}}', "must have a name"),
-        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "has an invalid field"),
-        ('{"mcpServers": {"a": {"command": "x", "env": ["y"]}}}', "has an invalid field"),
-        ('{"mcpServers": {"a": {"command": "x", "env": {"K": {"v": 1}}}}}', "has an invalid field"),
-        (
-            '{"mcpServers": {"a": {"url": "ftp://x"}}}',
-            "must be one like https://example.org/mcp; it is “ftp://x”",
-        ),
+        ('{"mcpServers": {"a": {"command": "x", "args": "y"}}}', "server a is invalid: its field args has"),
+        ('{"mcpServers": {"a": {"command": "x", "env": ["y"]}}}', "its field env has a wrong type"),
+        ('{"mcpServers": {"a": {"command": "x", "env": {"K": {"v": 1}}}}}', "its field env has a wrong type"),
+        ('{"mcpServers": {"a": {"url": "ftp://x"}}}', "server a is invalid: .*; it is “ftp://x”"),
+        ('{"mcpServers": {"a": {"serverUrl": 7.5, "env": []}}}', "server a is invalid: "),
         ('{"servers": {"a": {"command": "x", "env": {"K": "${input:key}"}}}}', r"contains \$\{input:key\}:"),
     ],
 )
@@ -88,6 +85,21 @@ def test_what_holds_no_servers_is_refused_with_a_sentence(text: str, words: str)
     with pytest.raises(BadOption, match=words) as raised:
         imported_servers(text)
     assert str(raised.value).endswith(".")
+
+
+@pytest.mark.parametrize("broken", [{}, None, 7, "npx x", {"args": ["-x"]}, {"command": "", "args": ["x"]}])
+def test_a_broken_server_among_others_is_named(broken: object) -> None:
+    with pytest.raises(BadOption, match=r"^Nothing was imported, because the server b is invalid: a tool"):
+        imported_servers(json.dumps({"mcpServers": {"a": TIME, "b": broken}}))
+
+
+def test_the_name_of_a_command_has_no_control_characters_and_is_short() -> None:
+    assert server_from(f"npx a\u202e{'b' * 500}").name == "a " + "b" * 126
+
+
+def test_an_empty_argument_is_kept() -> None:
+    [server] = imported_servers('{"mcpServers": {"a": {"command": "x", "args": ["--prefix", "", "y"]}}}')
+    assert server.command == ("x", "--prefix", "", "y")
 
 
 def test_a_name_has_no_control_characters() -> None:

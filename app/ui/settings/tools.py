@@ -8,7 +8,7 @@ import gradio as gr
 
 from app.conversation import ChatTools
 from app.conversation.chat_tools import BUNDLED
-from app.errors import ToolFailed, impossible_values
+from app.errors import ToolFailed
 from app.settings import ToolSettings
 from app.tools.importing import LONGEST, imported_servers, server_from
 from app.ui.frame.event_handlers import LISTEN, UPLOADED, Actions, PageEvents, submit_box, try_at_box
@@ -61,9 +61,8 @@ class ToolsActions(Actions):
     def _add(self, text: str, is_json: bool = False) -> None:
         if len(text) > LONGEST:
             raise ToolFailed(f"This has more than {LONGEST:,} characters: paste only the mcpServers part.")
-        with impossible_values():
-            is_json = is_json or text.lstrip().startswith(("{", "[", '"mcpServers"'))
-            found = imported_servers(text) if is_json else (server_from(text),)
+        is_json = is_json or text.lstrip().startswith(("{", "[", '"mcpServers"'))
+        found = imported_servers(text) if is_json else (server_from(text),)
         added: list[str] = []
 
         def with_found(tools: ToolSettings) -> ToolSettings:
