@@ -168,7 +168,7 @@ def memory_of(number: int, gpu: CudaGpu, listed: Sequence[ListedGpu], own: Memor
     if gpu.is_integrated and own.total:
         return replace(own, device=device)
     row = _row_of(gpu, listed)
-    if row is None or row.free is None or gpu.total < WHOLE * (row.total or 0):
+    if row is None or row.free is None or row.total == 0 or gpu.total < WHOLE * (row.total or 0):
         return Memory(device, 0, gpu.total).usual
     return Memory(device, min(row.free, gpu.total), gpu.total)
 

@@ -133,6 +133,13 @@ CASES = {
     "[Not Supported]": Case(
         f"GPU-{A}, 0000:41:00.0, [Not Supported], [Not Supported], GeForce\n", (FAST,), (usual(0, FAST),)
     ),
+    "0 of 0 MiB": Case(
+        f"GPU-{A}, 00000000:41:00.0, 0, 0, NVIDIA GeForce RTX 4090\n", (FAST,), (usual(0, FAST),)
+    ),
+    "a full GPU": Case(
+        f"GPU-{A}, 00000000:41:00.0, 0, 24564, NVIDIA GeForce RTX 4090\n",
+        (FAST,), (Memory("cuda:0", 0, 24080 * MIB),),
+    ),
     "ERR!": Case(f"GPU-{A}, 00000000:41:00.0, ERR!, ERR!, ERR!\n", (FAST,), (usual(0, FAST),)),
     "[Unknown Error]": Case(
         "[Unknown Error], 00000000:41:00.0, [Unknown Error], 24564, [Unknown Error]\n",

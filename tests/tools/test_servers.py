@@ -129,7 +129,7 @@ def test_what_is_not_there_is_told(make: Make) -> None:
     for name, words in {
         "off": "There is no tool server off, or it is off",
         "missing": "The program no-such-program of missing was not found",
-        "away": "Can't reach away",
+        "away": r"Can't reach away \(.*\). Check the address, and that the server is running.",
     }.items():
         with pytest.raises(ToolFailed, match=f"^{words}"):
             servers.tools(name)
