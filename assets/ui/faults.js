@@ -25,12 +25,17 @@
       for (const [id, sentence] of Object.entries(JSON.parse(faults ?? "{}"))) show(id, sentence);
     }).observe(element, { childList: true, subtree: true, attributes: true });
 
-  // When the box beside a slider is left, Gradio changes its number to the nearest possible one without an event.
-  document.addEventListener("blur", ({ target }) => {
-    const typed = target.value;
-    if (!target.matches?.(".block:has([type=range]) [type=number]")) return;
-    setTimeout(() => target.value !== typed && target.dispatchEvent(new Event("input", { bubbles: true })));
+  // Gradio would replace a wrong number beside a slider by the nearest possible one. Here it stays, with its fault.
+  document.addEventListener("blur", (event) => {
+    if (event.target.matches?.(".block:has([type=range]) [type=number]")) event.stopPropagation();
   }, true);
+
+  // A decimal comma is written as a point, because an English Chromium would leave it out: 1,5 would be 15.
+  document.addEventListener("beforeinput", (event) => {
+    if (!event.data?.includes(",") || !event.target.matches("[type=number]:not([step='1'])")) return;
+    event.preventDefault();
+    document.execCommand("insertText", false, event.data.replaceAll(",", "."));
+  });
 
   // Typing removes the fault of a text box, because its text is checked again when it is used.
   document.addEventListener("input", ({ target }) => {

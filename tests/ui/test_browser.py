@@ -104,18 +104,27 @@ def test_a_wrong_value_is_told_at_its_box_and_the_message_is_sent_with_the_last_
     assert person.text("#max-tokens .fault") == ""
 
 
-def test_a_number_beside_a_slider_that_gradio_changes_is_used_and_no_longer_called_wrong(
+def test_a_wrong_number_beside_a_slider_stays_with_its_fault_and_a_comma_is_a_decimal_point(
     person: PageDriver, engine: ScriptedEngine
 ) -> None:
     person.open_tab("settings")
-    person.page.fill("#temperature [type=number]", "999")
-    person.page.wait_for_selector("#temperature [aria-invalid=true]")
-    person.page.press("#temperature [type=number]", "Tab")
-    person.page.wait_for_selector("#temperature [type=number][aria-invalid=false]")
-    assert person.page.input_value("#temperature [type=number]") == "2"
+    box = person.page.locator("#temperature [type=number]")
+    for typed, shown, fault in (
+        ("999", "999", "Temperature must be from 0 to 100."),
+        ("1,5", "1.5", ""),
+        ("", "", "Type a number."),
+    ):
+        box.fill("")
+        box.press_sequentially(typed)
+        box.press("Tab")
+        person.page.wait_for_function(
+            """([fault, shown]) => document.querySelector("#temperature .fault").textContent === fault
+            && document.querySelector("#temperature [type=number]").value === shown""",
+            arg=[fault, shown],
+        )
     person.send("Send me")
     person.wait_for_reply()
-    assert engine.requests[-1].options.sampling.temperature == 2
+    assert engine.requests[-1].options.sampling.temperature == 1.5
 
 
 def test_an_empty_box_stays_empty_and_an_empty_seed_is_a_new_one_each_time(
