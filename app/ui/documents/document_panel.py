@@ -41,7 +41,7 @@ class DocumentRef:
     start: int = 0
     end: int = 0
     heading: str = ""
-    scores: str = ""
+    found_by: str = ""
     doubt: str = ""
 
     def to_json(self) -> str:
@@ -76,16 +76,13 @@ def open_ref(ref: DocumentRef, answer: tuple[int, int] = (0, 0)) -> DocumentPane
     return DocumentPanelState(ref, max(0, ref.start - CONTEXT), ref.end + CONTEXT, time_ns(), answer)
 
 
-def score_words(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank: int = 0) -> str:
-    """Describe the scores of a passage in a search, with their ranks if known. Score and rank 0 mean no match."""
-    keyword = f"BM25 {bm25:.2f}{_rank(bm25_rank)}" if bm25 or bm25_rank else "no keyword match"
-    has_similarity = similarity or similarity_rank
-    semantic = f"similarity {similarity:.2f}{_rank(similarity_rank)}" if has_similarity else ""
-    return " · ".join(filter(None, (keyword, semantic)))
+def found_by(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank: int = 0) -> str:
+    """Say whether a search found a passage by its words (BM25), its meaning or both, with the ranks if known.
 
-
-def _rank(rank: int) -> str:
-    return f" (rank {rank})" if rank else ""
+    Score and rank 0 mean no match."""
+    ways = (("words", bm25, bm25_rank), ("meaning", similarity, similarity_rank))
+    found = [f"{way} (no. {rank})" if rank else way for way, score, rank in ways if score or rank]
+    return f"Found by its {' and its '.join(found)}" if found else ""
 
 
 class DocumentPanelActions:
@@ -175,8 +172,8 @@ class DocumentPanelActions:
         if cited.passage:
             passage = self._documents.passage(cited.passage)
             heading, start = passage.heading, passage.start + cited.within
-        end, scores = start + cited.end - cited.start, score_words(cited.bm25, cited.similarity)
-        return DocumentRef(cited.document, cited.title, start, end, heading, scores)
+        end, found = start + cited.end - cited.start, found_by(cited.bm25, cited.similarity)
+        return DocumentRef(cited.document, cited.title, start, end, heading, found)
 
 
 def _missing(state: DocumentPanelState, error: AppError) -> Panel:

@@ -8,7 +8,7 @@ from markupsafe import Markup
 
 from app.conversation.prompt_sources import excerpt
 from app.settings import DEFAULT_EMBEDDER
-from app.ui.documents.document_panel import DocumentRef, score_words
+from app.ui.documents.document_panel import DocumentRef, found_by
 from app.ui.documents.view import (
     DocumentsState,
     EmbeddingModelStatus,
@@ -95,9 +95,9 @@ def results_html(result: SearchResult) -> Markup:
     rows = []
     for hit in result.hits:
         passage = hit.passage
-        scores = score_words(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
+        found = found_by(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
         ref = DocumentRef(
-            passage.document, passage.title, passage.start, passage.end, passage.heading, scores
+            passage.document, passage.title, passage.start, passage.end, passage.heading, found
         )
         rows.append({"ref": ref, "excerpt": list(excerpt(passage, result.question, EXCERPT))})
     return render_macro(TEMPLATE, "results", result=result, rows=rows)

@@ -260,7 +260,7 @@ def test_private_chats_may_ask_documents_too(
     assert visitor.messages[-1].content.sources is not None
 
 
-def test_a_source_opens_where_it_stands_with_its_scores_and_the_exact_prompt(
+def test_a_source_opens_where_it_stands_with_how_it_was_found_and_the_exact_prompt(
     visitor: Visitor, documents: ScriptedDocuments, engine: ScriptedEngine, lease: int
 ) -> None:
     engine.text = "It is 1,200 [1]."
@@ -269,7 +269,7 @@ def test_a_source_opens_where_it_stands_with_its_scores_and_the_exact_prompt(
     assert 'data-value="1"' in visitor.look().thread
     reading, html = act(visitor, "source", 1)
     assert "<mark>The tenant pays 1,200 euros.</mark>" in html
-    assert ("Part one" in html, "BM25 7.25 · similarity 0.61" in html) == (True, True)
+    assert ("Part one" in html, "Found by its words and its meaning" in html) == (True, True)
     _, prompt = act(visitor, "prompt", reading=reading)
     assert "[1] The tenant pays 1,200 euros." in prompt
     assert "<mark>" in act(visitor, "passage", reading=reading)[1]

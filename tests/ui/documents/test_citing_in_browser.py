@@ -75,7 +75,7 @@ def test_a_citation_opens_its_passage_until_the_document_is_removed(
     person.page.click(f"{LAST} .cite")
     person.page.wait_for_selector("#reading mark")
     assert person.text("#reading mark") == "The tenant pays 1,200 <b>euros</b>."
-    assert "BM25 7.25" in person.text("#reading header")
+    assert "Found by its words and its meaning" in person.text("#reading header")
     mark, panel = (person.page.locator(f"#reading {part}").bounding_box() for part in ("mark", ".text"))
     assert panel["y"] <= mark["y"] <= panel["y"] + panel["height"]
     person.page.click("#reading [data-do=prompt]")

@@ -285,7 +285,7 @@ def test_a_search_shows_what_a_chat_would_find_until_it_is_cleared(
     document = documents.paste(collection, TEXT, "Lease")
     actions.search(state, " tenant pays? ")
     assert documents.searched == [((collection,), "tenant pays?")]
-    assert "BM25 7.25 (rank 1) · similarity 0.61 (rank 2)" in str(renderer.render()["search-results"])
+    assert "Found by its words (no. 1) and its meaning (no. 2)" in str(renderer.render()["search-results"])
     documents.remove(document)
     assert "Lease" not in str(renderer.render()["search-results"])
     press(actions, state, "clear")
