@@ -20,6 +20,9 @@ from app.values.quantisation import QuantisationChoice
 
 BEFORE = "app.commands.options_before_the_command"
 """The key in a Typer context's `meta` of the options given before the command, each with its value as typed."""
+MAY_BE_EMPTY = ("--draft-model", "--prompt")
+"""Options that may have an empty value. An empty path would mean the current folder, and an empty host all
+addresses of this machine."""
 MODEL_HELP = "A folder, a GGUF file, a hub id such as org/name, or 'demo'."
 
 
@@ -70,7 +73,8 @@ PromptsFile = Annotated[
     typer.Option(
         "--prompts",
         metavar="FILE.jsonl",
-        help="One JSON object a line: `prompt` or `messages`, optionally `temperature` and `seed`.",
+        help="One JSON object a line: `prompt` or `messages`, optionally `temperature` and `seed`, which are used "
+        "unless the options are given.",
     ),
 ]
 PromptSets = Annotated[
@@ -121,10 +125,7 @@ SameText = Annotated[
 ]
 Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"The decoders to compare: {LANES}.")]
 Temperature = Annotated[
-    float | None,
-    typer.Option(
-        help="How random the choice of tokens is; 0 takes the likeliest. [default: 0, or the prompts file's]"
-    ),
+    float | None, typer.Option(help="How random the choice of tokens is; 0 takes the likeliest. [default: 0]")
 ]
 TopK = Annotated[int, typer.Option(help="Sample from this many of the likeliest tokens; 0 is off.")]
 TopP = Annotated[
@@ -138,10 +139,7 @@ Penalty = Annotated[
     typer.Option("--repetition-penalty", help="Make tokens that occurred before less likely; 1 is off."),
 ]
 Seed = Annotated[
-    int | None,
-    typer.Option(
-        help="The same seed writes the same text with every decoder. [default: 0, or the prompts file's]"
-    ),
+    int | None, typer.Option(help="The same seed writes the same text with every decoder. [default: 0]")
 ]
 QUANTISATION_HELP = (
     "Quantise weights to 8 or 4 bits. Unless --dtype is given, auto means int8 on x86 CPUs under Linux with a C "
@@ -277,13 +275,17 @@ def options_given(context: typer.Context) -> tuple[str, ...]:
 def _given(command: Any, context: Any, words: list[str]) -> Mapping[str, str | None]:
     """Return the options of the command among these words, with their values as typed; None for a flag.
 
-    Raises BadOption for an option that takes one value and is given several times. Typer reports other mistakes."""
+    Raises BadOption for an empty value, and for an option that takes one value and is given several times. Typer
+    reports other mistakes."""
     reading = typer.Context(command, parent=context, resilient_parsing=True)
     values, _, order = command.make_parser(reading).parse_args(list(words))
     options = [one for one in order if one.param_type_name == "option"]
     for one in options:
         if options.count(one) > 1 and not one.multiple and not one.is_flag:
             raise BadOption(f"{one.opts[0]} is given {options.count(one)} times. Give it once.")
+        given = values[one.name] if one.multiple else [values[one.name]]
+        if "" in given and one.opts[0] not in MAY_BE_EMPTY:
+            raise BadOption(f"The value of {one.opts[0]} is empty. Write one, or leave the option out.")
     return {one.opts[0]: None if one.is_flag else values[one.name] for one in options}
 
 

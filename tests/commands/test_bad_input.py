@@ -42,7 +42,7 @@ def sentence(result: Result, code: int) -> str:
         ("--min-p", "1", "Min-p must be at least 0 and below 1; it is 1.0."),
         ("--repetition-penalty", "0", "Repetition penalty must be from 0.01 to 100; it is 0.0."),
         ("--seed", "-1", "Seed must be from 0 to 2^63-1; it is -1."),
-        ("--stop", "", "A stop string must not be empty; it is “”."),
+        ("--stop", "", "The value of --stop is empty. Write one, or leave the option out."),
         ("--model", " ", "Model must be a folder or a hub id; it is “ ”."),
     ],
 )

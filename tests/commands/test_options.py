@@ -11,6 +11,7 @@ from typer.core import TyperGroup
 from typer.main import get_command
 
 from app.chats.chats import Chats
+from app.commands.options import MAY_BE_EMPTY
 from app.database.database import database_in
 from app.main import cli
 from tests.commands.typed import typed
@@ -103,6 +104,33 @@ def test_an_option_with_two_values_is_refused(
         name = option.opts[0]
         assert outcome([*path, f"{name}=0", *arguments, name, "1"], path) == (2, {})
         assert capsys.readouterr().err == f"Error: {name} is given 2 times. Give it once.\n"
+
+
+@pytest.mark.parametrize("path", list(COMMANDS), ids=" ".join)
+def test_an_option_with_an_empty_value_is_refused(
+    path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = COMMANDS[path]
+    arguments = ["1" for one in command.params if one.param_type_name == "argument" and one.required]
+    for option in options(command):
+        name = option.opts[0]
+        if not (option.is_flag or name in MAY_BE_EMPTY):
+            assert outcome([*path, name, "", *arguments], path) == (2, {})
+            told = f"Error: The value of {name} is empty. Write one, or leave the option out.\n"
+            assert capsys.readouterr().err == told
+
+
+@pytest.mark.parametrize("option", ["--data-dir", "--model", "--devices"])
+def test_an_option_of_the_app_with_an_empty_value_is_refused(
+    option: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        TREE([option, ""], prog_name="run.py")
+    assert ended.value.code == 2
+    assert (
+        capsys.readouterr().err
+        == f"Error: The value of {option} is empty. Write one, or leave the option out.\n"
+    )
 
 
 @pytest.mark.parametrize(
