@@ -21,6 +21,7 @@ from app.commands.console import (
     progress_bar,
 )
 from app.commands.options import (
+    LARGEST_NUMBER,
     AsJson,
     CommandGroup,
     DataDir,
@@ -102,7 +103,10 @@ def search_chats(
 @chats_cli.command("export")
 def export_chats(
     numbers: Annotated[
-        list[int] | None, typer.Argument(metavar="[CHAT]...", help="Numbers from `chats list`; default: all.")
+        list[int] | None,
+        typer.Argument(
+            metavar="CHAT", min=1, max=LARGEST_NUMBER, help="Numbers from `chats list`; default: all."
+        ),
     ] = None,
     markdown: Annotated[
         bool,
@@ -194,7 +198,7 @@ def restore_backup(
 @chats_cli.command("rescue")
 def rescue_chats(
     file: Annotated[
-        Path | None, typer.Argument(metavar="[FILE]", help="A damaged database; default: the app's own.")
+        Path | None, typer.Argument(metavar="FILE", help="A damaged database; default: the app's own.")
     ] = None,
     out: Annotated[
         Path | None,

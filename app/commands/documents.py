@@ -11,7 +11,7 @@ import typer
 from app.commands import options as given
 from app.commands.console import columns, errors_as_sentences, print_json, print_result, print_text, printable
 from app.commands.decoder_options import DecoderSizes, read_decoding
-from app.commands.options import AsJson, CollectionNames, CommandGroup, DataDir
+from app.commands.options import LARGEST_NUMBER, AsJson, CollectionNames, CommandGroup, DataDir
 from app.commands.prompts import SamplingOverride, require_sampled
 from app.commands.reply_output import print_statistics, stream_reply, wait_for_load, wait_for_reply
 from app.commands.services import documents_in, embedded_documents
@@ -49,7 +49,7 @@ def add_documents(
     files: Annotated[
         list[Path],
         typer.Argument(
-            metavar="FILE...",
+            metavar="FILE",
             help="Text, code, PDF, Office files, ODT, RTF, EPUB, CSV, HTML, mail, notebooks; - for standard input.",
         ),
     ],
@@ -90,7 +90,8 @@ def list_documents(
 @documents_cli.command("remove")
 def remove_documents(
     numbers: Annotated[
-        list[int] | None, typer.Argument(metavar="[DOCUMENT]...", help="Numbers from `documents list`.")
+        list[int] | None,
+        typer.Argument(metavar="DOCUMENT", min=1, max=LARGEST_NUMBER, help="Numbers from `documents list`."),
     ] = None,
     collection: Annotated[
         str, typer.Option(metavar="NAME", help="Remove this collection with all its documents instead.")
@@ -117,7 +118,10 @@ def remove_documents(
 
 @documents_cli.command("restore")
 def restore_document(
-    number: Annotated[int, typer.Argument(metavar="DOCUMENT", help="A number from `documents list`.")],
+    number: Annotated[
+        int,
+        typer.Argument(metavar="DOCUMENT", min=1, max=LARGEST_NUMBER, help="A number from `documents list`."),
+    ],
     data_dir: DataDir = None,
     as_json: AsJson = False,
 ) -> None:

@@ -61,8 +61,12 @@ def download(name: str, data_dir: Path | None, as_json: bool) -> None:
 
 
 def ask_token(hub: Hub) -> None:
-    """Ask for an access token without showing what is typed, check it at the hub, and save it."""
-    token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
+    """Ask for an access token without showing what is typed, check it at the hub, and save it. Without a terminal,
+    the token is read from standard input."""
+    if sys.stdin.isatty():
+        token = typer.prompt(f"Token (from {hub.address}/settings/tokens)", hide_input=True, err=True)
+    else:
+        token = sys.stdin.readline()
     print_text(f"Logged in as {hub.log_in(token)}.")
 
 

@@ -46,6 +46,8 @@ DataDir = Annotated[
         callback=_expanded,
     ),
 ]
+LARGEST_NUMBER = 2**63 - 1
+"""The largest number that a row of the database can have."""
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace the file if it exists.")]
 CollectionNames = Annotated[
@@ -279,6 +281,8 @@ def _given(command: Any, context: Any, words: list[str]) -> Mapping[str, str | N
     reports other mistakes."""
     reading = typer.Context(command, parent=context, resilient_parsing=True)
     values, _, order = command.make_parser(reading).parse_args(list(words))
+    for argument in (one for one in order if one.param_type_name == "argument" and values[one.name] == ""):
+        raise BadOption(f"{argument.metavar} is empty. Write it.")
     options = [one for one in order if one.param_type_name == "option"]
     for one in options:
         if options.count(one) > 1 and not one.multiple and not one.is_flag:

@@ -120,6 +120,25 @@ def test_an_option_with_an_empty_value_is_refused(
             assert capsys.readouterr().err == told
 
 
+@pytest.mark.parametrize("path", list(COMMANDS), ids=" ".join)
+def test_an_empty_argument_is_refused(path: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    for one in COMMANDS[path].params:
+        if one.param_type_name == "argument" and one.nargs == 1:
+            assert outcome([*path, ""], path) == (2, {})
+            assert capsys.readouterr().err == f"Error: {one.metavar} is empty. Write it.\n"
+
+
+@pytest.mark.parametrize(
+    "words", [("chats", "export"), ("documents", "remove"), ("documents", "restore")], ids=" ".join
+)
+def test_a_number_that_the_database_cannot_have_is_refused(
+    words: tuple[str, ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert outcome([*words, str(2**63)], words) == (2, {})
+    assert capsys.readouterr().err.startswith("Error: Invalid value for ")
+    assert outcome([*words, str(2**63 - 1)], words)[0] == 0
+
+
 @pytest.mark.parametrize("option", ["--data-dir", "--model", "--devices"])
 def test_an_option_of_the_app_with_an_empty_value_is_refused(
     option: str, capsys: pytest.CaptureFixture[str]

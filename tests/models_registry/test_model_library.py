@@ -74,11 +74,15 @@ def test_folders_of_the_person_are_listed_where_they_lie(library: ModelLibrary, 
     assert (model.name, model.origin, library.freed_by(model)) == ("a", "folder", 0)
 
 
-def test_a_token_that_the_hub_does_not_know_is_not_kept(library: ModelLibrary) -> None:
+def test_a_token_that_the_hub_does_not_know_is_not_kept(
+    library: ModelLibrary, caplog: pytest.LogCaptureFixture
+) -> None:
     with pytest.raises(ModelError):
         library.hub.log_in("hf_bad")
     assert not library.hub.is_logged_in()
-    library.hub.log_out()
+    with caplog.at_level("WARNING"):
+        library.hub.log_out()
+    assert caplog.messages == []
 
 
 def test_a_token_of_the_environment_is_named_when_the_saved_ones_are_deleted(

@@ -166,6 +166,8 @@ class Hub:
 
     def log_out(self) -> None:
         """Delete the saved access tokens from this machine. Raises ModelError if there is still a token."""
+        if get_token() is None and not Path(constants.HF_STORED_TOKENS_PATH).exists():
+            return  # `logout` would log a warning
         try:
             logout()
         except OSError as error:

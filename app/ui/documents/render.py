@@ -96,9 +96,7 @@ def results_html(result: SearchResult) -> Markup:
     for hit in result.hits:
         passage = hit.passage
         found = found_by(hit.bm25, hit.similarity, hit.bm25_rank, hit.similarity_rank)
-        ref = DocumentRef(
-            passage.document, passage.title, passage.start, passage.end, passage.heading, found
-        )
+        ref = DocumentRef(passage.document, passage.title, passage.start, passage.end, passage.heading, found)
         rows.append({"ref": ref, "excerpt": list(excerpt(passage, result.question, EXCERPT))})
     return render_macro(TEMPLATE, "results", result=result, rows=rows)
 

@@ -172,10 +172,10 @@ class RaceView:
             with gr.Row(visible=False, elem_classes="sizes") as row:
                 boxes = {
                     name: gr.Number(
-                        getattr(sizes, name), precision=0, label=f"{letter}: {words}", min_width=48,
-                        elem_id=f"race-{letter}-{number + 1}",
+                        getattr(sizes, name), precision=0, label=label, min_width=48,
+                        elem_id=f"race-{label[0]}-{number + 1}",
                     )
-                    for name, letter, words in zip(SIZES, "WNG", ("window", "n-gram", "guesses"), strict=True)
+                    for name, label in zip(SIZES, ("Window", "N-gram", "Guesses"), strict=True)
                 }  # fmt: skip
         numbers = list(boxes.values())
 
