@@ -140,3 +140,12 @@ def test_a_data_folder_that_cannot_be_made_is_a_sentence(tmp_path: Path) -> None
     assert err.startswith(f"Error: The data folder {tmp_path / 'file'} cannot be used (")
     assert err.endswith("Choose another one with --data-dir.\n")
     assert err.count("\n") == 1
+
+
+def test_ctrl_c_while_the_app_is_imported_ends_it_without_a_traceback(tmp_path: Path) -> None:
+    (tmp_path / "typer.py").write_text("raise KeyboardInterrupt", encoding="utf-8")
+    ended = subprocess.run(
+        [sys.executable, "run.py", "--help"], env=os.environ | {"PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, timeout=SECONDS,
+    )  # fmt: skip
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")

@@ -228,6 +228,8 @@ def leaf_rows(copy: Path) -> Iterator[tuple[int, Row]]:
                 leaves.append(at // size + 1)
         file.seek(0)
         file.write(_first_page(size, length))
+    if not leaves:
+        return  # SQLite refuses a file of one page, because the root page of `leaf` is missing
     with closing(connect_leniently(copy)) as connection:
         connection.execute("PRAGMA journal_mode = OFF")
         connection.execute("PRAGMA synchronous = OFF")

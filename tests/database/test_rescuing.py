@@ -240,13 +240,13 @@ def test_messages_without_their_parent_follow_the_one_before(file: Path) -> None
     assert shown == [1, 2, 4, 5, 6]
 
 
-@pytest.mark.parametrize("left", [b"no database at all " * 1_000, b"", None])
+@pytest.mark.parametrize("left", [b"no database at all " * 1_000, b"Hello.\n", b"", None])
 def test_where_nothing_is_left_nothing_is_written(file: Path, left: bytes | None) -> None:
     if left is None:
         file.unlink()
     else:
         file.write_bytes(left)
-    with pytest.raises(StoreNotUsable):
+    with pytest.raises(StoreNotUsable, match=r"^(Nothing in|There is no file) .*damaged\.sqlite"):
         save(file)
     assert not file.with_name("saved.sqlite").exists()
 
