@@ -143,10 +143,8 @@ def search_documents(
     as_json: AsJson = False,
 ) -> None:
     """Find the passages that answer a question best."""
-    question = without_surrogates(" ".join(words))
     with errors_as_sentences(), embedded_documents(data_dir, is_search=True) as (documents, _):
-        if not question.strip():
-            raise BadOption("There is no question. Type some words.")
+        question = _question(words)
         collections = chosen_collections(documents, collection or [])
         found = documents.search([one.id for one in collections], question, limit)
         if as_json:
@@ -186,8 +184,14 @@ def ask_documents(
             settings = ReplySettings(ModelChoice(model, dtype, device, quantisation), options)
         require_sampled(sampling, override)
         with embedded_documents(data_dir, device, is_search=True) as (documents, engine):
-            question = without_surrogates(" ".join(words))
-            answer_question(documents, engine, question, collection or (), settings, as_json)
+            answer_question(documents, engine, _question(words), collection or (), settings, as_json)
+
+
+def _question(words: Sequence[str]) -> str:
+    """Join the words of a question. Raises BadOption if there are none."""
+    if not (question := without_surrogates(" ".join(words))).strip():
+        raise BadOption("There is no question. Type some words.")
+    return question
 
 
 def chosen_collections(documents: Documents, names: Sequence[str]) -> list[Collection]:

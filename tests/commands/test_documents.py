@@ -189,6 +189,7 @@ def test_what_cannot_be_read_ends_with_its_sentence(folder: Path, eggs: Path, tm
         (["remove", "7"], "This document is no longer there: choose another one from the list.", 1),
         (["remove"], "Give either document numbers or --collection NAME", 2),
         (["search", " "], "There is no question. Type some words.", 2),
+        (["ask", " "], "There is no question. Type some words.", 2),
         (["search", "x", "--collection", "No"], "There is no collection 'No'", 2),
     ],
 )

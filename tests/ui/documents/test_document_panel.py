@@ -42,7 +42,9 @@ def test_a_button_carries_what_it_opens() -> None:
 def test_exactly_the_passage_is_highlighted(services: Services, documents: ScriptedDocuments) -> None:
     text = "The rent.\n\nThe tenant <b>pays</b> 1,200 € & more.\n\nThe end."
     start = text.index("The tenant")
-    ref = DocumentRef(kept(documents, text), "Lease", start, text.index("\n\nThe end"), "Rent", "Found by its words")
+    ref = DocumentRef(
+        kept(documents, text), "Lease", start, text.index("\n\nThe end"), "Rent", "Found by its words"
+    )
     _, html = act(services, "read", ref.to_json())
     assert highlighted(html) == "The tenant <b>pays</b> 1,200 € & more."
     assert ("Rent" in html, "Found by its words" in html) == (True, True)
