@@ -207,8 +207,7 @@ class RequestTokenizer:
         asked = self._asked_text(controls, hidden[:-1] if is_begun else hidden, values)
         if not is_begun:
             return asked, ""
-        form = self._format.reply
-        return asked, begun_text(form, chat[-1].content, form.is_opened_by(asked), controls.hidden)
+        return asked, begun_text(self._format.reply, chat[-1].content, asked, controls.hidden)
 
     def _asked_text(self, controls: ControlTokens, asked: tuple[Message, ...], values: TemplateValues) -> str:
         if not asked:

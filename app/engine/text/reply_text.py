@@ -84,6 +84,8 @@ class ThoughtText:
         self._dropped = form.answer_header if is_opened else form.answer_opening
         self._held = self._opened = ""
         self._has_answer = False
+        # models that think may begin an answer with the line ends that usually follow a thought
+        self._is_fresh = bool(closing) and not is_opened
 
     def push(self, text: str) -> str:
         """Add text and return what can be rewritten so far; the beginning of a marker is held back."""
@@ -106,9 +108,13 @@ class ThoughtText:
     def _written(self, text: str) -> str:
         """Return the text, preceded by the <think> tag that was held back, if any; "" for a message to a tool.
 
-        While a tag is held back, blank text is dropped."""
+        Blank text is dropped while a tag is held back, and line ends at the beginning of a reply of a model that
+        thinks."""
         if self._markers is self._aside:
             return ""
+        if self._is_fresh:
+            text = text.lstrip("\n")
+            self._is_fresh = not text
         if not text.strip():
             return "" if self._opened else text
         opened, self._opened = self._opened, ""
@@ -126,6 +132,7 @@ class ThoughtText:
         if self._opened:
             self._opened = ""
             return ""
+        self._is_fresh = self._is_fresh and not shown
         return shown
 
     def flush(self) -> str:
@@ -135,17 +142,21 @@ class ThoughtText:
         return "" if _TOKEN.match(held) else self._written(held)
 
 
-def begun_text(form: ReplyFormat, written: str, is_opened: bool, hidden: Callable[[str], str]) -> str:
+def begun_text(form: ReplyFormat, written: str, asked: str, hidden: Callable[[str], str]) -> str:
     """Return the text of a reply to continue, with the model's own markers instead of <think> tags.
 
-    `hidden` replaces control tokens that the text spells, so that they are not read as control tokens."""
+    `asked` is the prompt. `hidden` replaces control tokens that the text spells, so that they are not read as
+    control tokens."""
+    is_opened, closing = form.is_opened_by(asked), form.thought_closing
     if not form.thought_opening or not written.startswith(OPENING):
         has_lone_end = CLOSING in written  # in old replies, and if the prompt has opened the thought
         begin = form.thought_end if is_opened and written and not has_lone_end else form.answer_opening
+        if written and closing and asked.endswith(closing):  # the answer follows it as in earlier messages
+            begin = form.thought_end.partition(closing)[2]
         return begin + hidden(written)
     written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)
-    thought, closing, answer = written.partition(CLOSING)
-    after = form.thought_end.strip() if closing else ""
+    thought, is_closed, answer = written.partition(CLOSING)
+    after = form.thought_end.strip() if is_closed else ""
     return ("" if is_opened else form.thought_opening) + hidden(thought) + after + hidden(answer)
 
 

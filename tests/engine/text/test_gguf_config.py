@@ -57,6 +57,14 @@ def test_scaled_frequencies_of_llama_3_are_known_by_their_result(tmp_path: Path)
     assert config(tmp_path, "llama", values, **factors).rope_parameters == pytest.approx(rope)
 
 
+def test_longrope_of_phimoe_has_names_of_its_own_for_the_factor(tmp_path: Path) -> None:
+    tensors = {f"rope_factors_{one}.weight": torch.full((4,), 1.5) for one in ("long", "short")}
+    values = {"rope.scaling.original_context_length": 16, "rope.scaling.attn_factor": 1.25}
+    rope = config(tmp_path, "phimoe", values, **tensors).rope_parameters
+    assert rope["rope_type"] == "longrope" and rope["long_factor"] == [1.5] * 4
+    assert rope["short_mscale"] == rope["long_mscale"] == rope["attention_factor"] == 1.25
+
+
 @pytest.mark.parametrize(
     ("architecture", "values", "found"),
     [

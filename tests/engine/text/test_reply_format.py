@@ -71,7 +71,7 @@ def test_words_that_open_every_answer_are_not_shown() -> None:
         assert "".join([*map(text.push, pieces), text.flush()]) == "all\nHi"
     unlike = ThoughtText(reply)
     assert unlike.push("al") + unlike.push("so") + unlike.flush() == "also"
-    assert begun_text(reply, "Hi", False, str) == "all\nHi", "it is continued as it was written"
+    assert begun_text(reply, "Hi", "", str) == "all\nHi", "it is continued as it was written"
 
 
 def test_a_marker_that_begins_earlier_wins_however_the_text_is_cut() -> None:
@@ -108,9 +108,27 @@ def test_an_answer_may_begin_although_the_prompt_has_opened_a_thought() -> None:
 
 
 def test_a_begun_answer_without_a_thought_closes_the_one_that_the_prompt_opens() -> None:
-    reply = chat_format_here(RESPONSE, {}, []).reply
-    assert begun_text(reply, "Yes", True, str) == "<|close|>think<|sep|><|open|>response<|sep|>Yes"
-    assert begun_text(reply, "Hm.\n</think>\n\nYes", True, str) == "Hm.\n</think>\n\nYes", "an old reply"
+    reply, opened = chat_format_here(RESPONSE, {}, []).reply, "Hi<|open|>think<|sep|>"
+    assert begun_text(reply, "Yes", opened, str) == "<|close|>think<|sep|><|open|>response<|sep|>Yes"
+    assert begun_text(reply, "Hm.\n</think>\n\nYes", opened, str) == "Hm.\n</think>\n\nYes", "an old reply"
+
+
+GLM = (
+    "{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>"
+    "{% if m.content %}{{ '\n' + m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is false %}{{ '\n<think></think>' }}{% endif %}"
+    "{% endif %}"
+)
+
+
+def test_line_ends_after_a_thought_that_the_prompt_closes_are_not_part_of_the_answer() -> None:
+    reply = chat_format_here(GLM, {}, []).reply
+    assert reply.thought_end == "</think>\n"
+    assert rewritten(reply, "\nYes.\n\nNo.\n") == rewritten(reply, "\n\nYes.\n\nNo.\n") == "Yes.\n\nNo.\n"
+    assert rewritten(reply, "\n<think>\nHm.</think>\nYes.") == "<think>\nHm.</think>\nYes."
+    assert rewritten(ReplyFormat(), "\nYes.") == "\nYes.", "a model that does not think"
+    assert begun_text(reply, "Yes", "<|assistant|>\n<think></think>", str) == "\nYes", "as it was written"
+    assert begun_text(reply, "Yes", "<|assistant|>", str) == "Yes"
 
 
 def test_control_tokens_are_markers_if_the_template_shows_none() -> None:
