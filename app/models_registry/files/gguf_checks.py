@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.models_registry.files.model_files import refuse_pointer
+from app.models_registry.files.model_files import EMPTY_END, is_end_empty, refuse_pointer
 from app.settings import assets_dir
 from app.values.gguf_architectures import ARCHITECTURES
 from app.values.gguf_header import (
@@ -59,9 +59,11 @@ def check_gguf(path: Path, name: str) -> None:
         )
     check_kind(header, name)
     for part in parts:
-        actual, needed = part.stat().st_size, read_gguf_part(part).size
-        if actual < needed:
-            raise _damaged(part, f"it has {actual:,} bytes and its header promises {needed:,}")
+        actual, stored = part.stat().st_size, read_gguf_part(part)
+        if actual < stored.size:
+            raise _damaged(part, f"it has {actual:,} bytes and its header promises {stored.size:,}")
+        if is_end_empty(part, ((one.begin, len(one.shape)) for one in stored.tensors)):
+            raise _damaged(part, EMPTY_END)
 
 
 def check_kind(header: GgufHeader, name: str) -> None:

@@ -9,8 +9,9 @@ import re
 import stat
 from collections.abc import Iterable
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from app.errors import ModelBroken
 from app.models_registry.files.recognition import (
@@ -47,6 +48,9 @@ TEXTS = (
     "sentence_bert_config.json",
     *FORM_FILES,
 )
+EMPTY_END = "its last weights are all zeros, as after a download that was not finished"
+BLOCK = 2**16
+"""Number of bytes that are read at a time; usually one block shows that a file is complete."""
 MAX_HEADER = 100_000_000
 """The largest header in bytes (N above) that the library safetensors reads."""
 POINTER = b"version https://git-lfs"
@@ -186,12 +190,39 @@ def _check_weights(path: Path) -> None:
         raise ModelBroken(f"The weights are not complete: {path} is missing. Download this file again.")
     header_size, tensors = read_header(path)
     try:
-        ends = [tensor["data_offsets"][1] for name, tensor in tensors.items() if name != "__metadata__"]
+        listed = [tensor for name, tensor in tensors.items() if name != "__metadata__"]
+        ends = [tensor["data_offsets"][1] for tensor in listed]
+        places = [(tensor["data_offsets"][0], len(tensor["shape"])) for tensor in listed]
         expected, actual = 8 + header_size + int(max(ends)), path.stat().st_size
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError) as error:
         raise _damaged(path, "it is not a safetensors file") from error
     if expected != actual:
         raise _damaged(path, f"it has {actual:,} bytes and its header promises {expected:,}")
+    if is_end_empty(path, ((8 + header_size + begin, size) for begin, size in places)):
+        raise _damaged(path, EMPTY_END)
+
+
+def is_end_empty(path: Path, tensors: Iterable[tuple[int, int]]) -> bool:
+    """Return whether a weight file has only zeros from the middle of its last matrix or from a tensor before it.
+
+    `tensors` are the offsets of its tensors, and their numbers of dimensions. One matrix of zeros is possible, and
+    so is a file without any numbers."""
+    placed = sorted(tensors)
+    place = max((place for place, (_, dimensions) in enumerate(placed) if dimensions > 1), default=0)
+    if not place:
+        return False
+    begin, (end, _) = placed[place][0], (placed[place + 1 :] or [(path.stat().st_size, 0)])[0]
+    with path.open("rb") as file:
+        first, before, head = (_block(file, at) for at in (placed[0][0], begin - BLOCK, begin))
+        file.seek((begin + end) // 2)
+        rest = iter(partial(file.read, BLOCK), b"")
+        is_cut = any(head) or not any(before)
+        return any(first) and is_cut and not any(block.strip(b"\0") for block in rest)
+
+
+def _block(file: BinaryIO, begin: int) -> bytes:
+    file.seek(max(0, begin))
+    return file.read(BLOCK)
 
 
 def read_header(path: Path) -> tuple[int, Any]:

@@ -80,6 +80,13 @@ def test_a_file_that_was_cut_short_is_damaged(file: Path, kept: int) -> None:
         check_model(file, "tiny")
 
 
+def test_a_file_whose_last_weights_are_zeros_is_damaged(file: Path) -> None:
+    content = file.read_bytes()
+    file.write_bytes(content[:-300_000] + bytes(300_000))
+    with pytest.raises(ModelBroken, match=r"is damaged: its last weights are all zeros, as after a download"):
+        check_model(file, "tiny")
+
+
 @pytest.mark.parametrize("content", [b"", b"PK\x03\x04" + bytes(100), b"not a model at all"])
 def test_another_kind_of_file_is_no_gguf(file: Path, content: bytes) -> None:
     file.write_bytes(content)

@@ -1,6 +1,7 @@
 """Every way in which a folder can fail to be a model has its own sentence."""
 
 import json
+import math
 import re
 import struct
 from pathlib import Path
@@ -54,6 +55,36 @@ def test_missing_files_are_named(
 def test_a_pointer_of_git_lfs_is_told_as_such(tmp_path: Path, name: str) -> None:
     with pytest.raises(ModelBroken, match=r"only a pointer of Git LFS: run `git lfs pull`"):
         check_folder(write(tmp_path, model_files() | {name: POINTER, "picture.png": POINTER}))
+
+
+MATRIX = 2**18
+
+
+def three_tensors(data: bytes) -> bytes:
+    """Two matrices and a vector, of which the first bytes are given, and the rest is zeros."""
+    header, place = dict[str, object](), 0
+    for name, shape in {"a": [64, 1024], "b": [64, 1024], "c": [16]}.items():
+        size = 4 * math.prod(shape)
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [place, place + size]}
+        place += size
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + data.ljust(place, b"\0")
+
+
+@pytest.mark.parametrize("written", [10, MATRIX // 2, MATRIX + 10, MATRIX * 3 // 2])
+def test_weights_that_end_with_zeros_are_an_unfinished_download(tmp_path: Path, written: int) -> None:
+    files = {**model_files(), "model.safetensors": three_tensors(b"x" * written)}
+    with pytest.raises(ModelBroken, match=r"is damaged: its last weights are all zeros, as after a download"):
+        check_folder(write(tmp_path, files))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [b"x" * 2 * MATRIX, b"x" * (MATRIX * 3 // 2 + 1), b"x" * MATRIX, bytes(2 * MATRIX + 63) + b"x", b""],
+    ids=["vector", "padding", "matrix", "beginning", "nothing stored"],
+)
+def test_zeros_that_a_model_may_have_are_no_damage(tmp_path: Path, data: bytes) -> None:
+    check_folder(write(tmp_path, {**model_files(), "model.safetensors": three_tensors(data)}))
 
 
 @pytest.mark.parametrize("keep", [0, 7, 8, 20, -1, -100])
