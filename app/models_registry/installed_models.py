@@ -14,7 +14,8 @@ from app.errors import ModelBroken, ModelError, ModelNotFound, ModelUnsafe, Only
 from app.models_registry.downloads.repo_cache import PARTIAL
 from app.models_registry.files.checksum import file_digest
 from app.models_registry.files.gguf_checks import check_gguf, gguf_files
-from app.models_registry.files.model_files import POOLING, check_folder, is_complete
+from app.models_registry.files.model_files import POOLING, check_folder, is_complete, names_below
+from app.models_registry.files.recognition import is_of_other_kind
 from app.models_registry.files.weights import check_model
 from app.models_registry.hub.download_plan import DIGEST_PATTERN
 from app.models_registry.hub.hub import PREFIX, Hub
@@ -114,9 +115,12 @@ def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str =
 
 
 def _is_all_here(folder: Path) -> bool:
-    """Return whether all files of a model exist, valid or not; True if this cannot be found out."""
+    """Return whether all files of a model exist, valid or not, or if they are not for transformers; True if this
+    cannot be found out."""
     try:
-        return all(part.exists() for part in parts_of(folder)) if folder.is_file() else is_complete(folder)
+        if folder.is_file():
+            return all(part.exists() for part in parts_of(folder))
+        return is_complete(folder) or is_of_other_kind(names_below(folder))
     except (ModelBroken, OSError):
         return True
 

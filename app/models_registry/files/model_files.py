@@ -100,8 +100,7 @@ def check_folder(folder: Path, name: str = "") -> None:
         for path in sorted([*folder.iterdir(), *(more.iterdir() if more.is_dir() else ())]):
             _check_readable(path)  # everything that transformers may open
         names = file_names(folder)
-        inside = (path.relative_to(folder).as_posix() for path in folder.glob("*/*"))
-        refuse_files([*names, *inside], f"The folder {folder}")
+        refuse_files(names_below(folder), f"The folder {folder}")
         refuse_config(_read_object(folder / CONFIG), name or folder.name, names)
         if not has_tokenizer(names) and not is_draft_head(folder):  # a draft head has no tokenizer
             raise ModelBroken(f"The folder {folder} has no tokenizer: add the model's tokenizer.json.")
@@ -156,6 +155,14 @@ def is_complete(folder: Path) -> bool:
 def file_names(folder: Path) -> list[str]:
     """Return the names of the files in a folder, sorted; links to missing files do not count."""
     return sorted(path.name for path in folder.iterdir() if path.is_file())
+
+
+def names_below(folder: Path) -> list[str]:
+    """Return the names of the files in a folder, and of all that its folders contain; of a model's folder also of
+    all that is one level deeper."""
+    names = file_names(folder)
+    below = ("*/*", "*/*/*") if CONFIG in names else ("*/*",)
+    return [*names, *(path.relative_to(folder).as_posix() for one in below for path in folder.glob(one))]
 
 
 def weight_files(folder: Path) -> list[Path]:

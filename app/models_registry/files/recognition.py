@@ -4,7 +4,7 @@ A model is refused with a sentence that says why, if possible before its weights
 found in `model_files.py`.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from fnmatch import fnmatch
 from typing import Any, get_args
 
@@ -103,6 +103,11 @@ def refuse_files(names: Iterable[str], where: str) -> None:
         or "Choose a folder or a hub model with config.json, a tokenizer and safetensors weights."
     )
     raise ModelBroken(f"{where} {lacks}. {advice}")
+
+
+def is_of_other_kind(names: Collection[str]) -> bool:
+    """Return whether files with these names, none of which are weights for transformers, are of another program."""
+    return {WHOLE, INDEX}.isdisjoint(names) and bool(_matching(names, (*OTHER_KINDS, *OTHER_FORMATS)))
 
 
 def _other_kind(names: list[str]) -> str:
