@@ -83,7 +83,9 @@ def test_those_that_cannot_be_used_say_why(offline: Hub) -> None:
     in_cache(offline, "org/code", {**whole(), "config.json": code})
     texts = {"config.json": CONFIG, "tokenizer.json": b"{}"}
     in_cache(offline, "org/onnx", {**texts, "model.onnx": b"x"})
-    in_cache(offline, "org/adapter", {**texts, "adapter_config.json": b"{}", "adapter_model.safetensors": b"x"})
+    in_cache(
+        offline, "org/adapter", {**texts, "adapter_config.json": b"{}", "adapter_model.safetensors": b"x"}
+    )
     in_cache(offline, "org/texts", texts)
     deep = in_cache(offline, "org/deep", texts) / "gpu" / "int4"
     write(deep, {"model.onnx": b"x"})
@@ -97,7 +99,9 @@ def test_those_that_cannot_be_used_say_why(offline: Hub) -> None:
     assert said["org/pickled"][0] == "unusable" and "only pickled weights" in said["org/pickled"][1]
     assert said["org/cut"][0] == "unusable" and "is damaged" in said["org/cut"][1]
     assert said["org/code"][0] == "unusable" and "Python code of its own" in said["org/code"][1]
-    assert said["org/onnx"][0] == said["org/deep"][0] == "unusable" and "format of ONNX" in said["org/deep"][1]
+    assert (
+        said["org/onnx"][0] == said["org/deep"][0] == "unusable" and "format of ONNX" in said["org/deep"][1]
+    )
     assert said["org/adapter"][0] == "unusable" and "It is an adapter" in said["org/adapter"][1]
     assert said["org/texts"][0] == "incomplete" and "has no model.safetensors" in said["org/texts"][1]
     assert said["org/empty"][0] == "incomplete" and "has no files" in said["org/empty"][1]

@@ -81,10 +81,12 @@ TASKS = {
 NEED_MORE = ("blip", "git", "idefics", "kosmos-2", "kosmos-2.5", "kyutai_speech_to_text", "trocr")
 """Kinds of models that need pictures or sound in addition to their prompt."""
 OTHER_OUTPUT = {
-    "blt": "reads and writes bytes instead of tokens", "diffusion_gemma": "does not write text token by token",
-    "evolla": "writes texts about proteins", "pi0": "controls robots and writes no text",
+    "blt": "reads and writes bytes instead of tokens",
+    "cpmant": "reads tokens of its own before each prompt, which Foresight does not support",
+    "diffusion_gemma": "does not write text token by token", "evolla": "writes texts about proteins",
+    "pi0": "controls robots and writes no text",
 }  # fmt: skip
-"""Other kinds of models that do not answer a text token by token, and what these models do instead."""
+"""Other kinds of models that cannot be used here, and why."""
 
 
 def refuse_files(names: Iterable[str], where: str) -> None:

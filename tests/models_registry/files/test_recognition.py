@@ -59,6 +59,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "CLIP by an old name": ({"model_type": "mlcd"}, "of the kind 'mlcd', which is not a text model"),
     "a detector with an encoder": ({"model_type": "detr"}, "of the kind 'detr', which is not a text model"),
     "a text part alone": ({"model_type": "glm4v_text"}, "which is not a text model of transformers"),
+    "a prompt of its own": ({"model_type": "cpmant"}, "reads tokens of its own before each prompt, which"),
     "a model of bytes": ({"model_type": "blt"}, "reads and writes bytes instead of tokens"),
     "Florence 2": ({"model_type": "florence2"}, "is an encoder-decoder model"),
     "a captioner": ({"model_type": "blip"}, "needs pictures or sound, which"),
