@@ -114,10 +114,11 @@ def test_a_begun_answer_without_a_thought_closes_the_one_that_the_prompt_opens()
 
 
 GLM = (
-    "{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>"
+    "{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == 'assistant' %}"
+    "<think>{{ m.reasoning_content }}</think>"
     "{% if m.content %}{{ '\n' + m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>{% if enable_thinking is false %}{{ '\n<think></think>' }}{% endif %}"
-    "{% endif %}"
+    "{% if add_generation_prompt %}<|assistant|>"
+    "{% if enable_thinking is false %}{{ '\n<think></think>' }}{% endif %}{% endif %}"
 )
 
 
