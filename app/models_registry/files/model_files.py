@@ -158,8 +158,7 @@ def file_names(folder: Path) -> list[str]:
 
 
 def names_below(folder: Path) -> list[str]:
-    """Return the names of the files in a folder, and of all that its folders contain; of a model's folder also of
-    all that is one level deeper."""
+    """Return the names of the files in a folder and one level below it, or two levels if it has a config.json."""
     names = file_names(folder)
     below = ("*/*", "*/*/*") if CONFIG in names else ("*/*",)
     return [*names, *(path.relative_to(folder).as_posix() for one in below for path in folder.glob(one))]
