@@ -15,7 +15,7 @@ from tools.gpu_report.plan import Plan, Row, tiny_plan
 
 CHECKOUT = Path(__file__).parents[2]
 ABSENT = (
-    "gradio", "uvicorn", "starlette", "fastapi", "platformdirs", "charset_normalizer", "llguidance",
+    "gradio", "uvicorn", "starlette", "fastapi", "platformdirs", "chardet", "llguidance",
     "gguf", "accelerate", "pypdfium2", "docx",
 )  # fmt: skip
 

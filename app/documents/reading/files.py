@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 
-from charset_normalizer import from_bytes
+from chardet import detect_all
 
 from app.documents.reading.ocr import can_recognise
 from app.documents.reading.process import (
@@ -21,6 +21,7 @@ from app.documents.reading.process import (
     seconds_for,
 )
 from app.errors import DocumentUnreadable
+from app.values.text_normalisation import UNSPACED
 
 PIECE = 2**20
 REPLACED = "\ufffd"
@@ -85,23 +86,29 @@ GUESSED = 20_000
 """Maximum number of a text's bytes that are used to guess its encoding."""
 COMMONEST = "cp1252"
 USUAL_LIST = """
-    cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp850 cp852 cp866 cp874 cp932 cp949
-    iso8859_2 iso8859_5 iso8859_9 iso8859_15 koi8_r koi8_u mac_roman big5 big5hkscs euc_jp euc_kr gb18030
+    cp1250 cp1251 cp1252 cp1253 cp1254 cp1255 cp1256 cp1257 cp1258 cp850 cp852 cp866 cp874 cp932 cp949 iso8859-2
+    iso8859-5 iso8859-7 iso8859-8 iso8859-9 iso8859-15 koi8-r koi8-u mac-roman big5hkscs euc_jis_2004 euc_kr gb18030
+    utf-16-le utf-16-be
 """
 USUAL = USUAL_LIST.split()
-"""Encodings that may be guessed. Rare encodings would be confused with them, and are not guessed.
-UTF-16 and UTF-32 are not guessed, because byte order marks or, in Western texts, the zeros of UTF-16 show them."""
-SLIGHTLY, ALIKE = 0.06, 0.2
-"""Among encodings whose chaos and coherence, as charset_normalizer measures them, are at most this much worse than
-those of the best encoding, the one with the fewest GLUED signs is chosen."""
-_SIGN = r"[\xa2-\xa9\xac-\xb9\xbc-\xbe\xd7\xf7]"
-GLUED = re.compile(rf"[^\W\d_]{_SIGN}|{_SIGN}[^\W\d_]|[^\W\d_][\xa1\xab\xbb\xbf][^\W\d_]")
-"""A sign such as \xb1 beside a letter, as a wrong encoding yields it."""
-NORDIC = re.compile("[\xfe\xf0]", re.IGNORECASE)
-"""Icelandic letters, which Turkish texts have if they are read as cp1252."""
-NOT_TURKISH = re.compile("[\xe1\xe6\xe9\xed\xf3\xfa]", re.IGNORECASE)
+"""Encodings that may be guessed. Rare encodings would be confused with them, and are not guessed."""
+NEAR = 0.5
+"""Among encodings with at least this part of chardet's greatest confidence, the one with the fewest GLUED signs is
+chosen."""
+UNSURE = 0.06
+"""If the greatest confidence is smaller, as with a few short words, COMMONEST is chosen unless it has more GLUED
+signs."""
+GLUED = re.compile(
+    r"[^\W\d_][\xa2-\xa9\xac-\xb1\xb4-\xb8\xbc-\xbe\xd7\xf7]"
+    r"|[\xa2-\xa9\xac-\xaf\xb1-\xb4\xb6-\xb9\xbc-\xbe\xd7\xf7][^\W\d_]"
+    r"|[^\W\d_][\xa1\xab\xbb\xbf][^\W\d_]|[A-Za-z][\u0370-\u06ff]|[\u0370-\u06ff][A-Za-z]"
+)
+"""A sign, or a Greek, Cyrillic, Hebrew or Arabic letter, beside a Latin letter, as a wrong encoding yields it. Signs
+that belong there are allowed: 20 \xb0C, m\xb2, \xb5m."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
+MOSTLY = 0.8
+"""Minimum share of UNSPACED characters in a text that is taken for UTF-16 because of them."""
 
 
 def open_reader(path: Path, name: str) -> "FileReader":
@@ -231,30 +238,33 @@ def text_of(data: bytes) -> str | None:
 
 
 def _guessed(sample: bytes) -> str:
-    """Returns the likeliest encoding; COMMONEST if no other is likelier, or if nothing can be guessed."""
-    matches = from_bytes(_accented(sample), cp_isolation=USUAL)
-    best = matches.best()
-    if best is None:
+    """Returns the likeliest encoding; COMMONEST if chardet finds none."""
+    sample = _accented(sample)
+    ranked = detect_all(sample, ignore_threshold=True, compat_names=False, include_encodings=USUAL)
+    sure = {one["encoding"]: one["confidence"] for one in ranked if one["encoding"]}
+    if not sure:
         return COMMONEST
-    as_good = [one for one in matches if one.chaos <= best.chaos and one.coherence >= best.coherence]
-    if not any(COMMONEST in one.could_be_from_charset for one in as_good):
-        near = (
-            one
-            for one in matches
-            if one.chaos <= best.chaos + SLIGHTLY and one.coherence >= best.coherence - ALIKE
-        )
-        return min(near, key=lambda one: len(GLUED.findall(str(one)))).encoding
-    text = sample.decode(COMMONEST, "replace")
-    return "cp1254" if NORDIC.search(text) and not NOT_TURKISH.search(text) else COMMONEST
+    best = max(sure.values())
+    near = [COMMONEST] if best < UNSURE else []
+    near += (one for one, confidence in sure.items() if confidence >= NEAR * best)
+    return min(near, key=lambda one: len(GLUED.findall(sample.decode(one, "replace"))))
 
 
 def _wide(sample: bytes) -> str:
-    """Recognises UTF-16 without a byte order mark by the zeros of Western texts. Else returns ""."""
+    """Recognises UTF-16 without a byte order mark by the zeros of Western texts, or by the characters of a
+    Chinese or Japanese text, which seems binary in other encodings. Else returns ""."""
     pairs = len(sample) // 2
     low, high = sample[1::2].count(0), sample[0::2].count(0)
     if low > 0.4 * pairs and high < 0.1 * pairs:
         return "utf-16-le"
-    return "utf-16-be" if high > 0.4 * pairs and low < 0.1 * pairs else ""
+    if high > 0.4 * pairs and low < 0.1 * pairs:
+        return "utf-16-be"
+    if not is_binary(sample):
+        return ""
+    texts = {name: sample.decode(name, "replace") for name in ("utf-16-le", "utf-16-be")}
+    return next(
+        (name for name, text in texts.items() if len(UNSPACED.findall(text)) > MOSTLY * len(text)), ""
+    )
 
 
 def _is_utf8(sample: bytes) -> bool:

@@ -239,6 +239,15 @@ def test_a_text_is_read_in_its_encoding(tmp_path: Path, encoding: str) -> None:
         ("cp1251", "Он сказал: «Приходи завтра» — и ушёл.\n"),
         ("cp1253", "Το ενοίκιο καταβάλλεται «την τρίτη» ημέρα.\n"),  # noqa: RUF001
         ("mac_roman", "Größe und Maße für die Tür, «café» à la plage.\n"),
+        ("iso8859_2", "A bérleti díj a hónap első napján fizetendő, a felmondási idő három hónap.\n"),
+        (
+            "cp1250",
+            "Najemnina se plača prvi dan v mesecu, odpovedni rok znaša tri mesece. Ključ je pri hišniku.\n",
+        ),
+        ("cp1257", "Nuoma mokama pirmą mėnesio dieną, įspėjimo terminas yra trys mėnesiai.\n"),
+        ("cp1252", "20 °C; 5 µm; 3 m²\n"),
+        ("utf-16-le", "卵は六分間ゆでます。\n"),
+        ("utf-16-be", "租金在每月的第一天支付。\n"),
     ],
 )
 def test_related_encodings_are_told_apart(tmp_path: Path, encoding: str, words: str) -> None:
