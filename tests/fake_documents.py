@@ -69,6 +69,9 @@ class ScriptedDocuments:
         self.uploads += [(path.name, path.read_bytes()) for path in paths]
         return tuple(self._keep(collection, path.read_text("utf-8"), path.stem, path.name) for path in paths)
 
+    def cancel_all(self, collection: int) -> None:
+        self.cancel(*(one.id for one in self.documents(collection)))
+
     def cancel(self, *documents: int) -> None:
         for document in documents:
             if self.kept[document].state != "ready":

@@ -5,6 +5,7 @@ Work that takes long (reading files, splitting, indexing) is done by a backgroun
 
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -43,6 +44,7 @@ class Documents(Store):
         Raises StoreNotUsable if the folder of files to import cannot be made."""
         super().__init__(database, now)
         self._pending = PendingFiles(data_dir)
+        self._cancels = Counter[int]()  # how often all documents of a collection were cancelled
         self._searcher = Searcher(database, embedder)
         self._embedding_worker = EmbeddingWorker(database, embedder)
         self._worker = DocumentWorker(database, self._pending, self._embedding_worker.wake, now=now)
@@ -116,22 +118,15 @@ class Documents(Store):
         return document
 
     def add_files(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
-        """Adds copies of files. Returns their documents.
+        """Adds copies of files. Returns their documents; `cancel_all` leaves out the files that were not yet added.
 
         Adds none and raises DocumentUnreadable if a path is not a file or a file is too large. If copying a file
         fails, raises the error of `PendingFiles.copy`; the files before it are added."""
-        for path in paths:
-            require_file(path)
-        return tuple(
-            self._add_file(collection, path, shown_name(path.name), origin=str(path.absolute()))
-            for path in paths
-        )
+        return self._add_files(collection, paths, [str(path.absolute()) for path in paths])
 
     def add_uploads(self, collection: int, paths: Sequence[Path]) -> tuple[int, ...]:
         """Adds files that a browser uploaded, like `add_files`, but does not store their paths."""
-        for path in paths:
-            require_file(path)
-        return tuple(self._add_file(collection, path, shown_name(path.name)) for path in paths)
+        return self._add_files(collection, paths, [""] * len(paths))
 
     def cancel(self, *documents: int) -> None:
         """Stops reading or indexing documents, which `again` can restart."""
@@ -140,6 +135,11 @@ class Documents(Store):
                 if document_table.version(connection, document).state in document_table.ACTIVE_STATES:
                     document_table.set_state(connection, document, "cancelled", "You cancelled this.")
         self._stop_work(documents)
+
+    def cancel_all(self, collection: int) -> None:
+        """Stops reading, indexing and adding documents of a collection."""
+        self._cancels[collection] += 1
+        self.cancel(*(one.id for one in self.documents(collection)))
 
     def again(self, document: int) -> None:
         """Retries a document that failed or was cancelled.
@@ -255,6 +255,17 @@ class Documents(Store):
         """Stops all work; the next start resumes it. It is safe to call this twice."""
         self._worker.close()
         self._embedding_worker.close()
+
+    def _add_files(self, collection: int, paths: Sequence[Path], origins: Sequence[str]) -> tuple[int, ...]:
+        for path in paths:
+            require_file(path)
+        before, added = self._cancels[collection], list[int]()
+        for path, origin in zip(paths, origins, strict=True):
+            added.append(self._add_file(collection, path, shown_name(path.name), origin=origin))
+            if self._cancels[collection] != before:
+                self.cancel(added[-1])  # it may have been added after the others were cancelled
+                break
+        return tuple(added)
 
     def _add_file(self, collection: int, path: Path, name: str, title: str = "", origin: str = "") -> int:
         draft = self._pending.copy(path)

@@ -1,5 +1,6 @@
 """What everybody asks of documents: collections, pasting, texts, passages, removing."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,30 @@ def test_a_pasted_text_is_found_cited_and_read_again(documents: Documents, notes
     assert passage.text == EGGS[passage.start : passage.end]
     assert documents.passages(document) == (passage,)
     assert documents.words(Citation(1, document, "", passage.start, passage.end)) == passage.text
+
+
+def test_cancelling_all_stops_files_that_are_being_added(
+    documents: Documents, notes: int, tmp_path: Path
+) -> None:
+    class Files(list[Path]):
+        """Files, of which the second is taken when everything has just been cancelled."""
+
+        passes = 0
+
+        def __iter__(self) -> Iterator[Path]:
+            self.passes += 1
+            for place, path in enumerate(list(super().__iter__())):
+                if (self.passes, place) == (2, 1):
+                    documents.cancel_all(notes)
+                yield path
+
+    files = Files(tmp_path / f"{number}.txt" for number in range(4))
+    for path in list(files):
+        path.write_text(f"Eggs boil for {path.stem} minutes.")
+    files.passes = 0
+    added = documents.add_uploads(notes, files)
+    assert len(added) == 2
+    assert documents.document(added[1]).state == "cancelled"
 
 
 def test_the_same_text_again_is_kept_once_and_told(documents: Documents, notes: int) -> None:

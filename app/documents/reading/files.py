@@ -103,8 +103,8 @@ GLUED = re.compile(
     r"|[\xa2-\xa9\xac-\xaf\xb1-\xb4\xb6-\xb9\xbc-\xbe\xd7\xf7][^\W\d_]"
     r"|[^\W\d_][\xa1\xab\xbb\xbf][^\W\d_]|[A-Za-z][\u0370-\u06ff]|[\u0370-\u06ff][A-Za-z]"
 )
-"""A sign, or a Greek, Cyrillic, Hebrew or Arabic letter, beside a Latin letter, as a wrong encoding yields it. Signs
-that belong there are allowed: 20 \xb0C, m\xb2, \xb5m."""
+"""A sign, or a Greek, Cyrillic, Hebrew or Arabic letter, beside a Latin letter, as a wrong encoding yields it.
+Signs that belong there are allowed: 20 \xb0C, m\xb2, \xb5m."""
 CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 MOSTLY = 0.8

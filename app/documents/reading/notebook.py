@@ -1,15 +1,17 @@
-"""Reads a Jupyter notebook as Markdown: its texts, its code, and what the code printed. Pictures are left out."""
+"""Reads a Jupyter notebook as Markdown: its texts, its code, and what the code printed. Results without text are counted."""
 
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from app.documents.reading.process import ReadMessage, TextPiece
+from app.documents.reading.process import ReadMessage, ReadNote, TextPiece
+from app.values.display_text import counted
 
 
 def read_notebook(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     notebook = json.loads(path.read_bytes())
     language = notebook.get("metadata", {}).get("language_info", {}).get("name", "")
+    left_out = 0
     for cell in notebook["cells"]:
         text = "".join(cell["source"]).strip("\n")
         if text:
@@ -18,6 +20,10 @@ def read_notebook(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG0
             printed = output.get("text") or output.get("data", {}).get("text/plain", "")
             if text := "".join(printed).strip("\n"):
                 yield TextPiece(_fenced(text) + "\n\n")
+            elif output.get("data"):
+                left_out += 1
+    if left_out:
+        yield ReadNote(f"Left out: {counted(left_out, 'result')} without text, such as pictures.")
 
 
 def _fenced(text: str, language: str = "") -> str:

@@ -147,7 +147,7 @@ class DocumentsActions(Actions):
             "rename": lambda: documents.rename(name, value),
             "delete": lambda: self._delete(name),
             "cancel": lambda: documents.cancel(name),
-            "cancel-all": lambda: documents.cancel(*(one.id for one in documents.documents(name))),
+            "cancel-all": lambda: documents.cancel_all(name),
             "retry": lambda: documents.again(name),
             "remove": lambda: remove_document(documents, self._services.deletions, name),
             "keep-both": lambda: documents.undo_replacement(name),

@@ -573,7 +573,8 @@ def test_a_notebook_is_read_without_its_pictures(tmp_path: Path) -> None:
     ]
     notebook = {"cells": cells, "metadata": {"language_info": {"name": "python"}}}
     (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
-    text, _ = read(tmp_path / "n.ipynb")
+    text, notes = read(tmp_path / "n.ipynb")
+    assert notes == ["Left out: 1 result without text, such as pictures."]
     assert text == "# Result\nThe error is 3 %.\n\n```python\nprint(3)\n```\n\n```\n3\n```\n\n"
 
 
