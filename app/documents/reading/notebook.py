@@ -1,4 +1,5 @@
-"""Reads a Jupyter notebook as Markdown: its texts, its code, and what the code printed. Results without text are counted."""
+"""Reads a Jupyter notebook as Markdown: its texts, its code, and what the code printed. Counts results
+without text."""
 
 import json
 from collections.abc import Iterator
