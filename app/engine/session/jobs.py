@@ -51,6 +51,8 @@ class TokenisedRequest:
 class ReplyJob:
     asked: TokenisedRequest
     reply: EventSink
+    is_cancelled: Event
+    """Set if loading the model for this reply was cancelled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ AnyJob = ReplyJob | LoadJob | UnloadJob | MarginJob | EmbeddingJob
 
 def fail_job(job: AnyJob, error: AppError) -> None:
     match job:
-        case ReplyJob(_, reply):
+        case ReplyJob(_, reply, _):
             parts: dict[type[AppError], RefusedPart]
             parts = {GrammarRefused: "grammar", PromptTooLong: "prompt", BadOption: "options"}
             refused = (part for kind, part in parts.items() if isinstance(error, kind))

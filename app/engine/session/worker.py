@@ -113,16 +113,17 @@ class Engine:
 
     def submit(self, request: Request | TokenisedRequest, reply: EventSink) -> None:
         """Queue a request once it is tokenised; its events go to `reply` and end with Finished or Failed."""
+        is_cancelled = self._is_cancelled
         if isinstance(request, TokenisedRequest):
-            self._put(ReplyJob(request, reply))
+            self._put(ReplyJob(request, reply, is_cancelled))
             return
 
         def put(made: Future[TokenisedRequest]) -> None:
             """Queue the request, or report its failure at once if it could not be tokenised."""
             if error := made.exception():
-                self._end(ReplyJob(TokenisedRequest(request), reply), app_error(error))
+                self._end(ReplyJob(TokenisedRequest(request), reply, is_cancelled), app_error(error))
             else:
-                self._put(ReplyJob(made.result(), reply))
+                self._put(ReplyJob(made.result(), reply, is_cancelled))
 
         self.tokenise(request).add_done_callback(put)
 
@@ -142,7 +143,8 @@ class Engine:
         self._put(UnloadJob())
 
     def cancel_load(self) -> None:
-        """Cancel the running load at its next report of progress, and the loads that are queued."""
+        """Cancel the running load at its next report of progress, the queued loads, and the loads that queued
+        requests would begin."""
         is_cancelled, self._is_cancelled = self._is_cancelled, threading.Event()
         is_cancelled.set()
         if self._status.phase == "loading":
@@ -287,8 +289,8 @@ class Engine:
             case UnloadJob():
                 session.close()
                 self._status = EngineStatus("ready", UNLOADED)
-            case ReplyJob(asked, reply):
-                self._answer(session, asked, reply)
+            case ReplyJob():
+                self._answer(session, job)
             case MarginJob():
                 self._answer_margin(session, job)
             case EmbeddingJob():
@@ -315,7 +317,9 @@ class Engine:
             return EngineStatus("ready", UNLOADED) if is_unloaded else EngineStatus("failed", problem)
         return EngineStatus("ready", problem and f"{problem} {info.name} stays loaded.", info, session.peak)
 
-    def _answer(self, session: "Session", asked: TokenisedRequest, reply: EventSink) -> None:
+    def _answer(self, session: "Session", job: ReplyJob) -> None:
+        asked, reply = job.asked, job.reply
+
         def is_stopping() -> bool:
             return reply.is_stopping or self._is_closing.is_set()
 
@@ -326,7 +330,7 @@ class Engine:
 
         peak = session.peak  # read again only at the end, because reading it takes a system call
         for event in session.events(
-            asked.request, self._progress(loading, self._is_cancelled), is_stopping, asked.tokens
+            asked.request, self._progress(loading, job.is_cancelled), is_stopping, asked.tokens
         ):
             # Set once, because setting it for each event would slow every step.
             if self._status.phase != "busy":

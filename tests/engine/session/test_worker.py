@@ -155,6 +155,18 @@ def test_a_load_that_waits_is_cancelled_too(gated: Engine, gate: Gate) -> None:
     assert [ended.get(timeout=SECONDS) for _ in range(2)] == [False, True]
 
 
+def test_a_message_that_waits_for_a_cancelled_load_does_not_begin_it_again(gated: Engine, gate: Gate) -> None:
+    ended = SimpleQueue[bool]()
+    gated.load(CPU, ended.put)
+    assert gate.entered.wait(SECONDS)
+    waiting = ask(gated)
+    gated.cancel_load()
+    gate.opened.set()
+    assert ended.get(timeout=SECONDS) is False
+    assert failure(waiting) == "Loading was cancelled."
+    assert len(ids_of(ask(gated))) == SHORT.max_new_tokens
+
+
 def test_a_load_that_is_cancelled_before_anything_is_read_keeps_the_model(engine: Engine) -> None:
     ids_of(ask(engine))
     ended = SimpleQueue[bool]()
