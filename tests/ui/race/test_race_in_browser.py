@@ -52,17 +52,26 @@ def test_a_race_is_run_read_and_exported(browser: Any, running: Running) -> None
         assert (person.complaints, person.foreign) == ([], [])
 
 
-def test_what_is_typed_stays_when_the_page_is_reloaded(browser: Any, running: Running) -> None:
+def test_what_is_typed_chosen_and_opened_stays_when_the_page_is_reloaded(browser: Any, running: Running) -> None:
     boxes = {
         "#race-text textarea": "My own prompt.",
         "#race-tokens input": "77",
+        "#race-lane-3 input": "Jacobi",
+        "#filter-size input": "Up to 1 GB",
         "#paste textarea": "Pasted.",
     }
     with PageDriver(browser, running.url) as person:
         page = person.page
         page.click("#to-documents")
         page.fill("#paste textarea", "Pasted.")
+        page.click("#to-models")
+        page.click("#folders .label-wrap")
+        page.click("#models-tab-discover")
+        page.click("#filter-size input")
+        page.click("[role=option] >> text=Up to 1 GB")
         page.click("#to-race")
+        page.click("#race-lane-3 input")
+        page.click("[role=option] >> text=Jacobi")
         for box in ("#race-text textarea", "#race-tokens input"):
             page.fill(box, boxes[box])
         page.click("#to-chat")
@@ -71,8 +80,9 @@ def test_what_is_typed_stays_when_the_page_is_reloaded(browser: Any, running: Ru
         page.wait_for_selector("#race-text textarea")
         for box, text in boxes.items():
             page.wait_for_function(
-                "([box, text]) => document.querySelector(box).value === text", arg=[box, text]
+                "([box, text]) => document.querySelector(box)?.value === text", arg=[box, text], timeout=9000
             )
+        assert page.locator("#folders .label-wrap.open").count() == 1
         page.wait_for_selector("#race-kind label.selected >> text=Own text")
         page.click("#race-another")
         page.wait_for_function("document.querySelector('#race-text textarea').value === 'My own prompt.'")
