@@ -13,7 +13,7 @@ from app.errors import DocumentNotFound, GrammarRefused, StoreFull, ToolFailed
 from app.settings import ToolSettings
 from app.values.chat import MessageContent
 from app.values.chat_format import DEFAULT_THINKING, Thinking
-from app.values.document import Citation, Collection, Passage, PassageHit
+from app.values.document import Citation, Collection, Document, Passage, PassageHit
 from app.values.logits import Grammar
 from app.values.messages import (
     EngineStatus,
@@ -72,6 +72,10 @@ class FakeDocumentSearch:
     def __init__(self, *texts: str) -> None:
         self.texts = dict(enumerate(texts, 1))
         self.searched: list[str] = []
+        self.unread: tuple[Document, ...] = ()
+
+    def documents(self, _collection: int) -> tuple[Document, ...]:
+        return self.unread
 
     def collections(self) -> tuple[Collection, ...]:
         return (Collection(1, "Texts", len(self.texts)), Collection(2, "Empty"))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from app.conversation.prompt_sources import (
     NO_ROOM,
     NOT_FOUND,
+    NOT_READ,
     PromptRoom,
     RetrievedContext,
     guarded,
@@ -21,7 +22,7 @@ from app.documents.search.questions import is_conversational, self_contained
 from app.engine.text.reader import FAR, CachedTokenReader
 from app.errors import AppError
 from app.values.chat import SUMMARY_REQUEST, ChatSettings, MessageContent
-from app.values.document import Sources
+from app.values.document import UNFINISHED, Sources
 from app.values.logits import Grammar
 from app.values.messages import Message, Options
 
@@ -141,6 +142,17 @@ class PromptBuilder:
             return []
         return [one.id for one in self._documents.collections() if one.id in chosen and one.documents]
 
+    def _own_answer(self, context: TurnContext, retrieved: RetrievedContext) -> MessageContent:
+        """Returns the app's own answer if no passage can be put before the question."""
+        answer, note = NOT_FOUND, "No passage of the chosen documents is close enough to this question"
+        collections = context.chat_settings.collections
+        documents = (one for collection in collections for one in self._documents.documents(collection))
+        if retrieved.sources and retrieved.sources.left_out:
+            answer, note = NO_ROOM, "Passages were found, but none of them fits into the model's context"
+        elif unread := next((one for one in documents if one.state in UNFINISHED), None):
+            answer, note = NOT_READ, f"{unread.title} is not read yet. Ask again once it is"
+        return MessageContent(answer, "done", f"{note}. The model was not asked.", sources=retrieved.sources)
+
     def messages(self, context: TurnContext, retrieved: RetrievedContext) -> Messages:
         question = (*context.history, retrieved.message)
         messages = with_system(context.chat_settings, question, context.tools.prompt)
@@ -157,7 +169,9 @@ class PromptBuilder:
             thinking = written.provenance.options.thinking
             settings = replace(settings, options=replace(settings.options, thinking=thinking))
         if retrieved.is_empty and not begun:
-            return PreparedReply((), settings, sources=retrieved.sources, answer=_app_answer(retrieved))
+            return PreparedReply(
+                (), settings, sources=retrieved.sources, answer=self._own_answer(context, retrieved)
+            )
         prompt = self.messages(context, retrieved)
         if begun:
             prompt = (*prompt, Message("assistant", begun, called=written.calls))
@@ -219,13 +233,6 @@ def with_system(chat_settings: ChatSettings, messages: Messages, more: str = "")
     """Puts the system prompt before the messages: the chat's own, then `more`. Adds none if both are empty."""
     system = "\n\n".join(filter(None, (chat_settings.system.strip(), more)))
     return (Message("system", system), *messages) if system else messages
-
-
-def _app_answer(retrieved: RetrievedContext) -> MessageContent:
-    answer, note = NOT_FOUND, "No passage of the chosen documents is close enough to this question"
-    if retrieved.sources and retrieved.sources.left_out:
-        answer, note = NO_ROOM, "Passages were found, but none of them fits into the model's context"
-    return MessageContent(answer, "done", f"{note}. The model was not asked.", sources=retrieved.sources)
 
 
 def _estimated_tokens(messages: Messages) -> int:

@@ -27,7 +27,7 @@ from app.documents import Documents
 from app.engine.text.prompt import encode
 from app.errors import DocumentNotFound
 from app.values.chat import ChatSettings, ChatVersion
-from app.values.document import MARGINS, Sources
+from app.values.document import MARGINS, Document, Sources
 from app.values.messages import Message
 from tests.conversation.people import ASKED, PatientEngine, Person
 from tests.engine.tiny import DEMO
@@ -176,6 +176,17 @@ def test_where_nothing_is_found_the_app_says_so_and_the_model_is_not_asked(
     assert (written.text, written.state) == (NOT_FOUND, "done")
     assert "not asked" in written.note
     assert sources_of(person).cited == ()
+
+
+def test_where_nothing_is_found_a_document_that_is_not_read_yet_is_named(
+    engine: PatientEngine, ask_documents: Ask
+) -> None:
+    engine.words = WordReader(context=60)
+    documents = FakeDocumentSearch(f"dogs {LONG}")
+    documents.unread = (Document(2, 1, "Cats", state="indexing"),)
+    written = ask_documents(documents, "What do cats do?").messages[-1].content
+    assert written.text == "Not in the documents that are read so far."
+    assert written.note == "Cats is not read yet. Ask again once it is. The model was not asked."
 
 
 def test_what_is_found_and_has_no_room_is_not_said_to_be_missing(

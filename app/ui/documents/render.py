@@ -22,7 +22,7 @@ from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.render import download_words
 from app.values.display_text import counted
-from app.values.document import Collection, Document, DocumentState
+from app.values.document import UNFINISHED, Collection, Document, DocumentState
 
 TEMPLATE = "documents.html"
 STATES: dict[DocumentState, str] = {
@@ -33,7 +33,6 @@ STATES: dict[DocumentState, str] = {
     "failed": "Failed",
     "cancelled": "Cancelled",
 }
-UNFINISHED: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
 EXCERPT = 400
 """Maximum characters of a passage in the search results."""
 DEFAULT_EMBEDDER_SIZE = "90 MB"

@@ -52,7 +52,9 @@ def test_a_race_is_run_read_and_exported(browser: Any, running: Running) -> None
         assert (person.complaints, person.foreign) == ([], [])
 
 
-def test_what_is_typed_chosen_and_opened_stays_when_the_page_is_reloaded(browser: Any, running: Running) -> None:
+def test_what_is_typed_chosen_and_opened_stays_when_the_page_is_reloaded(
+    browser: Any, running: Running
+) -> None:
     boxes = {
         "#race-text textarea": "My own prompt.",
         "#race-tokens input": "77",
