@@ -215,6 +215,7 @@ KINDS = {
     """,
     "tests/commands/test_options.py": r"""
         changes nothing without
+        Give a value for it
     """,
     "tests/conversation": r"""
         Wait until it

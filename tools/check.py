@@ -10,12 +10,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+# One more than there are processors, because many tests wait for a server, a browser or a deadline.
+WORKERS = min((os.cpu_count() or 1) + 1, 8)
 CHECKS = (
     ("ruff", "format", "--check", "."),
     ("ruff", "check", "."),
     ("mypy", "--num-workers", "auto"),
     # A file's tests stay together, because they share models and pages.
-    ("pytest", "-n", "auto", "--maxprocesses", "8", "--dist", "loadfile", "--no-loadscope-reorder"),
+    ("pytest", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"),
 )
 THOROUGH = "--thorough"
 ROOT = Path(__file__).parent.parent

@@ -282,7 +282,7 @@ def _given(command: Any, context: Any, words: list[str]) -> Mapping[str, str | N
     reading = typer.Context(command, parent=context, resilient_parsing=True)
     values, _, order = command.make_parser(reading).parse_args(list(words))
     for argument in (one for one in order if one.param_type_name == "argument" and values[one.name] == ""):
-        raise BadOption(f"{argument.metavar} is empty. Write it.")
+        raise BadOption(f"{argument.metavar} is empty. Give a value for it.")
     options = [one for one in order if one.param_type_name == "option"]
     for one in options:
         if options.count(one) > 1 and not one.multiple and not one.is_flag:

@@ -125,7 +125,7 @@ def test_an_empty_argument_is_refused(path: tuple[str, ...], capsys: pytest.Capt
     for one in COMMANDS[path].params:
         if one.param_type_name == "argument" and one.nargs == 1:
             assert outcome([*path, ""], path) == (2, {})
-            assert capsys.readouterr().err == f"Error: {one.metavar} is empty. Write it.\n"
+            assert capsys.readouterr().err == f"Error: {one.metavar} is empty. Give a value for it.\n"
 
 
 @pytest.mark.parametrize(
