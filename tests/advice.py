@@ -142,7 +142,7 @@ KINDS = {
         This address is not
     """,
     "test_another_port_is_taken_as_advised": r"""
-        choose another one with --port
+        choose another one above 1023
         is not an address of this machine
     """,
     "tests/commands": r"""

@@ -46,8 +46,9 @@ class CallPatterns:
 
     A call is one of the `openings`, a `head` up to the arguments, the arguments, and a `tail`. After the call there
     is `more` (the head of another call) or the parts of the `end`. `parameter` matches an argument with tags of
-    its own, or the key of a pair. If the format `is_bare`, a reply that begins with an object or a list is read as
-    a call; if the format `is_open`, each reply is read as if an opening preceded the reply."""
+    its own, or the key of an argument that is a pair of key and value. If the format `is_bare`, a reply that begins
+    with an object or a list is read as a call; if the format `is_open`, each reply is read as if an opening came
+    before it."""
 
     form: CallFormat
     openings: tuple[str, ...]
@@ -118,7 +119,8 @@ def _compiled(source: str) -> Any:
 
 
 def _exact(text: str) -> str:
-    """Return a pattern of a text. White space may differ between tags, and where the text has some."""
+    """Return a pattern of a text. White space may be added or left out between two tags, and wherever the
+    text has white space."""
     parts = filter(None, _PIECES.split(text.replace("><", "> <")))
     return "".join(_MEANINGS.get(part) or (re.escape(part) if part.strip() else r"\s*") for part in parts)
 
@@ -168,10 +170,10 @@ def _parameter(form: CallFormat) -> str:
 
 
 def typed(text: str, schema: Any) -> Any:
-    """Parse an argument's value as JSON or in Python's notation.
+    """Parse an argument's value as JSON, or in Python's notation if the schema allows no strings.
 
-    Returns the text itself if the schema is missing, if the text cannot be parsed, or if the schema allows
-    strings and the parsed value has none of the schema's other types."""
+    Returns the text itself if the schema is missing or allows only strings, if the text cannot be parsed, or if
+    the schema allows strings and the value has none of its types."""
     kinds = kinds_of(schema)
     if kinds == {"string"} or not isinstance(schema, dict):
         return text
@@ -250,7 +252,7 @@ def member_schema(schema: Any, key: str) -> Any:
 
 def loose_json(text: str, quote: str) -> str:
     """Translate a value to JSON. The value may have unquoted words, Python's True, False and None, and strings
-    between single quotes or between two `quote`."""
+    between single quotes or between two occurrences of `quote`."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
     pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
 
@@ -273,8 +275,8 @@ def _string(part: str) -> str:
 
 
 def value_end(text: str, quote: str, ends: str) -> int:
-    """Return the index at which a pair's value ends, which is the first character of `ends` outside strings and
-    brackets; -1 if the value is incomplete."""
+    """Return the index at which an argument's value ends, which is the first character of `ends` outside strings
+    and brackets; -1 if the value is incomplete."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else rf"{STRING}|'(?:[^'\\]|\\.)*+'"
     depth = 0
     for found in re.finditer(rf"{quoted}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):

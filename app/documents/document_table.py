@@ -52,8 +52,10 @@ class DocumentVersion:
 
 @dataclass(frozen=True, slots=True)
 class StoredText:
-    """A document, with the digest and the length of its text once the text is complete. `origin` is the path of the
-    document's file; "" for pasted texts and uploads. `document` is 0 if nothing is stored yet."""
+    """A document's text, with its digest and its length once the text is complete.
+
+    `document` is the document's id; 0 if nothing is stored yet. `origin` is the path of its file; "" for pasted
+    texts and uploads."""
 
     document: int
     title: str

@@ -47,7 +47,7 @@ def _lark_part(part: str) -> str:
 
 
 CONTROL_RULE = r"<\[control:(.+?)\]>"
-"""The regular expression that finds the texts of `control_rule`."""
+"""The regular expression of what `control_rule` returns; its group is the control token."""
 
 
 @dataclass(frozen=True, slots=True)

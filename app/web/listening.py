@@ -21,7 +21,7 @@ def listen(port: int, host: str = LOOPBACK) -> socket.socket:
         if found := _try(candidate, host):
             return found
     raise NoFreePort(
-        f"No port from {port} to {last} is free on {host}: choose another one with --port, or close "
+        f"No port from {port} to {last} can be used on {host}: choose another one above 1023 with --port, or close "
         "a program that uses one of them."
     )
 

@@ -35,7 +35,7 @@ def test_when_every_port_is_taken_a_sentence_says_what_to_do(taken: int) -> None
     with ExitStack() as others:
         for port in range(taken + 1, taken + PORTS_TRIED):
             others.enter_context(occupied(port))
-        with pytest.raises(NoFreePort, match=f"No port from {taken} to .* is free.*--port"):
+        with pytest.raises(NoFreePort, match=f"No port from {taken} to .* can be used.*--port"):
             listen(taken)
 
 

@@ -50,7 +50,7 @@ NEVER_BESIDE = frozenset(
     ("html", "body", "main", "article", "img", "input", "br", "hr", "meta", "link", "area", "col", "embed",
      "source", "track", "wbr")
 )  # fmt: skip
-"""Elements that are never in a margin, because they are around the main part or have no content."""
+"""Elements that never begin a margin, because they are around the main part or have no content."""
 LEAST_MAIN = 0.1
 """Minimum share of a page's letters in its main part. With less, the page is not divided."""
 LEAST_PARAGRAPHS = 500
@@ -146,7 +146,7 @@ class Page:
             self._parser.close()
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
-        """Reads the beginning of an element, for the parser."""
+        """Reads the beginning of an element. The parser calls this."""
         if tag == "title":
             self._is_in_title = not self.title
         elif tag == "a":
@@ -165,7 +165,7 @@ class Page:
             self._around.append((tag, len(self._parents) - 1))
 
     def end(self, tag: str) -> None:
-        """Reads the end of an element, for the parser."""
+        """Reads the end of an element. The parser calls this."""
         if tag == "title":
             self._is_in_title = False
         elif tag == "a":
@@ -219,7 +219,7 @@ class Page:
             weights[self._parents[element]] += weights[element]
         if weights[0] < LEAST_PARAGRAPHS:
             return list(is_tried)
-        # All elements with this share contain each other, and the innermost one has the highest number.
+        # All elements with this share are nested, and the innermost one has the highest number.
         main = max(one for one, weight in enumerate(weights) if weight >= MOST_PARAGRAPHS * weights[0])
         is_inside = [False] * main + [True]
         for parent in self._parents[main + 1 :]:

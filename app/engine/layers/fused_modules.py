@@ -161,7 +161,7 @@ class FusedLayer(nn.Module):
     def __init__(self, layer: Any) -> None:
         """Take the parts of a layer, whose norm after attention must already be a FusedNorm."""
         super().__init__()
-        # A tuple, because nn.Module would register a norm itself as a submodule.
+        # A tuple, because nn.Module would register a bare norm as a submodule of this layer.
         self.following: tuple[FusedNorm, ...] = ()
         self.input_layernorm, self.self_attn, self.mlp = layer.input_layernorm, layer.self_attn, layer.mlp
         self.post_attention_layernorm: FusedNorm = layer.post_attention_layernorm

@@ -88,7 +88,7 @@ FITTING_TEMPLATE = (
     "its files have no chat template, so messages are written in the format that its control tokens suggest"
 )
 STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
-"""The first of these tokens in the vocabulary begins a chat, unless default-templates.toml gives another."""
+"""A chat begins with the first of these that the vocabulary has, unless default-templates.toml gives another."""
 
 
 def _grammars() -> "Grammars":
@@ -211,7 +211,7 @@ def _compile_kernels(is_on_cpu: bool, progress: Progress) -> None:
 
 
 def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: Listener) -> int:
-    """Quantise the model, then move it to the device, for inference; return how many weights were quantised."""
+    """Quantise the model, set it to inference and move it to the device; return how many weights were quantised."""
     # In this order, so that dense weights take no memory on the device.
     quantised = quantise(model, quantisation, device, progress=listen)
     ready = model.train(False)
@@ -236,7 +236,7 @@ def _settled_weights(
         dtype = dtype_name(suiting_dtype(choice, device))
         reason = (
             f"The file's quantised weights were dequantised to {dtype}: they stay packed only if they are most of "
-            "the model, and only on a GPU with Triton or on a CPU with a C compiler in float32."
+            "the model, and only on a GPU with Triton, or in float32 on a CPU with a C compiler."
         )
     return quantisation, False, reason
 

@@ -1,8 +1,8 @@
 """The pool: what is known about which tokens follow which. A drafter (drafter.py) makes guesses from it.
 
 Successors are the model's own likeliest tokens after a context of one to four tokens; for single tokens they are
-also measured at load and while the model is idle. Followers come from texts: the prompt, the reply so far, columns
-of the window (jacobi_window.py), documents, a predicted output and earlier turns.
+also measured at load and while the model is idle. Followers are tokens that came after a context in a text: the
+prompt, the reply so far, columns of the window (jacobi_window.py), documents, a predicted output and earlier turns.
 """
 
 from collections.abc import Collection, Sequence

@@ -37,7 +37,8 @@ MOST_SURPRISE = log(2)
 """Limit of a bucket's deviation from the pace in one round: a factor of two, as a logarithm."""
 PROOF, STALE = 4, 256
 """A curve is proven by PROOF real drafted steps or a stored shape, and unproven again after STALE steps without a
-drafted step. Its time of a plain step is proven by PROOF plain steps, and unproven again in the same way."""
+drafted step. The time of a plain step is proven by PROOF plain steps, and unproven again after STALE steps without
+one."""
 STRIDE = 64
 """The curve is computed again when the context has changed by this many tokens."""
 PLAIN = -1

@@ -151,7 +151,7 @@ class Engine:
             self._status = EngineStatus("loading", "Cancelling")
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
-        """Queue a job that finds how sure the model is of the token after a reply's first tokens.
+        """Queue a job that finds how sure the model is of the next token of a reply that begins with `written`.
 
         The result has the two likeliest tokens and the difference of their logits. `result()` raises AppError.
         Until there is a result, the job can be cancelled, which also ends its work."""

@@ -47,7 +47,7 @@ PACKED = (
 )  # fmt: skip
 """Ends of the names of tensors that only quantised models have."""
 WHOLE_OR_SHORT = ("I", "U", "F8", "F4")
-"""Beginnings of the types of integers and short floats, in which only quantised models store most numbers."""
+"""How the names of integer and short float types begin. Only quantised models store most numbers in these."""
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
 DIFFUSERS = (
@@ -202,7 +202,7 @@ def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
     if method in READABLE or checkpoint_form(values) or not (stated or method):
         return ""
     name = FORMS.get(method, method[:40] or "an unknown method")
-    return f"{name} in another layout" if method in get_args(Method) else name
+    return f"{name} in a layout of its own" if method in get_args(Method) else name
 
 
 def _other_task(config: Mapping[str, Any], kind: str) -> str:

@@ -181,7 +181,7 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
     """Return the line below an answer: its sources, and how many tokens each part of the prompt had."""
     if sources is None or not sources.cited:
         return Markup()
-    facts = ["Whole documents"] if sources.is_whole else []
+    facts = ["The model was given whole documents"] if sources.is_whole else []
     if sources.budget:
         facts.append(budget_in_words(sources.budget))
     if sources.left_out:

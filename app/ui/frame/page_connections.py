@@ -15,7 +15,7 @@ because pings are not answered.
 
     page -> server    {"drawn": true}     the page shows the last frame
                       {"active": true}    the user uses the page
-                      {"typed": text}      the text of the message box
+                      {"typed": text}     the text of the message box
                       {"typed": text, "left": chat, "opened": number}
                                           the page draws another chat; the text belongs to the chat that it left
     server -> page    {part: value, ...}  see page_stream.py
@@ -49,7 +49,7 @@ log = logging.getLogger(__name__)
 
 
 class PageValue(Generic[T]):
-    """A value of which each page has its own. A page's value is made at its first use."""
+    """A kind of value that each page has for itself. A page's value is made at its first use."""
 
     def __init__(self, make: Callable[[], T]) -> None:
         self.make = make
@@ -190,7 +190,8 @@ class _Connection:
                     continue
                 case {"active": True}:
                     self._on_activity()
-                # Texts are stored on a thread, because the database may wait. The next message is read afterwards.
+                # Texts are stored on a thread, because writing may have to wait for the database. The next
+                # message is read afterwards.
                 case {"typed": str(text), "left": str(chat), "opened": int(opened)}:
                     await asyncio.to_thread(self._page.left, chat, text, opened)
                 case {"typed": str(text)}:

@@ -107,8 +107,10 @@ def in_words(state: ReplyState, decoder: DecoderName) -> str:
         return "Lookahead has saved no time so far."
     now, plain = _times_in_words(statistics)
     if statistics.speed_up >= SLOWER or now == plain:
-        return f"Lookahead saved no time here, because {_why(statistics)}"
-    return f"Lookahead took longer here, {now} instead of {plain}, because {_why(statistics)}"
+        return f"Lookahead saved no time here, because {_why(statistics, 'as much time as')}"
+    return (
+        f"Lookahead took longer here, {now} instead of {plain}, because {_why(statistics, 'more time than')}"
+    )
 
 
 def remote_in_words(state: ReplyState) -> str:
@@ -121,14 +123,12 @@ def remote_in_words(state: ReplyState) -> str:
     return f"Each forward pass of the server wrote {numbers.tokens_per_step:.1f} tokens on average."
 
 
-def _why(statistics: Statistics) -> str:
+def _why(statistics: Statistics, cost: str) -> str:
     if statistics.split.tree + statistics.split.window <= 1:
         return "on this machine checking several tokens at once costs more time than it saves."
     if not statistics.covered:
         return "there was nothing in this text to guess from. Text that repeats itself is faster."
-    return (
-        "checking the guesses took as much time as the right ones saved. Text that repeats itself is faster."
-    )
+    return f"checking the guesses took {cost} the right ones saved. Text that repeats itself is faster."
 
 
 def _figures(statistics: Statistics) -> Iterator[tuple[str, str, str, str]]:

@@ -31,8 +31,8 @@ def quantised(method: str, **more: object) -> dict[str, object]:
 
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
-    "GPTQ": (quantised("gptq", bits=3), "quantised by GPTQ in another layout"),
-    "AWQ": (quantised("awq", bits=4, version="gemv"), "quantised by AWQ in another layout"),
+    "GPTQ": (quantised("gptq", bits=3), "quantised by GPTQ in a layout of its own"),
+    "AWQ": (quantised("awq", bits=4, version="gemv"), "quantised by AWQ in a layout of its own"),
     "bitsandbytes": (quantised("bitsandbytes", load_in_4bit=True), "quantised by bitsandbytes"),
     "compressed-tensors": (quantised("compressed-tensors"), "quantised by compressed-tensors"),
     "NVFP4": (quantised("modelopt", quant_algo="NVFP4"), "quantised by NVIDIA ModelOpt"),
