@@ -22,8 +22,8 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
+from app.engine.lookahead.ngram_pool import Pool
 from app.engine.lookahead.plain import plain
-from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner

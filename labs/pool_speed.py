@@ -17,7 +17,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable
 from app.engine.lookahead.model_statistics import LARGE_BITS
 from app.engine.lookahead.native_drafter import best_drafter
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 
 VOCABULARY = 32_000
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

@@ -20,8 +20,8 @@ from pathlib import Path
 from app.database.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER
+from app.documents.hybrid_search import Candidate, Searcher, near_enough
 from app.documents.search.questions import self_contained
-from app.documents.searcher import Candidate, Searcher, near_enough
 from labs.indexing import wait_until_ready
 from tests.support.labelled_questions import Question, read_follow_ups, read_questions, read_texts
 from tests.support.loaded_embedder import WAYS, LoadedEmbedder, Way

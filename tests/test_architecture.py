@@ -96,7 +96,7 @@ def text_of(source: Path) -> str:
 
 
 def part_of(module: str) -> str:
-    """The part that a module belongs to: app.engine.lookahead.pool is of the engine, app itself of app.
+    """The part that a module belongs to: app.engine.lookahead.ngram_pool is of the engine, app itself of app.
 
     The folders beside app/ begin with a slash: /tools is not app/tools."""
     top, *below = module.split(".")

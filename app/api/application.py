@@ -7,7 +7,7 @@ from typing import Any
 from fastapi import APIRouter, FastAPI
 from starlette.types import ASGIApp
 
-from app.api import anthropic_messages, chat, completions, embeddings, ollama, responses
+from app.api import anthropic_messages, chat_completions, completions, embeddings, ollama, responses
 from app.api.access import OPEN_PATH, AccessCheck
 from app.api.api_key import ApiKey
 from app.api.errors import add_error_handlers
@@ -16,7 +16,7 @@ from app.web.origin_check import OWN_NAMES, IsOwnName, Origins
 from app.web.server_thread import ServerThread
 
 PREFIX = "/v1"
-ROUTES = (chat, completions, embeddings, responses, anthropic_messages)
+ROUTES = (chat_completions, completions, embeddings, responses, anthropic_messages)
 READ = ["GET", "HEAD"]
 REFUSALS: dict[int | str, dict[str, Any]] = {
     "4XX": {

@@ -15,8 +15,8 @@ from app.documents.document_table import StoredText
 from app.documents.duplicates import COMPARED, PASTED
 from app.documents.embedding import NO_EMBEDDER, Embedder, EmbeddingWorker
 from app.documents.file_import import MAX_BYTES, PendingFiles, cleaned, require_file
+from app.documents.hybrid_search import Searcher
 from app.documents.indexing import UNTITLED
-from app.documents.searcher import Searcher
 from app.documents.worker import DocumentWorker
 from app.errors import DocumentUnreadable
 from app.values.display_text import title_of

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.row_planner import FixedSizesPlanner

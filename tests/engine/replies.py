@@ -13,8 +13,8 @@ from transformers import PreTrainedModel
 from app.engine.block.step_profile import Buckets
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.decoder import lookahead
+from app.engine.lookahead.ngram_pool import Pool
 from app.engine.lookahead.plain import plain
-from app.engine.lookahead.pool import Pool
 from app.engine.lookahead.row_planner import DraftPlanner, FixedSizesPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step

@@ -10,7 +10,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import LONGEST, ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.native_drafter import best_drafter
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from app.values.messages import Origin
 
 SOURCES: tuple[Origin, ...] = ("window", "prompt", "output", "document", "prediction", "history", "successor")

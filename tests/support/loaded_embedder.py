@@ -5,7 +5,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from app.documents.embedding import Vectors
-from app.documents.searcher import Candidate
+from app.documents.hybrid_search import Candidate
 from app.values.messages import ModelFolder
 
 Way = Callable[[Sequence[Candidate]], list[Candidate]]

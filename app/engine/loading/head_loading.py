@@ -13,7 +13,7 @@ from app.engine.block.block import chain_block
 from app.engine.drafters.assistant import Assistant, AssistantReader
 from app.engine.drafters.draft_model import DraftModel, SequenceReader
 from app.engine.drafters.head_reader import Head, HeadReader, MtpHead
-from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close, tolerance_of

@@ -23,7 +23,7 @@ from transformers import (
 from app.engine.attention import register
 from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels import compiled_kernels
-from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.layers.packed_layers import packed_bytes, packed_weights, packer, packing_fault
 from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled, suiting_dtype
 from app.engine.loading.device_trial import device_fault

@@ -22,7 +22,7 @@ from transformers import PreTrainedTokenizerBase
 from app.engine.block.context_entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.drafters.draft_model_chances import LearnedWeights
-from app.engine.drafters.model_drafter import DraftModelSource, DraftModelStatistics
+from app.engine.drafters.mixed_tree import DraftModelSource, DraftModelStatistics
 from app.engine.loading.loading import LoadedModel
 from app.engine.loading.parts import LOADED, PREPARED, STEPS, part_of_load
 from app.engine.lookahead.acceptance_estimator import CELLS_LAYOUT, NUM_CELLS, Counts

@@ -2,7 +2,7 @@
 
 draft_tree.py, verification.py           the verification branch: a tree of guesses, and which of them are accepted
 jacobi_window.py                         the lookahead branch: a window of guesses, refined from step to step
-pool.py, context_table.py                which tokens may follow, and where this is stored
+ngram_pool.py, context_table.py          which tokens may follow, and where this is stored
 drafter.py, ranking.py                   how a tree of guesses is grown, the likeliest first
 native_drafter.py, drafter.c             the same in C
 acceptance_estimator.py, priors.py       how likely the model is to accept a guess

@@ -1,4 +1,4 @@
-"""The successors and followers (`pool.py`) of each context, in one table of fixed size.
+"""The successors and followers (`ngram_pool.py`) of each context, in one table of fixed size.
 
 A context is a sequence of one to four tokens. Each context has a row of 16 integers of 32 bits:
 

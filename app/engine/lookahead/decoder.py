@@ -35,7 +35,7 @@ from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from app.engine.lookahead.row_planner import (
     ChainTuner,
     DraftedStep,

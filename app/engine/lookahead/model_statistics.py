@@ -21,7 +21,7 @@ from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator, Count
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import MakeDrafter, PythonDrafter
 from app.engine.lookahead.jacobi_window import WindowSizer
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from app.engine.lookahead.step_time_curve import CurveShape, StepTimeCurve
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.penalties import Constraint, unconstrained

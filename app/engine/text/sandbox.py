@@ -14,7 +14,7 @@ from time import monotonic
 from typing import Any
 
 from app.engine.text.prompt_probes import in_parts
-from app.engine.text.reply_format import FIELDS
+from app.engine.text.thoughts_and_calls import FIELDS
 from app.errors import EngineClosed, GrammarRefused, ModelBroken, ProcessNotStarted
 from app.system.child_process import ChildProcess, could_not_start
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat

@@ -9,7 +9,7 @@ import pytest
 
 from app.database.database import database_in
 from app.documents import Documents
-from app.documents.searcher import Searcher
+from app.documents.hybrid_search import Searcher
 from tests.engine.sentences import real_folder
 from tests.support.labelled_questions import BOOKS, QUALITY, read_questions
 from tests.support.loaded_embedder import WAYS, LoadedEmbedder

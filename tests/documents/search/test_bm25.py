@@ -3,8 +3,8 @@
 import pytest
 
 from app.database.database import Database
+from app.documents.hybrid_search import MIN_SHARE_ALONE
 from app.documents.search.bm25 import MAX_SCORED, PAIR_WORTH, search_bm25
-from app.documents.searcher import MIN_SHARE_ALONE
 from tests.documents.search.library import add_document
 
 FILLER = [f"page {number} tells of nothing in particular" for number in range(20)]

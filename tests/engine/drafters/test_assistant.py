@@ -14,7 +14,7 @@ from transformers import Gemma4ForCausalLM
 from transformers.generation.candidate_generator import SinglePositionMultiTokenCandidateGenerator
 from transformers.models.gemma4_assistant import Gemma4AssistantForCausalLM
 
-from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner

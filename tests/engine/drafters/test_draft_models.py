@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from app.engine.drafters.model_drafter import DraftModelStatistics
+from app.engine.drafters.mixed_tree import DraftModelStatistics
 from app.engine.loading.draft_loading import USUAL
 from app.engine.session.session import Session, no_progress
 from app.errors import BadOption, ModelNotFound

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner

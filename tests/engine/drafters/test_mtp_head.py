@@ -12,7 +12,7 @@ from transformers.modeling_layers import MtpModel
 
 from app.engine.block.block import chain_block, common_length
 from app.engine.drafters.head_reader import HeadReader, MtpHead
-from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.loading.head_loading import read_heads, reader_of
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.hidden_states import HiddenStates, number_of_layers

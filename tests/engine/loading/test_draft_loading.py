@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from app.engine.drafters.draft_model import DraftModel
-from app.engine.drafters.model_drafter import DraftModelStatistics
+from app.engine.drafters.mixed_tree import DraftModelStatistics
 from app.engine.loading.draft_loading import (
     CHUNKS,
     ROWS,

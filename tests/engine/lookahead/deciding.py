@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from app.engine.lookahead import lookahead
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from app.engine.lookahead.row_planner import (
     PLAIN_STEP,
     DraftedStep,

@@ -8,7 +8,7 @@ from app.engine.block.block import Visible
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable, last_tokens
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from app.values.messages import Origin
 
 VOCABULARY = 64

@@ -11,7 +11,7 @@ from app.engine.block.context_entries import pack_successors
 from app.engine.lookahead.acceptance_estimator import NUM_CELLS, AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.drafter import SUREST, alternatives
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from tests.engine.lookahead.drafting import pool_of, says
 
 BEFORE, CURRENT = [1, 2, 3, 4], 5

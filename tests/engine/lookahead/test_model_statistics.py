@@ -19,7 +19,7 @@ from app.engine.lookahead.model_statistics import (
     no_successors,
     num_measured,
 )
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from app.values.messages import Origin, Sampling
 from tests.engine.lookahead.scripted_runner import VOCABULARY as RULED
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, triple_plus_one

@@ -17,7 +17,7 @@ from app.engine.lookahead.acceptance_estimator import (
     successor_code,
 )
 from app.engine.lookahead.draft_tree import DraftTree
-from app.engine.lookahead.pool import Pool
+from app.engine.lookahead.ngram_pool import Pool
 from app.values.messages import Origin
 from tests.engine.lookahead.drafting import pool_of, says
 

@@ -9,8 +9,7 @@ import pytest
 from app.database.database import Database
 from app.documents import embedding
 from app.documents.embedding import NO_EMBEDDER, Vectors
-from app.documents.search.bm25 import Bm25Hit
-from app.documents.searcher import (
+from app.documents.hybrid_search import (
     LONGEST_QUESTION,
     MIN_SHARE,
     MIN_SHARE_ALONE,
@@ -21,6 +20,7 @@ from app.documents.searcher import (
     near_enough,
     without_repeats,
 )
+from app.documents.search.bm25 import Bm25Hit
 from app.errors import EngineClosed
 from app.values.document import Passage, PassageHit
 from tests.documents.search.library import WordEmbedder, add_document, word_vector

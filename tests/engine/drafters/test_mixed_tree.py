@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from app.engine.drafters.draft_model import DraftModel
-from app.engine.drafters.model_drafter import DraftModelSource
+from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
