@@ -127,7 +127,7 @@ def test_what_would_be_ignored_or_cannot_be_done_is_refused(arguments: tuple[str
         ),
         (("--decoders", "auto:999"), "Rows per step must be from 0 (auto) to 256; it is 999."),
         (("--decoders", "plain,plain"), "Decoders must differ from each other; they are “plain,plain”."),
-        (("--decoders", ""), f"Unknown decoder ''. Choose from {LANES}, separated by commas."),
+        (("--decoders", "plain,"), f"Unknown decoder ''. Choose from {LANES}, separated by commas."),
         (("--rounds", "0"), "The number of rounds must be at least 1; it is 0."),
         (("--max-new-tokens", "-1"), "Max new tokens must be 0 (no limit) or more; it is -1."),
         (("--ngram", "99"), "N (n-gram) must be from 2 to 16; it is 99."),
