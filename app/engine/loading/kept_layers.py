@@ -5,6 +5,7 @@ Linears, embedding and experts are replaced by layers with the file's own number
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -62,18 +63,20 @@ def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ..
 
 
 @torch.inference_mode()
-def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack) -> None:
-    """Replace the layers whose weights stay packed. A tied head gets the embedding's weight. An embedding that does
-    more than look rows up is dequantised."""
+def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack, threads: int) -> None:
+    """Replace the layers whose weights stay packed; `threads` weights are packed at once.
+
+    A tied head gets the embedding's weight. An embedding that does more than look rows up is dequantised."""
     kept = {name: weight for name, weight in weights.items() if isinstance(weight, KeptWeight)}
     embedding: Any = model.get_input_embeddings()
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     is_tied = head is not None and head.weight is embedding.weight
     stacks = defaultdict[str, dict[str, PackedWeight]](dict)
-    for name, weight in kept.items():
+    with ThreadPoolExecutor(threads) as pool:
+        packing = list(pool.map(lambda weight: pack(weight.rows, weight.slices()), kept.values()))
+    for (name, weight), packed in zip(kept.items(), packing, strict=True):
         path, _, leaf = name.rpartition(".")
         module: Any = model.get_submodule(path)
-        packed = pack(weight.rows, weight.slices())
         if leaf != "weight":
             stacks[path][leaf] = packed
         elif module is not embedding:

@@ -212,7 +212,7 @@ def read_weights(
             f"first is {mismatched[0]}): choose another model."
         )
     if pack:
-        keep_packed(model, weights, pack)
+        keep_packed(model, weights, pack, torch.get_num_threads() if isinstance(pack, CpuPacker) else 1)
     return text_model(model)
 
 

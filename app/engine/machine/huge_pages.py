@@ -5,6 +5,7 @@ row takes up to a third less time (docs/notes/2026-11-benchmarks.md).
 """
 
 import mmap
+import threading
 from collections.abc import Iterable
 from contextlib import suppress
 from math import prod
@@ -21,18 +22,21 @@ ALIGNED = 64
 
 
 class HugePages:
-    """Allocates tensors one after the other. A chunk of memory is freed with the last of its tensors."""
+    """Allocates tensors one after the other, on any thread. A chunk of memory is freed with the last of its
+    tensors."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._free = torch.empty(0, dtype=torch.uint8)
 
     def empty(self, shape: tuple[int, ...], dtype: torch.dtype) -> Tensor:
         """Take memory for a tensor from the newest chunk, or from a new one. The tensor's values are undefined."""
         count = prod(shape) * dtype.itemsize
         size = -(-count // ALIGNED) * ALIGNED
-        if size > len(self._free):
-            self._free = _chunk(max(size, CHUNK))
-        taken, self._free = self._free[:count], self._free[size:]
+        with self._lock:
+            if size > len(self._free):
+                self._free = _chunk(max(size, CHUNK))
+            taken, self._free = self._free[:count], self._free[size:]
         return taken.view(dtype).view(shape)
 
     def move(self, modules: Iterable[nn.Module]) -> None:
