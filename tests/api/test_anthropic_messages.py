@@ -9,7 +9,7 @@ import pytest
 
 from app.api.application import RunningApi
 from tests.api.conftest import KEY
-from tests.api.test_chat import ask
+from tests.api.test_chat_completions import ask
 
 ASKED = [{"role": "user", "content": [{"type": "text", "text": "Say hello"}]}]
 WEATHER = {

@@ -7,7 +7,7 @@ import openai
 import pytest
 
 from app.api.application import RunningApi
-from tests.api.test_chat import WEATHER, ask
+from tests.api.test_chat_completions import WEATHER, ask
 from tests.engine.text.test_sandbox import chained_references
 
 NO_SCHEMA = {"type": "object", "properties": {"a": {"type": "nonsense"}}}

@@ -13,7 +13,7 @@ from app.api.application import RunningApi
 from app.api.request_fields import MOST_VALUES
 from app.engine import Engine
 from tests.api.conftest import KEY
-from tests.api.test_chat import ask
+from tests.api.test_chat_completions import ask
 from tests.api.test_hanging_up import LONG, PLAIN
 
 HEADERS = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}"}

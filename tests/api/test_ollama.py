@@ -10,7 +10,7 @@ import pytest
 from app.api.application import RunningApi
 from app.values.messages import ModelFolder
 from tests.api.conftest import KEY
-from tests.api.test_chat import WEATHER, ask
+from tests.api.test_chat_completions import WEATHER, ask
 
 ASKED = [{"role": "user", "content": "Say hello"}]
 COLD = {"temperature": 0, "num_predict": 24}

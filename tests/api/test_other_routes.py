@@ -13,7 +13,7 @@ from transformers import AutoTokenizer
 from app.api.application import RunningApi
 from app.values.messages import ModelFolder
 from tests.api.conftest import KEY
-from tests.api.test_chat import PERSON, WEATHER
+from tests.api.test_chat_completions import PERSON, WEATHER
 from tests.engine.tiny import DEMO
 
 FLAT_TOOL = {"type": "function", **WEATHER["function"]}  # type: ignore[dict-item]

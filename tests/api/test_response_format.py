@@ -10,7 +10,7 @@ from app.api.answers import NOT_ENFORCED
 from app.api.errors import ApiError
 from app.api.tool_fields import ResponseFormat, form_grammar
 from app.values.logits import Grammar
-from tests.api.test_chat import ask
+from tests.api.test_chat_completions import ask
 
 SCHEMA = {"type": "object", "properties": {"hi": {"const": "yes"}}}
 

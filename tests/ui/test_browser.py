@@ -118,7 +118,7 @@ def test_a_wrong_number_beside_a_slider_stays_with_its_fault_and_a_comma_is_a_de
         box.press_sequentially(typed)
         box.press("Tab")
         person.page.wait_for_function(
-            """([fault, shown]) => document.querySelector("#temperature .fault").textContent === fault
+            """([fault, shown]) => (document.querySelector("#temperature .fault")?.textContent ?? "") === fault
             && document.querySelector("#temperature [type=number]").value === shown""",
             arg=[fault, shown],
         )
