@@ -8,6 +8,19 @@ from app.ui import Services
 from tests.page_driver import PageDriver
 
 pytestmark = pytest.mark.browser
+CUT = """
+    [...document.querySelectorAll("#messages :is(pre, .table)")]
+        .filter((one) => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight)
+        .map((one) => one.outerHTML.slice(0, 80))
+"""
+WIDE = f"""```python
+{"value = " + "an_argument + " * 60}1
+```
+
+| {"name | " * 12}
+|{"---|" * 12}
+| {"a_word_without_any_space | " * 12}
+"""
 MARKED = """
     [...(CSS.highlights.get("found") ?? [])]
         .map((one) => one.startContainer.data.slice(one.startOffset, one.endOffset))
@@ -21,7 +34,7 @@ def _a_long_chat(person: PageDriver, services: Services) -> Iterator[None]:
     for number in range(40):
         more = " about the Pomegranat\u00e9 tree" if number == 3 else ""
         version, _ = store.add(version, "user", f"Question {number}{more}")
-        version, _ = store.add(version, "assistant", "Some words follow here. " * 20)
+        version, _ = store.add(version, "assistant", WIDE if number == 1 else "Some words follow here. " * 20)
     person.page.emulate_media(color_scheme="dark")
     person.page.wait_for_selector(".chat-line")
     yield
@@ -57,6 +70,8 @@ def test_to_find_and_to_print_all_messages_are_drawn_by_day(person: PageDriver) 
     person.page.emulate_media(media="print")
     assert not person.page.is_visible("#composer") and not person.page.is_visible("#sidebar")
     assert person.page.is_visible("#messages") and not person.page.evaluate("document.body.matches('.dark')")
+    assert person.page.locator("#messages pre").count() and person.page.locator("#messages .table").count()
+    assert person.page.evaluate(CUT) == []
     person.page.emulate_media(media="screen")
     person.page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert person.is_dark()
