@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from app.commands.console import print_text
+from app.commands.console import errors_as_sentences, print_text
 from app.conversation.engine_protocol import EngineEmbedder
 from app.database.data_folder import data_dir_or_default, optional_data_dir
 from app.database.database import database_in
@@ -90,12 +90,15 @@ def make_engine(data_dir: Path, hub: Callable[[], "Hub"], plan: RankPlan, device
 
 @contextmanager
 def engine_in(
-    data_dir: Path, closing_seconds: float = 30.0, plan: RankPlan = ALONE, device: Device = "auto"
+    data_dir: Path, closing_seconds: float = SECONDS - 1, plan: RankPlan = ALONE, device: Device = "auto"
 ) -> Iterator[Engine]:
-    """Open an engine for a command, and close it at the end. Waits up to `closing_seconds` for its thread."""
+    """Open an engine for a command, and close it at the end. Waits up to `closing_seconds` for its thread.
+
+    An AppError is printed before, because the process ends at once if the engine hangs."""
     engine = make_engine(data_dir, lambda: hub_of(SettingsFile(data_dir).load().library), plan, device)
     try:
-        yield engine
+        with errors_as_sentences():
+            yield engine
     finally:
         with ending_within(SECONDS):  # after Ctrl+C the engine may still be loading, or hang
             engine.close(closing_seconds)

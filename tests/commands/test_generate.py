@@ -5,13 +5,16 @@ import shutil
 from pathlib import Path
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
+from app.commands import services
 from app.commands.generate import print_replies
 from app.commands.prompts import PromptItem, SamplingOverride
-from app.errors import ReplyFailed
+from app.errors import BadOption, ReplyFailed
 from app.main import cli
 from app.settings import assets_dir
+from app.system.shutdown import SECONDS
 from app.values.messages import Decoding, Message, ModelChoice, Options
 from tests.commands.scripted import ScriptedDecoders
 
@@ -47,6 +50,20 @@ def test_a_failure_ends_it_and_what_was_written_stays(capsys: pytest.CaptureFixt
         print_replies(engine, MODEL, [PromptItem("One"), PromptItem("Two")], Options(), as_json=False)
     assert capsys.readouterr().out.startswith(" 0 1 2 3 4 5 6")
     assert len(engine.requests) == 1
+
+
+def test_a_failure_is_told_before_an_engine_that_may_not_close_in_time(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    class SlowEngine:
+        def close(self, timeout: float) -> None:
+            assert timeout < SECONDS, "the process would end during the wait, with a code of its own"
+            assert capsys.readouterr().err == "Error: The model is gone.\n"
+
+    monkeypatch.setattr(services, "make_engine", lambda *_: SlowEngine())
+    with pytest.raises(typer.Exit) as ended, services.engine_in(tmp_path):
+        raise BadOption("The model is gone.")
+    assert ended.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
