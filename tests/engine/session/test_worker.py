@@ -7,11 +7,13 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from queue import SimpleQueue
+from typing import Any
 
 import pytest
 
 from app.conversation import Reply
 from app.engine import Engine
+from app.engine.session.jobs import AnyJob
 from app.engine.session.session import Session
 from app.engine.session.worker import CLOSING, UNLOADED
 from app.engine.text.sandbox import Sandbox
@@ -134,6 +136,31 @@ def test_a_cancelled_load_keeps_the_old_model_until_the_new_one_is_read(gated: E
     until(lambda: gated.status() == EngineStatus("ready", UNLOADED))
     gated.load(CPU, ended.put)
     assert ended.get(timeout=SECONDS) is True, "an old cancellation is forgotten"
+
+
+class LateEngine(Engine):
+    """Imports its libraries only when the test lets it."""
+
+    def __init__(self, *given: Any) -> None:
+        self.imported = threading.Event()
+        super().__init__(*given)
+
+    def _start(self, job: AnyJob) -> Session:
+        assert self.imported.wait(SECONDS)
+        return super()._start(job)
+
+
+def test_a_cancel_while_the_libraries_are_imported_is_told_at_once(
+    places: Places, measurements: Path, sandbox: Sandbox
+) -> None:
+    engine, ended = LateEngine(places, measurements, sandbox), SimpleQueue[bool]()
+    engine.load(CPU, ended.put)
+    engine.cancel_load()
+    assert engine.status() == EngineStatus("loading", "Cancelling")
+    engine.imported.set()
+    assert ended.get(timeout=SECONDS) is False
+    until(lambda: engine.status() == EngineStatus("ready", UNLOADED))
+    engine.close()
 
 
 def test_who_hears_that_a_model_is_loaded_finds_it_in_the_status(engine: Engine) -> None:
