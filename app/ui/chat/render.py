@@ -72,7 +72,13 @@ class ChatRenderer:
             state.opened, state.message_limit, state.coloured, state.is_private, state.settings,
             self._services.documents.changes, self._thinking, state.box_changes,
             conversations.queue.is_sending(chat), conversations.tools.states, self._services.engine.status().model,
+            self._is_stopping,
         )  # fmt: skip
+
+    @property
+    def _is_stopping(self) -> bool:
+        reply = self._state.reply
+        return reply is not None and reply.writing.reply.is_stopping
 
     @property
     def _thinking(self) -> Thinking:
@@ -165,7 +171,7 @@ class ChatRenderer:
             live = ReplyHtmlBlocks(unstored.writing.message, unstored.blocks)
         note = problem_html(f"{self._problem} {UNSAVED}") if self._problem else ""
         if self._is_writing:
-            note = note_html(state.reply.state) if state.reply else ""
+            note = note_html(state.reply.state, self._is_stopping) if state.reply else ""
         return {
             "messages": self._messages,
             "live": live,
@@ -227,10 +233,12 @@ def decoder_of(state: ReplyState, chosen: DecoderName, model: ModelInfo | None) 
     return "plain" if model and model.note("lookahead") else chosen
 
 
-def note_html(state: ReplyState) -> str:
+def note_html(state: ReplyState, is_stopping: bool = False) -> str:
     """Return the line below a reply that is being written: the phase that it is in."""
     done, total = state.progress
     match state.phase:
+        case _ if is_stopping:
+            words = "Stopping…"
         case "loading":
             words = state.note
         case "prefilling":
@@ -243,5 +251,5 @@ def note_html(state: ReplyState) -> str:
             words = "Waiting for the tool"
         case _:
             words = "Writing…"
-    has_progress = bool(total) and state.phase in ("loading", "prefilling")
+    has_progress = bool(total) and not is_stopping and state.phase in ("loading", "prefilling")
     return render("reply_note.html", words=words, done=done, total=total, has_progress=has_progress)

@@ -1,8 +1,11 @@
 """Pages see the chats from wherever they stand; looking costs nothing, and looking away stops nothing."""
 
 import re
+import threading
 from dataclasses import replace
 from math import inf
+
+import pytest
 
 from app.errors import BadOption
 from app.ui.chat.render import ChatRenderer
@@ -12,7 +15,7 @@ from app.values.messages import EngineStatus, Message, ModelChoice, Options
 from tests.fake_documents import ScriptedDocuments
 from tests.fakes import DEMO, ScriptedEngine, WordReader
 from tests.support.waiting import until
-from tests.ui.chat.people import Screen, Visitor
+from tests.ui.chat.people import SECONDS, Screen, Visitor
 
 LONG = "word after word " * 100
 
@@ -114,6 +117,20 @@ def test_a_continued_reply_keeps_its_words_on_the_page_while_it_waits(
     person.press("continue", person.messages[-1].id)
     assert "word after" in "".join(person.look().live)
     stop(person)
+
+
+def test_a_stop_is_told_until_the_engine_notices_it(
+    person: Visitor, engine: ScriptedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    noticed = threading.Event()
+    monkeypatch.setattr(engine, "_is_stopped_before", lambda *_: noticed.wait(SECONDS))
+    engine.step_limit = 0
+    person.ask("Hi")
+    assert "Stopping" not in person.look().note
+    person.actions.stop(person.state)
+    assert "Stopping…" in person.look().note
+    noticed.set()
+    person.wait()
 
 
 def test_a_chat_that_another_page_deletes_leaves_an_empty_page(person: Visitor, other: Visitor) -> None:
