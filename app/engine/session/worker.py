@@ -147,7 +147,10 @@ class Engine:
         requests would begin."""
         is_cancelled, self._is_cancelled = self._is_cancelled, threading.Event()
         is_cancelled.set()
-        if self._status.phase in ("starting", "loading"):  # an import of torch cannot be cancelled, only awaited
+        if self._status.phase in (
+            "starting",
+            "loading",
+        ):  # an import of torch cannot be cancelled, only awaited
             self._status = EngineStatus("loading", "Cancelling")
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
