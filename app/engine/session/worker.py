@@ -147,11 +147,9 @@ class Engine:
         requests would begin."""
         is_cancelled, self._is_cancelled = self._is_cancelled, threading.Event()
         is_cancelled.set()
-        if self._status.phase in (
-            "starting",
-            "loading",
-        ):  # an import of torch cannot be cancelled, only awaited
-            self._status = EngineStatus("loading", "Cancelling")
+        # Libraries that are being imported ("starting") cannot be interrupted, but the cancel is shown at once.
+        if self._status.phase in ("starting", "loading"):
+            self._status = EngineStatus(self._status.phase, "Cancelling")
 
     def margin(self, request: Request, written: Sequence[int]) -> Future[Margin]:
         """Queue a job that finds how sure the model is of the next token of a reply that begins with `written`.

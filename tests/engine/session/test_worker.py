@@ -156,7 +156,7 @@ def test_a_cancel_while_the_libraries_are_imported_is_told_at_once(
     engine, ended = LateEngine(places, measurements, sandbox), SimpleQueue[bool]()
     engine.load(CPU, ended.put)
     engine.cancel_load()
-    assert engine.status() == EngineStatus("loading", "Cancelling")
+    assert engine.status() == EngineStatus("starting", "Cancelling")
     engine.imported.set()
     assert ended.get(timeout=SECONDS) is False
     until(lambda: engine.status() == EngineStatus("ready", UNLOADED))
