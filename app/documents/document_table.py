@@ -7,7 +7,7 @@ from typing import get_args
 
 from app.errors import BadOption, DocumentNotFound
 from app.values.display_text import numbered
-from app.values.document import ATTACHED, Collection, Document, DocumentState
+from app.values.document import ATTACHED, UNFINISHED, Collection, Document, DocumentState
 from app.values.text_normalisation import name_key
 
 SELECT_DOCUMENT = """
@@ -19,8 +19,6 @@ SELECT_DOCUMENT = """
     FROM document
 """
 SELECT_TEXT = "SELECT id, title, source, origin, digest, characters FROM document"
-ACTIVE_STATES = ("waiting", "reading", "indexing")
-"""The states of documents that are to be imported or indexed."""
 LEAVING, REPLACED, REMOVED = "leaving", "replaced", "removed-"
 """The states of hidden documents. In state LEAVING, a document's rows are being deleted. REPLACED marks an older
 version of another document. A document that can be restored has REMOVED as a prefix of the state that it had."""
@@ -329,7 +327,7 @@ def leaving(connection: sqlite3.Connection) -> list[int]:
 
 def next_busy(connection: sqlite3.Connection) -> int:
     """Returns the oldest document to import or index; 0 if there is none."""
-    return _first(connection, f"state IN {ACTIVE_STATES}", ())
+    return _first(connection, f"state IN {UNFINISHED}", ())
 
 
 def unread(connection: sqlite3.Connection) -> set[int]:

@@ -20,7 +20,7 @@ from app.documents.indexing import UNTITLED
 from app.documents.worker import DocumentWorker
 from app.errors import DocumentUnreadable
 from app.values.display_text import title_of
-from app.values.document import MARGINS, Passage, PassageHit
+from app.values.document import MARGINS, UNFINISHED, Passage, PassageHit
 from app.values.text_normalisation import shown_name
 
 PASTED_AT_ONCE = 1_000_000
@@ -132,7 +132,7 @@ class Documents(Store):
         """Stops reading or indexing documents, which `again` can restart."""
         with self.database.writing() as connection:
             for document in documents:
-                if document_table.version(connection, document).state in document_table.ACTIVE_STATES:
+                if document_table.version(connection, document).state in UNFINISHED:
                     document_table.set_state(connection, document, "cancelled", "You cancelled this.")
         self._stop_work(documents)
 

@@ -16,6 +16,7 @@ from app.documents.chunking import chunks
 from app.documents.duplicates import PASTED
 from app.documents.search.languages import MAX_IDENTIFIED, language_of
 from app.values.display_text import title_of
+from app.values.document import UNFINISHED
 
 UNTITLED = "Untitled"
 BATCH = 200
@@ -84,10 +85,10 @@ class Task:
     def beginning(self, state: str) -> Iterator[sqlite3.Connection]:
         """Runs the first transaction, which sets the document's state.
 
-        Raises TaskCancelled if the task was stopped or the document is in none of ACTIVE_STATES."""
+        Raises TaskCancelled if the task was stopped or the document is in none of UNFINISHED."""
         with self.database.writing() as connection:
             self.require_running()
-            if document_table.version(connection, self.document).state not in document_table.ACTIVE_STATES:
+            if document_table.version(connection, self.document).state not in UNFINISHED:
                 raise TaskCancelled
             document_table.set_state(connection, self.document, state)
             self._version = document_table.version(connection, self.document)
@@ -166,7 +167,7 @@ def mend_documents(connection: sqlite3.Connection) -> None:
         if is_read and (text := text_table.whole(connection, row["id"])):
             _mend_text(connection, row, text)
         elif row["state"] not in ("failed", "cancelled"):
-            waits = not is_read and row["state"] in document_table.ACTIVE_STATES
+            waits = not is_read and row["state"] in UNFINISHED
             text_table.clear(connection, row["id"])
             document_table.set_state(connection, row["id"], *(("waiting",) if waits else ("failed", LOST)))
     for statement in DROP_ORPHANS:

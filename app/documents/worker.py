@@ -16,6 +16,7 @@ from app.documents import document_table, file_import, indexing, passage_table
 from app.documents.file_import import PendingFiles
 from app.documents.indexing import Task, TaskCancelled
 from app.errors import AppError, StoreError, StoreFull, StoreNotUsable, first_line
+from app.values.document import UNFINISHED
 
 POLL_SECONDS = 0.5
 """Seconds between checks of what another thread or process may change."""
@@ -201,5 +202,5 @@ class DocumentWorker:
 
     def _fail(self, document: int, sentence: str) -> None:
         with self._database.writing() as connection:
-            if document_table.version(connection, document).state in document_table.ACTIVE_STATES:
+            if document_table.version(connection, document).state in UNFINISHED:
                 document_table.set_state(connection, document, "failed", sentence)

@@ -11,7 +11,7 @@ from app.values.validation import require, require_one_of
 DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "cancelled"]
 """The state of a document. It can be searched if it is "ready", and retried if it failed or was cancelled."""
 UNFINISHED: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
-"""The states in which a document cannot be searched yet."""
+"""The states of documents that are to be imported or indexed, and cannot be searched yet."""
 
 
 ATTACHED = "Attached: "
