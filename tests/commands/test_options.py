@@ -46,6 +46,10 @@ def options(command: Any) -> list[Any]:
     return [one for one in command.params if one.param_type_name == "option" and one.name != "help"]
 
 
+def required_arguments(command: Any) -> list[str]:
+    return ["1" for one in command.params if one.param_type_name == "argument" and one.required]
+
+
 def name_of(option: Any) -> str:
     return str(option.name)
 
@@ -80,7 +84,7 @@ def test_an_option_before_a_command_counts_or_is_refused(
     place: tuple[str, ...], option: Any, path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = COMMANDS[path]
-    arguments = ["1" for one in command.params if one.param_type_name == "argument" and one.required]
+    arguments = required_arguments(command)
     given, rest = words_of(option), path[len(place) :]
     code, reached = outcome([*place, *given, *rest, *arguments], path)
     if any(option.opts[0] in one.opts for one in options(command)):
@@ -98,7 +102,7 @@ def test_an_option_with_two_values_is_refused(
     path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = COMMANDS[path]
-    arguments = ["1" for one in command.params if one.param_type_name == "argument" and one.required]
+    arguments = required_arguments(command)
     single = [one for one in options(command) if not one.multiple and not one.is_flag]
     for option in single:
         name = option.opts[0]
@@ -111,7 +115,7 @@ def test_an_option_with_an_empty_value_is_refused(
     path: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = COMMANDS[path]
-    arguments = ["1" for one in command.params if one.param_type_name == "argument" and one.required]
+    arguments = required_arguments(command)
     for option in options(command):
         name = option.opts[0]
         if not (option.is_flag or name in MAY_BE_EMPTY):
