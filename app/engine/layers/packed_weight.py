@@ -222,7 +222,7 @@ def joined_parts(
 
 def _packed(numbers: Numbers) -> dict[str, Tensor]:
     """Return the arrays of packed.h, whose first dimension is the tile."""
-    values = _padded(numbers.values.view(torch.uint8), GROUP, OUTS).contiguous()
+    values = padded(numbers.values.view(torch.uint8), GROUP, OUTS).contiguous()
     low, high = PLANES[numbers.bits]
     tiles, size = len(values) // OUTS, values.shape[1]
     planes = torch.empty((tiles, size // GROUP, OUTS * GROUP // 8 * (low + high)), dtype=torch.uint8)
@@ -236,14 +236,14 @@ def tiled_scales(numbers: Numbers, outs: int) -> dict[str, Tensor]:
     """Return the existing scales, offsets and factors in tiles [tiles, groups, outs]."""
     names = ("scale", "factors", "offset", "offset_factors")
     given = {name: part for name in names if (part := getattr(numbers, name)).numel()}
-    whole = {name: _padded(part, 1, outs) for name, part in given.items()}
+    whole = {name: padded(part, 1, outs) for name, part in given.items()}
     return {
         name: part.reshape(-1, outs, part.shape[1]).transpose(1, 2).contiguous()
         for name, part in whole.items()
     }
 
 
-def _padded(values: Tensor, columns: int, rows: int) -> Tensor:
+def padded(values: Tensor, columns: int, rows: int) -> Tensor:
     """Add zeros, so that both sizes are multiples of these; return `values` themselves if they already are."""
     missing = -values.shape[1] % columns, -len(values) % rows
     # `F.pad` would copy them even if nothing is missing.

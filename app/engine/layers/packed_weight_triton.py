@@ -24,6 +24,7 @@ from app.engine.layers.packed_weight import (
     PackedWeight,
     joined_parts,
     layout,
+    padded,
     tiled_scales,
 )
 from app.engine.layers.packed_weight_ptx import conversions
@@ -415,8 +416,8 @@ def _packed_numbers(numbers: Numbers) -> Tensor:
     """Pack numbers, as unsigned bytes, into tiles [tiles, groups, 1 or 2, OUTS, GROUP / 2]."""
     values = numbers.values.view(torch.uint8)
     values = values ^ 128 if numbers.bits == 8 else values
-    whole = F.pad(values, (0, -values.shape[1] % GROUP, 0, -len(values) % OUTS))
-    halves = whole.view(-1, OUTS, whole.shape[1] // GROUP, 2, GROUP // 2).permute(0, 2, 3, 1, 4)
+    whole = padded(values, GROUP, OUTS)
+    halves = whole.reshape(-1, OUTS, whole.shape[1] // GROUP, 2, GROUP // 2).permute(0, 2, 3, 1, 4)
     if _width(numbers) == 4:
         return (halves[:, :, :1] | halves[:, :, 1:] << 4).contiguous()
     return halves.contiguous()
