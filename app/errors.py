@@ -31,7 +31,7 @@ class RankLost(AppError):
 
 
 class SettingsNotSaved(AppError):
-    """A small file, such as the settings, cannot be saved; or the data folder or the API's key cannot be used."""
+    """The settings or another small file cannot be saved. Also raised for an unusable data folder or API key."""
 
 
 class SettingsNotRead(AppError):

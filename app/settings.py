@@ -20,7 +20,7 @@ DEMO_MODEL = "demo"
 DEFAULT_EMBEDDER = "sentence-transformers/all-MiniLM-L6-v2"
 """The sentence-embedding model for searching documents by meaning, once it is downloaded."""
 MOST_LOADED = 100
-"""The last loads of this many models are remembered, and the thinking chosen for this many models."""
+"""Maximum number of models whose last load is remembered, and of models whose chosen thinking is remembered."""
 Theme = Literal["system", "light", "dark"]
 """The colours of the page; "system" follows the system's setting."""
 

@@ -138,7 +138,7 @@ def _open_services(
     with ExitStack() as parts:
         parts.enter_context(closing(models.downloads))
         engine = make_engine(data_dir, lambda: models.hub, plan, settings.local_model.device)
-        parts.callback(engine.close, CLOSING_SECONDS)  # its thread may be importing torch
+        parts.callback(engine.close, CLOSING_SECONDS)  # not longer, because its thread may be importing torch
         engines = EngineWithServers(engine, servers)
         documents = Documents(database, data_dir, EngineEmbedder(engine, embedding_model))
         parts.enter_context(closing(documents))
@@ -162,7 +162,7 @@ def explained_servers(tools: ToolSettings, network_log: NetworkLog) -> Sequence[
 
 def explain_address(network_log: NetworkLog, address: str, why: str) -> None:
     """Add to the network log why an address's host may be contacted. An address without a host adds nothing."""
-    with suppress(ValueError):  # a model may have written the address, which is refused when it is used
+    with suppress(ValueError):  # an address that a model wrote may be invalid; it is refused when it is used
         if host := urlsplit(address).hostname:
             network_log.explain(host, why)
 

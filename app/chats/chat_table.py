@@ -77,7 +77,7 @@ def create_with(
 
 
 def next_use(connection: sqlite3.Connection, now: float) -> float:
-    """Returns the time to store for the use of a chat: now, or after the newest use if the clock was set back."""
+    """Returns the time of use to store for a chat: now or, if the clock was set back, TICK after the newest use."""
     newest = connection.execute("SELECT max(updated) FROM chat").fetchone()[0]
     return now if newest is None or newest <= now else float(newest) + TICK
 

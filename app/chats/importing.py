@@ -194,7 +194,7 @@ class _NewChat:
 
 
 def _imported_chat(record: ChatRecord, now: float) -> _NewChat:
-    """Returns a chat that comes from an exported file."""
+    """Prepares the steps that write a chat of an exported file."""
 
     def create(connection: sqlite3.Connection) -> ChatVersion:
         settings = columns_of(ChatSettings(record.system, record.sampling, (), record.json_answers))

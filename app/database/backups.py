@@ -18,7 +18,8 @@ Progress = Callable[[], None]
 
 
 def keep_backup(source: sqlite3.Connection, database: Path, end: str, progress: Progress) -> Path:
-    """Makes a backup, like `write_backup`, in the folder of automatic backups; its name ends with `end`.
+    """Makes a backup in the folder of automatic backups, as `write_backup` does. Its name ends with `end` and
+    ".sqlite".
 
     Returns its path. Raises StoreError."""
     target = database.parent / BACKUPS / time.strftime(f"foresight-{STAMP}{end}.sqlite")

@@ -118,8 +118,8 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _counts(path: Path) -> bool:
-    """Returns whether a path may be another program's content, as each link may be. LITTER, the app's lock, its
-    marker and its empty folders do not count."""
+    """Returns whether a path may be another program's content. A link always may be. LITTER does not count, nor do
+    the app's own lock, marker and empty folders."""
     if path.is_symlink():
         return True
     if path.is_dir():
@@ -165,7 +165,8 @@ class DataFolder:
         self._address = path / "in-use.address"
 
     def hold(self) -> None:
-        """Locks the folder for this process; the system unlocks it when the process ends.
+        """Makes the folder, removes other users' rights on it, and locks it for this process. The system unlocks it
+        when the process ends.
 
         Raises DataFolderInUse if another instance has locked it, SettingsNotSaved if it cannot be used."""
         try:

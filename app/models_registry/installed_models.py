@@ -115,8 +115,8 @@ def _checked_model(name: str, folder: Path, origin: ModelOrigin, revision: str =
 
 
 def _is_all_here(folder: Path) -> bool:
-    """Return whether all files of a model exist, valid or not, or if they are not for transformers; True if this
-    cannot be found out."""
+    """Return whether all files of a model exist, valid or not. Also returns True for files of another program, and
+    if this cannot be found out."""
     try:
         if folder.is_file():
             return all(part.exists() for part in parts_of(folder))

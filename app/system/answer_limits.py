@@ -27,7 +27,7 @@ class AnswerRefused(Exception):
 
 
 class WrongType(TypeError):
-    """A part of an answer does not have the API's type. The message names part and type: "choices is a dict"."""
+    """A part of an answer has a wrong type. The message names the part and the type: "choices is a dict"."""
 
 
 def of_type(value: object, kind: type[Kind], name: str) -> Kind:
@@ -45,8 +45,8 @@ class AnswerLimit:
         self._got = 0
 
     async def announce(self, request: Any) -> None:
-        """Report the host to the network log as looked up on this thread, because asyncio looks names up on another
-        thread, and the log matches connections with lookups by thread."""
+        """Report to the network log that this thread looks the host up. asyncio does so on another thread, but the
+        log gives a connection the name that the connecting thread looked up last."""
         sys.audit("socket.getaddrinfo", request.url.host, None, 0, 0, 0)
 
     async def begin(self, response: Any) -> None:
@@ -105,5 +105,5 @@ class _Counted:
 
 @cache
 def _counted_stream(library: str) -> type[_Counted]:
-    """Return the counting stream as a subclass of this HTTP library's stream, because it accepts no other class."""
+    """Return the counting stream as a subclass of the HTTP library's stream. The library accepts no other class."""
     return type("CountedStream", (_Counted, import_module(library).AsyncByteStream), {})

@@ -123,7 +123,7 @@ class ChildProcess:
 
     def kill(self) -> None:
         """Kill the process and its group, and wait for its end, at most SECONDS_TO_END seconds."""
-        if self._process.returncode is None:  # until it is waited for, no other process gets its id
+        if self._process.returncode is None:  # until the process is waited for, its id is not reused
             _kill_group(self._process.pid)
             self._process.kill()
             with suppress(subprocess.TimeoutExpired):

@@ -18,7 +18,7 @@ LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY")
 CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR", "SSLKEYLOGFILE")
 NUMBERS = ("HF_HUB_DOWNLOAD_TIMEOUT", "HF_HUB_ETAG_TIMEOUT", "TORCHDYNAMO_REPRO_LEVEL")
-"""Variables that a library converts to a number while it is imported. Any other text in them would end the app."""
+"""Variables that libraries convert to numbers when they are imported. Text that is not a number ends the app."""
 HUB = "HF_ENDPOINT"
 HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
 _SECRET = re.compile(r"(?:TOKEN|KEY|SECRET|PASSWORD|PASSWD|CREDENTIALS)$", re.IGNORECASE)
@@ -63,7 +63,7 @@ def without_network_settings(environ: MutableMapping[str, str]) -> Iterator[None
 
 @contextmanager
 def network_settings(uses_proxies: bool = True) -> Iterator[None]:
-    """Raise NetworkSettingsUnusable if the block cannot prepare a connection, whatever the library raises."""
+    """Raise NetworkSettingsUnusable if the block cannot prepare a connection, whatever error the library raises."""
     try:
         for kind, proxy in getproxies().items() if uses_proxies else ():
             if kind in ("http", "https", "all"):  # libraries check the port only while they connect

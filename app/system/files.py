@@ -16,7 +16,7 @@ DEVICES = Path("/dev")
 
 
 def write_file(path: Path, content: str | bytes) -> None:
-    """Write a file that only this user can read. Makes its folder. If it raises OSError, the old file stays."""
+    """Write a file that only this user can read. Makes its folder. Raises OSError; the old file stays then."""
     make_folder(path.parent)
     with replacing(path) as draft:
         draft.write_bytes(_bytes(content))

@@ -197,7 +197,7 @@ def _row_of(gpu: CudaGpu, listed: Sequence[ListedGpu]) -> ListedGpu | None:
 
 
 def _uuid(text: str) -> str:
-    """Return a GPU's uuid without the prefix GPU-; "" if the text is not a uuid. A part of a GPU keeps its MIG-."""
+    """Return a GPU's uuid without the prefix GPU-, but with the prefix MIG-; "" if the text is not a uuid."""
     plain = text.strip().lower().removeprefix("gpu-")
     return plain if re.fullmatch(r"(?:mig-)?[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", plain) else ""
 

@@ -9,7 +9,7 @@ from typing import Literal
 from app.values.validation import require, require_one_of
 
 DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "cancelled"]
-"""The state of a document. It can be searched if it is "ready", and retried if it failed or was cancelled."""
+"""The state of a document. A "ready" document can be searched; a failed or cancelled document can be retried."""
 UNFINISHED: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
 """The states of documents that are to be imported or indexed, and cannot be searched yet."""
 

@@ -1,8 +1,8 @@
 """Reads the config.json of a draft head, without torch. The file comes from strangers and is not trusted.
 
-A draft head is a small network that drafts tokens for a larger model, its target, whose hidden states it reads: an
-EAGLE-3 head in the format of vllm-project/speculators (`models/eagle3/config.py` there), or the assistant of a
-Gemma 4 model, in transformers' format.
+A draft head is a small network that drafts tokens for a larger model (its target) and reads the target's hidden
+states. There are two kinds: EAGLE-3 heads in the format of vllm-project/speculators (`models/eagle3/config.py`
+there), and the assistants of Gemma 4 models in transformers' format.
 """
 
 import re

@@ -21,12 +21,13 @@ Change = Literal[
 ]
 """How llama.cpp's converter has changed a tensor, so that it differs from the tensor of transformers.
 
-pairs: the two halves of each rotated head became pairs of rows. minus one: one was added. log: A_log became
--exp(A_log). transposed: rows became columns. alternating: rows of gates and of values, which had been interleaved,
-were separated, and the experts' matrices were transposed. grouped: rows of queries, keys and values, which had been
-together in groups, were separated. tiled: value heads of linear attention, which had been sorted by key head, were
-sorted by their number within the key head. mixed: rows of queries, keys, values and gates, which had been together
-for each key head of linear attention, were separated."""
+pairs: the rows of the two halves of each head were interleaved, so that rows that are rotated together are a pair.
+minus one: one was added, which is subtracted again. log: A_log became -exp(A_log). transposed: rows became columns.
+alternating: rows of gates and of values, which had been interleaved, were separated, and the experts' matrices were
+transposed. grouped: rows of queries, keys and values, which had been together in groups, were separated. tiled:
+value heads of linear attention, which had been sorted by key head, were sorted by their number within the key head.
+mixed: rows of queries, keys, values and gates, which had been together for each key head of linear attention, were
+separated."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Computes how many rows (token positions) the largest step of given settings feeds to the model.
 
-With W=5, N=4, G=5: 1 + G·(N-1) = 16 rows in the tree, W·(N-1) - 1 = 14 in the window, and 16 + 5 = 21 with logits:
-every row of the tree, and the W newest guesses of the window.
+With lookahead's sizes W=5, N=4, G=5 (`Decoding`) the tree has 1 + G·(N-1) = 16 rows, and the window has
+W·(N-1) - 1 = 14 rows. 16 + 5 = 21 rows have logits: all rows of the tree, and the W newest guesses of the window.
 """
 
 from dataclasses import dataclass

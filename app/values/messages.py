@@ -34,7 +34,7 @@ class ModelChoice:
     `context` is the longest context in tokens; 0 means the model's own. If `server` is the address of a server, the
     model runs there, and only its name is used. `draft_model` is the folder or hub id of a model that drafts for
     this model; "" for none. With `offload` the weights for which a GPU has no room stay in main memory.
-    `quantisation` "auto" quantises only on a CPU, and only if `dtype` is "auto", too."""
+    `quantisation` "auto" quantises only on a CPU, and only if `dtype` is also "auto"."""
 
     name: str
     dtype: DType = "auto"

@@ -1,7 +1,7 @@
 """Prepares text for the full-text index, for storage and for display.
 
 FTS5's tokenizer treats a run of letters as a word, so spaces are put around each character of a script without
-spaces; a query searches for such characters as a phrase: "FTS5 用于全文搜索" -> "FTS5  用  于  全  文  搜  索".
+spaces: "FTS5 用于全文搜索" -> "FTS5  用  于  全  文  搜  索". A query searches for such characters as a phrase.
 """
 
 import re

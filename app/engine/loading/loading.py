@@ -88,7 +88,8 @@ FITTING_TEMPLATE = (
     "its files have no chat template, so messages are written in the format that its control tokens suggest"
 )
 STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
-"""A chat begins with the first of these that the vocabulary has, unless default-templates.toml gives another."""
+"""Tokens that begin a text. A chat begins with the first that the vocabulary has, unless default-templates.toml
+gives another."""
 
 
 def _grammars() -> "Grammars":
@@ -225,8 +226,8 @@ def _settled_weights(
 ) -> tuple[Quantisation, bool, str]:
     """Return the quantisation, whether a file's quantised matrices stay packed, and a note.
 
-    The matrices stay packed if they are most of the model, the device has kernels for them, and no quantisation, no
-    offloading and, on a CPU, no half precision is chosen. The model may be on the meta device."""
+    The matrices stay packed if they are most of the model and the device has kernels for them. They do not if a
+    quantisation or offloading is chosen, or half precision on a CPU. The model may be on the meta device."""
     form = form_of(model.config)
     is_quantised = is_packed(folder) or (form is not None and not form.is_float)
     if is_quantised and _keeps_packed(model, choice, device):

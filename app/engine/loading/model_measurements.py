@@ -146,7 +146,7 @@ def keep_first(first: Packed, cache: MeasurementCache, cache_key: CacheKey) -> N
 def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) -> int:
     """Return the token that the tokenizer puts before every text, else the token of a line break, else 0.
 
-    Another BOS token is not used, because a chat model may expect a role after it, not a text."""
+    A BOS token that the tokenizer does not put there is not used: a chat model may expect a role after BOS."""
     line_break = tokenizer.encode("\n")
     bos = tokenizer.bos_token_id
     start = bos if bos is not None and bos in line_break[:1] else line_break[-1] if line_break else 0

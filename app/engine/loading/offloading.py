@@ -74,7 +74,7 @@ def load_in_part(
     if fit.verdict == "fits":
         return load(folder, choice, sandbox, progress=progress)
     check_room(folder, fit, ram().free)
-    progress(f"Loading {folder.name}, slow: about {copying_words(fit.offloaded)}", 0, 0)
+    progress(f"Loading {folder.name}. About {copying_words(fit.offloaded)}", 0, 0)
     place = part_on_gpu(fit.room)
     loaded = load(
         folder, choice, sandbox, reads_heads=False, place=place, choose=run_in_part, progress=progress

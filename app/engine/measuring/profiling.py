@@ -108,7 +108,7 @@ class StepTimer:
         return tuple(bucket for bucket in wanted if bucket <= most)
 
     def without_progress(self) -> "StepTimer":
-        """Return a timer that reports 0 as done at each run, because a report can cancel the loading."""
+        """Return a timer that reports 0 as done at each run; it must report, so that the load can be cancelled."""
         return replace(self, progress=lambda _done, total: self.progress(0, total))
 
     def times(self, buckets: Buckets, is_batch_invariant: bool) -> StepTimes:

@@ -76,8 +76,8 @@ def _base(header: GgufHeader, key: str, usual: Mapping[str, Any]) -> float:
 def _rotated(
     header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any], known: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the size of the rotated part of a head, as `rotary_dim` if the config has this name. Its share of the
-    head is under "rope", unless it is the whole head and the config states no share."""
+    """Return the size of the rotated part of a head as `rotary_dim`, if the config has this name, and its share of
+    the head under "rope". The share is left out if it is 1 and the config states no share."""
     size = header.value("rope.dimension_count")
     if not size or "qk_rope_head_dim" in values or known.get("rope_type") == "proportional":
         return {}

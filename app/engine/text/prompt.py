@@ -244,7 +244,8 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     """Return the messages in an order and in roles that the template accepts.
 
     System messages are joined into one at the beginning. A chat of system messages alone becomes a message of the
-    user if the template refuses such a chat. An example for Gemma 2, which takes no system message:
+    user if the template refuses such a chat. Calls that the template omits are written into the texts. An example
+    for Gemma 2, which takes no system message:
 
         system: Be brief.  user: Hi  user: Who are you?    ->    user: Be brief.\\n\\nHi\\n\\nWho are you?
     """

@@ -39,7 +39,7 @@ class CachedTokenReader:
         self.context = context
         self._lock = threading.Lock()
         self._count = lru_cache(REMEMBERED)(count)
-        self._spell = lru_cache(None)(spell)  # never more than the vocabulary
+        self._spell = lru_cache(None)(spell)  # at most one entry for each token
 
     def count(self, chat: Chat, thinking: Thinking = DEFAULT_THINKING, tools: str = "") -> int:
         """Count the tokens of this chat's prompt; 0 without messages.

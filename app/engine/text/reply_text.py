@@ -108,8 +108,8 @@ class ThoughtText:
     def _written(self, text: str) -> str:
         """Return the text, preceded by the <think> tag that was held back, if any; "" for a message to a tool.
 
-        Blank text is dropped while a tag is held back, and line ends at the beginning of a reply of a model that
-        thinks."""
+        Drops blank text while a tag is held back. If the model thinks, also drops line ends at the beginning of the
+        reply."""
         if self._markers is self._aside:
             return ""
         if self._is_fresh:
@@ -151,7 +151,8 @@ def begun_text(form: ReplyFormat, written: str, asked: str, hidden: Callable[[st
     if not form.thought_opening or not written.startswith(OPENING):
         has_lone_end = CLOSING in written  # in old replies, and if the prompt has opened the thought
         begin = form.thought_end if is_opened and written and not has_lone_end else form.answer_opening
-        if written and closing and asked.endswith(closing):  # the answer follows it as in earlier messages
+        if written and closing and asked.endswith(closing):
+            # what earlier messages have between the closing marker and the answer
             begin = form.thought_end.partition(closing)[2]
         return begin + hidden(written)
     written = written.removeprefix(BEGUN if is_opened and written.startswith(BEGUN) else OPENING)

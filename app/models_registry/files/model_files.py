@@ -209,10 +209,10 @@ def _check_weights(path: Path) -> None:
 
 
 def is_end_empty(path: Path, tensors: Iterable[tuple[int, int]]) -> bool:
-    """Return whether a weight file has only zeros from the middle of its last matrix or from a tensor before it.
+    """Return whether a weight file has only zeros from the middle of its last matrix on.
 
-    `tensors` are the offsets of its tensors, and their numbers of dimensions. One matrix of zeros is possible, and
-    so is a file without any numbers."""
+    `tensors` are the offsets of its tensors, and their numbers of dimensions. Returns False if only the last matrix
+    is zero, or if the file begins with zeros, because a complete file may have such weights."""
     placed = sorted(tensors)
     place = max((place for place, (_, dimensions) in enumerate(placed) if dimensions > 1), default=0)
     if not place:

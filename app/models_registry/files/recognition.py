@@ -108,7 +108,7 @@ def refuse_files(names: Iterable[str], where: str) -> None:
 
 
 def is_of_other_kind(names: Collection[str]) -> bool:
-    """Return whether files with these names, none of which are weights for transformers, are of another program."""
+    """Return whether any of these names shows another program's files, and none shows weights for transformers."""
     return {WHOLE, INDEX}.isdisjoint(names) and bool(_matching(names, (*OTHER_KINDS, *OTHER_FORMATS)))
 
 

@@ -1,4 +1,4 @@
-"""Sends requests to the hub with the HTTP library and the login of the hub's client, and has the policy of retries.
+"""Sends requests to the hub with the HTTP library and the login of the hub's client. Decides what is retried.
 
 The hub is not trusted, so all answers are limited in bytes. `read_part` and `read_json` also limit the seconds
 until the last byte; a download fails after `RetryPolicy.read_timeout` seconds without progress.
