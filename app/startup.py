@@ -105,7 +105,7 @@ def run_app(folder: DataFolder, opening: Opening, model: ModelAsked, network_log
 
 
 def _load_settings(file: SettingsFile, model: ModelAsked) -> Settings:
-    """Return the saved settings with the command line's models. Saves `loaded` if it differs. Raises AppError."""
+    """Return the saved settings with the command line's models. Saves `loaded` if it changes. Raises AppError."""
     saved = file.load()
     settings = asked_settings(saved, model)
     if settings.loaded != saved.loaded:
@@ -127,7 +127,7 @@ def _open_services(
     data_dir, services = file.path.parent, None
     models = ModelLibrary(data_dir, settings.library)
     servers = Servers(data_dir, lambda: models.hub.is_offline, network_log.explain)
-    network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # perhaps a mirror of the hub
+    network_log.explain(urlsplit(models.hub.address).hostname or "", HUB_WHY)  # the hub may be a mirror
 
     def embedding_model() -> ModelFolder | None:
         return folder_here(settings.library.embedder, models.hub)  # it may be downloaded while the app runs
@@ -162,7 +162,7 @@ def explained_servers(tools: ToolSettings, network_log: NetworkLog) -> Sequence[
 
 def explain_address(network_log: NetworkLog, address: str, why: str) -> None:
     """Add to the network log why an address's host may be contacted. An address without a host adds nothing."""
-    with suppress(ValueError):  # an address that a model wrote may be invalid; it is refused when it is used
+    with suppress(ValueError):  # a model may have written it; an invalid address is refused later
         if host := urlsplit(address).hostname:
             network_log.explain(host, why)
 
@@ -200,7 +200,7 @@ def _open_database(data_dir: Path) -> Database:
 
 
 def _api(services: Services, engine: Engine, data_dir: Path) -> ApiSwitch:
-    """Make the switch of the API that is served with the page and uses its model.
+    """Make the switch of the API, which is served with the page and uses the page's model.
 
     The API is built when it is first turned on."""
     models, embedder = services.models, services.settings.library.embedder
@@ -220,7 +220,7 @@ def _api(services: Services, engine: Engine, data_dir: Path) -> ApiSwitch:
 def attached_with_chats(documents: Documents, stores: ChatStores) -> Iterator[None]:
     """Delete attached documents that no chat searches, at the beginning and at the end of the block.
 
-    At the beginning there are some if the app was killed. All removed documents are erased, too."""
+    At the beginning there are some if the app was killed. Also erases documents that were deleted before."""
 
     def delete() -> None:
         with suppress(AppError):  # if the disk is full, they stay until the next start
@@ -277,7 +277,8 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
     """Open the stored chats, and an empty store in memory for private chats. Prints the database's note.
 
-    Marks replies that a killed app has interrupted. Begins to erase deleted chats at the beginning and the end."""
+    Marks replies that a killed app has interrupted. At the beginning and the end, erases deleted chats for at most
+    PURGE_SECONDS each."""
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)

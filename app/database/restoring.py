@@ -21,7 +21,7 @@ from app.system.files import replacing, sync_folder
 
 STAGED = "restore.sqlite"
 KEPT = "before-restore-"
-"""The prefix of the names of files and folders that were moved aside for a backup."""
+"""The prefix of the names of files and folders that were moved aside when a backup was restored."""
 RESCUED = "rescued-"
 """The prefix of the names of databases that were rescued from a damaged file."""
 COPIES = re.compile(

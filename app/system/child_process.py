@@ -260,7 +260,7 @@ def seconds_left() -> float:
 def importing_environment() -> dict[str, str]:
     """Return this process's environment without secrets and without the current folder in its lists of folders.
 
-    PYTHONPATH begins with the folder of this package."""
+    PYTHONPATH begins with the folder that contains this package."""
     environment = settled(without_secrets(os.environ))
     folders = (str(OWN_FOLDER.parent), environment.get("PYTHONPATH", ""))
     return {**environment, "PYTHONPATH": os.pathsep.join(filter(None, folders))}

@@ -45,7 +45,7 @@ class ChatSettings:
     """A chat's system prompt, the document collections that are searched for it, and whether its answers are JSON.
     `tools` are the names of the tool servers, and of the app's own tools, that the model may use.
 
-    A preset uses only `system` and `sampling`, which has the values of the page's sampling controls."""
+    `sampling` has the values of the page's sampling controls. A preset uses only `system` and `sampling`."""
 
     system: str = ""
     sampling: Sampling | None = None

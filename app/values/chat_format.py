@@ -14,7 +14,7 @@ from app.values.dataclass_json import json_text, parse_json
 from app.values.validation import require, require_one_of
 
 OPENING, CLOSING = "<think>", "</think>"
-"""The tags between which a reply's thought is written, in stored chats and everywhere else."""
+"""The tags around a reply's thought in the app, whatever the model's own markers are."""
 ThinkingLevel = Literal["default", "off", "on", "minimal", "low", "medium", "high", "max"]
 """How much a model thinks before it answers; "default" leaves it to the chat template."""
 AMOUNTS: Mapping[str, int] = MappingProxyType(

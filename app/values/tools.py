@@ -11,7 +11,7 @@ from app.values.chat_format import CLOSING, OPENING
 from app.values.validation import require, require_one_of, web_host
 
 CallState = Literal["writing", "asked", "running", "done", "failed", "refused"]
-"""The state of a call: the model writes it, the user is asked, it runs, has a result, failed, or was refused."""
+"""The state of a call. "writing": the model writes it; "asked": the user must allow it; "done": it has a result."""
 ServerState = Literal["off", "starting", "ready", "failed"]
 """The state of a tool server's process. A server that is "off" or "failed" is usually started at its next use."""
 NO_ARGUMENTS = '{"type": "object", "properties": {}}'

@@ -1,6 +1,6 @@
 """Reads the blocks of a GGUF file's quantised tensors as integers and scales, without loss.
 
-Each reader takes blocks [n, bytes] and returns the numbers of each block in the order of the row."""
+Each reader takes blocks [n, bytes] and returns the numbers of each block in their order in the row."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -103,7 +103,7 @@ def _mxfp4(blocks: Tensor) -> Numbers:
 
 
 def _power_of_two(exponents: Tensor) -> Tensor:
-    """Return half of 2 ** exponent in float32, because MXFP4_TABLE has doubled values. The bias is 127."""
+    """Return half of 2 ** (exponent - 127) in float32, because MXFP4_TABLE has doubled values."""
     whole = exponents.int()
     return torch.where(whole < 2, 0x200000 << whole.clamp(max=1), whole - 1 << 23).view(torch.float32)
 

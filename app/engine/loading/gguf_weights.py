@@ -1,10 +1,10 @@
-"""Reads the weights of a GGUF file with transformers' names and shapes, each when transformers asks for it.
+"""Reads the weights of a GGUF file with transformers' names and shapes.
+
+Each weight is read when transformers asks for it, so no second copy of the model is in memory.
 
     model.layers.0.self_attn.q_proj.weight    the model's name
     blk.0.attn_q.weight                       the file's name, found in gguf-py's table
     Tensor                                    its values, with the converter's change undone (UNDO)
-
-So no second copy of the model is in memory.
 """
 
 import re

@@ -26,7 +26,7 @@ Listener = Callable[[int, int], None]
 
 
 def no_progress(_what: str, _done: int, _total: int) -> None:
-    """Do nothing: this is the listener of loads whose progress is not shown."""
+    """Ignore the progress of a load."""
 
 
 def part_of_load(progress: Progress, what: str, begin: int, end: int) -> Listener:

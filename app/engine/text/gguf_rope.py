@@ -52,7 +52,7 @@ def rotary(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str, Any
             "original_max_position_embeddings": header.value("rope.scaling.original_context_length"),
             "attention_factor": header.value("rope.scaling.attn_factor") or 1.0,
         }
-        if usual.model_type == "phimoe":  # has names of its own for the factor
+        if usual.model_type == "phimoe":  # this model has other names for the factor
             rope |= dict.fromkeys(("short_mscale", "long_mscale"), rope["attention_factor"])
     if header.shape(FACTORS):
         rope = _with_factors(rope, _read(header, FACTORS))

@@ -84,7 +84,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     written, begin = begin, begin.removeprefix(opening).strip()
     header = between.strip().removesuffix(begin)
     turn_end = common_end(user_end, after)
-    # includes the word between two control tokens, because the word would be shown otherwise
+    # With the word between two control tokens, because the word would be shown otherwise.
     words = re.match(rf"{TAG}\w+{TAG}", turn_end)
     end = after.removesuffix(turn_end) if begin else ""
     if begin and not end.strip():
@@ -132,7 +132,7 @@ def _markers(render: Render, before: str, after: str, plain: str) -> tuple[str, 
     found = re.search(rf"{TAG}\w*\s*$", before)
     opening = found[0].strip() if found else ""
     if plain.rstrip().endswith(opening):  # answers without thoughts have this tag, too
-        line = render([ASKED], {}).rstrip().rpartition("\n")[2]  # may begin a thought
+        line = render([ASKED], {}).rstrip().rpartition("\n")[2]  # this line may begin a thought
         opening = "" if re.search(TAG, line) else line
     return (opening, closing[1]) if closing and opening else None
 

@@ -220,7 +220,7 @@ class Estimator:
         return int(max(prompt, step + self._attention(LOOKAHEAD_ROWS, context, 4)))
 
     def _recorded(self, precision: Precision, context: int) -> int:
-        """Count the bytes that CUDA graphs keep: each its own results, and all together the logits."""
+        """Count the bytes that CUDA graphs keep: the results of each graph, and the logits that all share."""
         if not self._is_ours:
             return 0
         width = self._width(precision)
@@ -275,7 +275,7 @@ def judge(
     form = kept_words(kept) if kept else precision
     sentence = _sentence(verdict, form, need.total, memory, longest, context, estimator.shape.context)
     drafts = (one.need(precision, 1).weights for one in estimator.draft_models)
-    in_part = replace(estimator, has_triton=False).need(precision, context)  # then torch's kernels run
+    in_part = replace(estimator, has_triton=False).need(precision, context)  # with torch's kernels
     room = max(usable - in_part.total + in_part.weights - sum(drafts), 0)
     offloaded = 0 if verdict == "fits" else estimator.offloaded(precision, room)
     if offloaded:
