@@ -37,11 +37,6 @@ def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
     return fields.view(torch.uint8).view(len(packed), -1)
 
 
-def _bits(packed: Tensor) -> Tensor:
-    """Unpack the bits of 4 bytes, the lowest bit first."""
-    return _fields(packed, 1, 1)
-
-
 def _plain(
     blocks: Tensor, bits: int = 4, zero: int = 0, has_offset: bool = False, table: tuple[int, ...] = ()
 ) -> Numbers:
@@ -49,7 +44,7 @@ def _plain(
     offset = _half(blocks[:, 2:4]) if has_offset else NONE
     values = _fields(blocks[:, -16:], 4, 16)
     if bits == 5:
-        values |= _bits(blocks[:, -20:-16]) << 4
+        values |= _fields(blocks[:, -20:-16], 1, 1) << 4
     return Numbers(bits, values, _half(blocks[:, :2]), zero, offset=offset, table=table)
 
 

@@ -115,7 +115,7 @@ def source_of(
     If the trial fails, ends `written`, so that the runner's model writes no more states for the head. Raises
     ArithmeticError if the head's logits differ, and any error of the trial."""
     try:
-        seconds = _tried(head, runner, written)
+        seconds = _trial_seconds(head, runner, written)
     except Exception:
         written.end()
         raise
@@ -130,7 +130,9 @@ def reader_of(head: Head | Assistant, runner: BlockRunner, target: HiddenStates)
     return HeadReader(head, target, runner.attention.attend, runner.context, runner.vocabulary)
 
 
-def _tried(head: Head | Assistant, runner: BlockRunner, written: WrittenStates) -> tuple[float, float]:
+def _trial_seconds(
+    head: Head | Assistant, runner: BlockRunner, written: WrittenStates
+) -> tuple[float, float]:
     """Compare the head's logits with those of a plain pass. Raises ArithmeticError if they differ.
 
     Returns the seconds of a pass over one token, and of each further token in a pass."""
