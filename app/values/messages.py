@@ -259,12 +259,15 @@ UNSTORED = "chat_format"
 class ModelInfo:
     """The loaded model, with notes for the user about how it runs and why it does not run better.
 
-    Notes by their names: why it decodes plainly (`lookahead`), why its drafts are chains and not trees (`chains`),
-    why no better `device`, `attention` or CUDA `graphs` are used, which layers run in Foresight's own kernels or
-    why no layer does (`fused`), which step sizes write the same text or why no two do (`same-text`), why nothing
-    was compiled here (`compiler`), whether the draft heads in its checkpoint are used (`heads`), how a model
-    without a chat template is sent messages (`template`), what a model could read beside text (`parts`), and why
-    weights are not quantised (`quantised`).
+    The notes by their names:
+
+        lookahead, chains           why it decodes plainly; why its drafts are chains and not trees
+        device, attention, graphs   why no better device, attention or CUDA graphs are used
+        fused                       which layers run in Foresight's own kernels, or why none does
+        same-text                   which step sizes write the same text, or why no two do
+        compiler, quantised         why nothing was compiled here; why weights are not quantised
+        heads                       whether the draft heads in its checkpoint are used
+        template, parts             how messages are sent without a chat template; what it could read beside text
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
     quantised. `kept_bits` is how many bits a number takes in the matrices that stay packed as in their file, 0 if
@@ -385,7 +388,7 @@ RefusedPart = Literal["", "options", "prompt", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The last event of a reply that ended with an error, in one or two sentences. Text written before stays.
+    """The last event of a reply that ended with an error, which `sentence` explains. Text written before it stays.
 
     `refused` names the part of the request that is impossible, if any; the same request would fail again."""
 

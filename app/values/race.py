@@ -109,8 +109,8 @@ Curve = tuple[tuple[float, int], ...]
 class LaneRun:
     """One run of a decoder so far: its text, its tokens and their times. `reason` is None until it has ended.
 
-    `ends` are the ends of the tokens in the text. `decoder` is the decoder that really ran, because a model without
-    lookahead support decodes plainly."""
+    `ends` are the ends of the tokens in the text. `decoder` is the decoder that ran: "plain" for a model that
+    does not support lookahead."""
 
     decoding: Decoding
     decoder: DecoderName

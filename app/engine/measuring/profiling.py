@@ -59,7 +59,7 @@ LONG_PREFIX = 2048
 _SAME_TEXT = "{}: the same text with lookahead on and off"
 USEFUL_FIRST: Buckets = (32, 1, 16, 64, 8, 4, 24, 48, 128, 12, 96, 2)
 ANY_ROWS: Buckets = (*range(1, 17), *range(18, 33, 2), *range(36, 65, 4), *range(72, 129, 8))
-"""Buckets of models that compute each row independently. They are so close that blocks need little padding."""
+"""Buckets of models that compute each row independently. They are close together, so blocks need little padding."""
 ALWAYS_READ = 2
 """How many buckets of USEFUL_FIRST (32 and 1) are compared even if the time is over, because without bucket 1 the
 plain steps of a slow model would be padded to 32 rows."""
