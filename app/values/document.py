@@ -153,9 +153,9 @@ class Sources:
     `searched` is the query, which is the question made self-contained. `is_whole` is whether the model got the
     collections as a whole; `left_out` is how many passages were found but did not fit. `cited` is empty if no
     passage is near enough to the question or if none fits; the app's answer says which. `unsupported` are the
-    indices (from 0) of the answer's markers [n] whose sentence is not supported by source n. `missing` has, for each
-    such marker, the words of the sentence that the source lacks ("7:15, Anna"), or "" if sentence and source have
-    little in common."""
+    indices (from 0) of the answer's markers [n] whose sentence is not supported by source n. `missing` has, for
+    each such marker, the words of the sentence that the source lacks ("7:15, Anna"), or "" if sentence and source
+    have little in common."""
 
     searched: str
     cited: tuple[Citation, ...] = ()

@@ -1,7 +1,7 @@
 """Allocates memory for weights, on Linux in huge pages (2 MiB instead of 4 KiB) if the kernel has them.
 
-A step reads all weights once, and the processor looks up the address of each page. With fewer, huge pages a quantised
-model's step of one row takes up to a third less time (docs/notes/2026-11-benchmarks.md).
+A step reads all weights once, and the processor looks up the address of each page. With huge pages, which are fewer,
+a quantised model's step of one row takes up to a third less time (docs/notes/2026-11-benchmarks.md).
 """
 
 import mmap

@@ -54,8 +54,8 @@ OTHER_HEADS = (
     ("full", ("num_global_key_value_heads", "global_head_dim", "global_head_dim")),
     ("", ("num_key_value_heads", "head_dim", "v_head_dim")),
 )
-"""(word, keys): for layers whose kind contains the word, the config's keys of the number of key heads, the size of a
-key and the size of a value."""
+"""(word, keys): for layers whose kind contains the word, the config's keys of the number of key heads, the size of
+a key and the size of a value."""
 RECURRENT_SIZES = (
     ("linear_num_value_heads", "linear_value_head_dim", "linear_num_key_heads", "linear_key_head_dim"),
     ("linear_num_heads", "linear_head_dim", "linear_num_heads", "linear_head_dim"),
