@@ -78,7 +78,7 @@ class RacePlan:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """A number that was measured in several rounds; all 0 if it is unknown."""
+    """The median, the lowest and the highest value of a number over several rounds; 0.0 if they are unknown."""
 
     median: float = 0.0
     low: float = 0.0

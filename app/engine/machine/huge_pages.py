@@ -1,6 +1,6 @@
 """Allocates memory for weights, on Linux in huge pages (2 MiB instead of 4 KiB) if the kernel has them.
 
-A step reads all weights once, and the processor looks up the address of each page. With huge pages, which are fewer,
+A step reads all weights once, and the processor looks up the address of each page. With fewer and larger pages
 a quantised model's step of one row takes up to a third less time (docs/notes/2026-11-benchmarks.md).
 """
 

@@ -294,8 +294,9 @@ def _count(values: Mapping[str, Any], key: str) -> int:
 
 
 def _recurrent_sizes(values: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many numbers a recurrent layer's state has, and how many numbers a token's inputs of the layer's
-    convolution have. A count is 0 if the layer has no such part."""
+    """Return the size of a recurrent layer's state, and the size of a token's inputs to the layer's convolution.
+
+    Both are counts of numbers, and are 0 if the layer has no such part."""
     if "conv_L_cache" in values:
         return 0, _count(values, "hidden_size")
     for heads, value, key_heads, key in RECURRENT_SIZES:
