@@ -162,7 +162,7 @@ def explained_servers(tools: ToolSettings, network_log: NetworkLog) -> Sequence[
 
 def explain_address(network_log: NetworkLog, address: str, why: str) -> None:
     """Add to the network log why an address's host may be contacted. An address without a host adds nothing."""
-    with suppress(ValueError):  # a model may have written it; an invalid address is refused later
+    with suppress(ValueError):  # an invalid address, perhaps written by a model, is refused when it is used
         if host := urlsplit(address).hostname:
             network_log.explain(host, why)
 
@@ -277,8 +277,8 @@ def asked_settings(settings: Settings, asked: ModelAsked) -> Settings:
 def open_chat_stores(database: Database) -> Iterator[ChatStores]:
     """Open the stored chats, and an empty store in memory for private chats. Prints the database's note.
 
-    Marks replies that a killed app has interrupted. At the beginning and the end, erases deleted chats for at most
-    PURGE_SECONDS each."""
+    Marks replies that a killed app has interrupted. Spends a short time on erasing deleted chats, at the beginning
+    and at the end."""
     if database.note:
         typer.echo(database.note)
     stored = Chats(database)

@@ -388,7 +388,7 @@ RefusedPart = Literal["", "options", "prompt", "grammar"]
 
 @dataclass(frozen=True, slots=True)
 class Failed:
-    """The last event of a reply that ended with an error, which `sentence` explains. Text written before it stays.
+    """The last event of a reply that ended with an error, which `sentence` explains. Earlier text stays.
 
     `refused` names the part of the request that is impossible, if any; the same request would fail again."""
 

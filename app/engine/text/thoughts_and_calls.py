@@ -84,7 +84,7 @@ def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[st
     written, begin = begin, begin.removeprefix(opening).strip()
     header = between.strip().removesuffix(begin)
     turn_end = common_end(user_end, after)
-    # With the word between two control tokens, because the word would be shown otherwise.
+    # The word between two control tokens is included, because it would be shown otherwise.
     words = re.match(rf"{TAG}\w+{TAG}", turn_end)
     end = after.removesuffix(turn_end) if begin else ""
     if begin and not end.strip():

@@ -43,7 +43,7 @@ CHUNK, GPU_CHUNK = 512, 1024
 LOOKAHEAD_ROWS = 128
 """Rows of the widest step that is tried when a model is loaded."""
 RECORDED_ROWS = 345
-"""Rows of all steps together that are recorded as CUDA graphs. Each graph may keep memory of its own."""
+"""The sum of the rows of all steps that are recorded as CUDA graphs. Each graph may keep memory of its own."""
 SCRATCH, SPAN = 1 << 26, 256
 """Maximum bytes of partial sums that our attention on a GPU allocates, and the number of tokens of each sum."""
 WORKSPACE = 1 << 25

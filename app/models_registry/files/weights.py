@@ -103,7 +103,7 @@ class Weights:
         return replace(self, tensors=tuple(kept))
 
     def _unpacked(self, form: CheckpointForm) -> "Weights":
-        """Return the weights with unpacked shapes, typed by the bits of a number, and without scales and zeros."""
+        """Return the weights with unpacked shapes and with types such as I4, but without scales and zeros."""
         found = list[Tensor]()
         for one in self.tensors:
             stem, _, leaf = one.name.rpartition(".")
