@@ -12,12 +12,8 @@ DocumentState = Literal["waiting", "reading", "indexing", "ready", "failed", "ca
 """The state of a document. A "ready" document can be searched; a failed or cancelled document can be retried."""
 UNFINISHED: tuple[DocumentState, ...] = ("waiting", "reading", "indexing")
 """The states of documents that are to be imported or indexed, and cannot be searched yet."""
-
-
 ATTACHED = "Attached: "
 """The prefix in the name of a collection that belongs to a chat."""
-
-
 MARGINS = "Menus and margins of the page"
 """The heading of a web page's menus and margins. A search finds their text, but no answer cites it."""
 

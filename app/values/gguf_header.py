@@ -55,8 +55,6 @@ BLOCKS: Mapping[int, tuple[str, int, int]] = {
     39: ("MXFP4", 32, 17),
 }  # fmt: skip
 """The types of tensors: each type's name, and how many numbers and how many bytes one block has."""
-
-
 KEPT_BITS: Mapping[str, float] = {
     "Q4_0": 4.5, "Q4_1": 5.0, "Q5_0": 5.5, "Q5_1": 6.0, "Q8_0": 8.5, "Q2_K": 3.125, "Q3_K": 3.5625, "Q4_K": 4.625,
     "Q5_K": 5.625, "Q6_K": 6.5625, "IQ4_NL": 4.5, "IQ4_XS": 4.3125, "TQ1_0": 2.0625, "TQ2_0": 2.0625, "MXFP4": 5.0,

@@ -21,8 +21,6 @@ SIDES = (
 STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
 """In MXFP4, the ends of the names of the tensors of stacked experts. The first tensor holds the numbers, two in a
 byte, and the second their scales."""
-
-
 PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}
 """The bits of a packed number on a CPU, by type, including scales and offsets. Every 128 numbers share a scale of
 32 bits, in I2 and I4 also an offset of 32 bits. In F4 (MXFP4's floats) every 32 numbers share a scale."""

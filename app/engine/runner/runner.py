@@ -225,7 +225,6 @@ class BlockRunner:
 
     @property
     def warm_up(self) -> int:
-        """Runs of a block until its time is stable."""
         return self.steps.warm_up
 
     @property

@@ -126,7 +126,6 @@ class JobQueue:
         return self.get()
 
     def drain(self) -> list[AnyJob | Shutdown]:
-        """Remove and return all waiting jobs."""
         return [self.get() for _ in range(self._waiting.qsize())]
 
 

@@ -30,7 +30,6 @@ class LogprobsRecorder:
         self._found: dict[int, TokenLogprobs] = {}
 
     def __call__(self, logits: Tensor, likely: int = 1, positions: Sequence[int] = ()) -> Choices:
-        """Sample with the wrapped sampler, and record each chosen token."""
         choices = self._sampler(logits, likely, positions)
 
         def choose(row: int, history: Sequence[int]) -> int:

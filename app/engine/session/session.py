@@ -103,7 +103,6 @@ class Session:
 
     @property
     def info(self) -> ModelInfo | None:
-        """The loaded model's description; None if no model is loaded."""
         return self._loaded.current_info if self._loaded else None
 
     def open(self, choice: ModelChoice, progress: Progress) -> LoadedModel:

@@ -181,7 +181,6 @@ class Engine:
         return self._formats(template)
 
     def status(self) -> EngineStatus:
-        """Return what the worker is doing, and the loaded model."""
         return self._status
 
     def reader(self) -> CachedTokenReader:

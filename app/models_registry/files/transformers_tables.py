@@ -22,12 +22,10 @@ SPEAKING, TRANSCRIBING = (
 
 
 def is_known(model_type: str) -> bool:
-    """Return whether transformers has this kind of model."""
     return is_in(model_type, KINDS, MODELS, TEXT)
 
 
 def is_in(model_type: str, *tables: str) -> bool:
-    """Return whether any of these tables has this kind of model."""
     return any(model_type in _table(name) for name in tables)
 
 
