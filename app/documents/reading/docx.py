@@ -20,7 +20,8 @@ from docx.oxml.xmlchemy import BaseOxmlElement as Element
 from docx.styles.style import BaseStyle
 
 from app.documents.reading.archive import DIAGRAM, diagram_lines, office_package
-from app.documents.reading.numbering import BULLET, MAX_BASED, WORD, Numbering, value
+from app.documents.reading.lists import BULLET
+from app.documents.reading.numbering import MAX_BASED, WORD, Numbering, value
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.values.display_text import counted
 

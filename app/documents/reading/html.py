@@ -13,6 +13,7 @@ from pathlib import Path
 from lxml.etree import HTMLParser
 
 from app.documents.reading.files import encoding_of
+from app.documents.reading.html_lists import BULLET, HtmlLists
 from app.documents.reading.process import ReadMessage, ReadProgress, ReadTitle, TextPiece
 from app.values.document import MARGINS
 from app.values.text_normalisation import weight_of
@@ -30,6 +31,8 @@ CELL = " | "
 AROUND = PARAGRAPHS | LINES | CELLS
 """Elements that may contain the main part of a page."""
 HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+LONGEST_MARK = 40
+"""Maximum length of the marks of nested items without words between them."""
 MARKED = frozenset((*HEADINGS, "li"))
 UNSEEN = frozenset(("title", "script", "style", "iframe", "noembed", "noframes"))
 SPACES = re.compile(r"\s+")
@@ -133,6 +136,7 @@ class Page:
         self._element = 0
         self._breaks = 0
         self._mark = ""
+        self._lists = HtmlLists()
         self._is_space_due = False
         self._is_code = False
         self._has_begun = False
@@ -159,7 +163,8 @@ class Page:
         self._depth += tag == self._margin
         if tag == "img" and (words := attributes.get("alt")):
             self.data(f" [Picture: {words}] ")
-        self._open(tag)
+        self._lists.start(tag, attributes)
+        self._open(tag, attributes)
         if tag in AROUND:
             self._parents.append(self._around[-1][1] if self._around else 0)
             self._around.append((tag, len(self._parents) - 1))
@@ -177,6 +182,7 @@ class Page:
             if not self._depth:
                 self._end_block(2)
                 self._margin = ""
+        self._lists.end(tag)
         self._close(tag)
         if self._around and tag == self._around[-1][0]:
             self._around.pop()
@@ -187,7 +193,7 @@ class Page:
     def taken(self) -> str:
         """Returns the Markdown of all blocks that have ended since the last call."""
         text, self._blocks = "".join(one.text for one in self._blocks), []
-        return text
+        return self._lists.with_numbers(text)
 
     def divided(self) -> str:
         """Returns the Markdown of the page: the main part, then menus and margins below a heading of their own."""
@@ -208,7 +214,7 @@ class Page:
             if not is_other
         ]
         head = [f"\n\n# {MARGINS}"] if beside else []
-        return "".join(texts + head + beside).lstrip("\n")
+        return self._lists.with_numbers("".join(texts + head + beside).lstrip("\n"))
 
     def _is_main(self, is_tried: Sequence[bool]) -> list[bool]:
         """Returns for each block whether it is in the main part, which has only blocks that `is_tried` allows."""
@@ -234,7 +240,7 @@ class Page:
             self._blocks.append(Block(text, weight_of(text), self._element, is_linked, bool(self._margin)))
         self._block, self._letters = [], {True: 0, False: 0}
 
-    def _open(self, tag: str) -> None:
+    def _open(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag == "pre" and not self._is_code:
             self._break(2)
             self._write("```")
@@ -242,14 +248,18 @@ class Page:
             self._is_code = True
         elif tag in HEADINGS:
             self._break(2)
-            self._mark = HEADINGS[tag]
+            self._mark = HEADINGS[tag] + self._numbers()
         elif tag == "li":
             self._break(1)
-            self._mark = "- "
+            self._mark = self._numbers() + self._lists.mark(attributes)
         elif tag in CELLS:
             self._write(CELL)
         else:
             self._break(2 if tag in PARAGRAPHS else 1 if tag in LINES else 0)
+
+    def _numbers(self) -> str:
+        """Returns the numbers of the items that have begun without words so far; "" after a bullet."""
+        return "" if self._mark == BULLET or len(self._mark) > LONGEST_MARK else self._mark
 
     def _close(self, tag: str) -> None:
         if tag == "pre" and self._is_code:

@@ -8,68 +8,94 @@ from pathlib import Path
 from docx.oxml.parser import parse_xml
 from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
+from app.documents.reading.lists import BULLET
+from app.documents.reading.opendocument_lists import Lists, attribute, kind_of, number_of
 from app.documents.reading.process import ReadMessage, ReadTitle, TextPiece
 
-UNSEEN = frozenset(("tracked-changes", "note-citation", "ruby-text", "forms", "scripts", "creator", "date"))
+UNSEEN = frozenset(
+    ("tracked-changes", "note-citation", "ruby-text", "forms", "scripts", "creator", "date", "number")
+)
 SIGNS = {"tab": "\t", "line-break": "\n"}
+PARAGRAPHS = ("p", "h")
 BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
 """Elements of a paragraph whose text is written after the paragraph, each with the words that precede the text."""
 
 
 def read_opendocument(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     with zipfile.ZipFile(path) as archive:
-        if "meta.xml" in archive.namelist():
+        names = archive.namelist()
+        if "meta.xml" in names:
             yield ReadTitle(parse_xml(archive.read("meta.xml")).findtext(".//{*}title") or "")
-        yield from map(TextPiece, _blocks(parse_xml(archive.read("content.xml")).find("{*}body")))
+        content = parse_xml(archive.read("content.xml"))
+        styles = [parse_xml(archive.read("styles.xml"))] if "styles.xml" in names else []
+    yield from map(TextPiece, _Blocks(Lists(*styles, content)).of(content.find("{*}body")))
 
 
-def _blocks(element: Element) -> Iterator[str]:
-    for one in element:
-        kind = _kind(one)
-        if kind in ("p", "h"):
-            yield from _paragraph(one, int(_attribute(one, "outline-level") or 1) if kind == "h" else 0)
-        elif kind in ("list-item", "list-header"):
-            mark = "- " if kind == "list-item" else ""
-            yield mark + "".join(_blocks(one)).strip().replace("\n\n", "\n").replace("\n", "\n  ") + "\n\n"
-        elif kind == "table-row":
-            cells = (" ".join("".join(_blocks(cell)).split()) for cell in one)
-            yield f"| {' | '.join(cells)} |\n"
-        elif kind == "page":
-            yield f"# {_attribute(one, 'name')}\n\n"
-            yield from _blocks(one)
-        elif kind not in UNSEEN:
-            yield from _blocks(one)
-            yield "\n" * (kind == "table")
+class _Blocks:
+    """Turns elements into Markdown. The items of lists have the labels that `lists` gives them."""
 
+    def __init__(self, lists: Lists) -> None:
+        self._lists = lists
+        self._label = ""
+        """The label of the item whose first paragraph comes next."""
 
-def _paragraph(element: Element, level: int) -> Iterator[str]:
-    beside: list[str] = []
-    text = _words(element, beside).strip()
-    if text:
-        yield f"{'#' * min(level, 6)} {' '.join(text.split())}\n\n" if level else f"{text}\n\n"
-    yield from beside
+    def of(self, element: Element) -> Iterator[str]:
+        """Yields the text of each paragraph, list item and row of a table within an element."""
+        for one in element:
+            kind = kind_of(one)
+            if kind in PARAGRAPHS:
+                yield from self._paragraph(one, number_of(one, "outline-level") if kind == "h" else 0)
+            elif kind == "list":
+                self._lists.begin(one)
+                yield from self.of(one)
+                self._lists.end()
+            elif kind in ("list-item", "list-header"):
+                yield from self._item(one, has_label=kind == "list-item")
+            elif kind == "table-row":
+                cells = (" ".join("".join(self.of(cell)).split()) for cell in one)
+                yield f"| {' | '.join(cells)} |\n"
+            elif kind == "page":
+                yield f"# {attribute(one, 'name')}\n\n"
+                yield from self.of(one)
+            elif kind not in UNSEEN:
+                yield from self.of(one)
+                yield "\n" * (kind == "table")
 
+    def _item(self, item: Element, has_label: bool) -> Iterator[str]:
+        first = next((kind for one in item if (kind := kind_of(one)) not in UNSEEN), "")
+        if has_label and first not in PARAGRAPHS:  # an item that only holds a deeper list is not counted
+            yield from self.of(item)
+            return
+        self._label = self._lists.item_label(item) if has_label else ""
+        text = "".join(self.of(item)).strip().replace("\n\n", "\n")
+        yield text.replace("\n", "\n  ") + "\n\n" if text else ""
 
-def _words(element: Element, beside: list[str]) -> str:
-    """Returns the words in a paragraph, and adds the blocks that follow it to `beside`."""
-    found = [element.text or ""]
-    for one in element:
-        kind = _kind(one)
-        if kind in BESIDE:
-            beside.append(BESIDE[kind] + "".join(_blocks(one)))
-        elif kind in ("desc", "title"):
-            found.append(f" [Picture: {one.text or ''}] ")
-        elif kind == "s":
-            found.append(" " * int(_attribute(one, "c") or 1))
-        elif kind not in UNSEEN:
-            found.append(SIGNS.get(kind) or _words(one, beside))
-        found.append(one.tail or "")
-    return "".join(found)
+    def _paragraph(self, element: Element, level: int) -> Iterator[str]:
+        label, self._label = self._label, ""
+        if level:
+            label = label.removeprefix(f"{BULLET} ") or self._lists.heading_label(element, level)
+        beside: list[str] = []
+        text = self._words(element, beside).strip()
+        if text:
+            yield (
+                f"{'#' * min(level, 6)} {label}{' '.join(text.split())}\n\n"
+                if level
+                else f"{label}{text}\n\n"
+            )
+        yield from beside
 
-
-def _kind(element: Element) -> str:
-    return str(element.tag).rpartition("}")[2]
-
-
-def _attribute(element: Element, name: str) -> str:
-    return next((value for key, value in element.items() if key.endswith(f"}}{name}")), "")
+    def _words(self, element: Element, beside: list[str]) -> str:
+        """Returns the words in a paragraph, and adds the blocks that follow it to `beside`."""
+        found = [element.text or ""]
+        for one in element:
+            kind = kind_of(one)
+            if kind in BESIDE:
+                beside.append(BESIDE[kind] + "".join(self.of(one)))
+            elif kind in ("desc", "title"):
+                found.append(f" [Picture: {one.text or ''}] ")
+            elif kind == "s":
+                found.append(" " * number_of(one, "c"))
+            elif kind not in UNSEEN:
+                found.append(SIGNS.get(kind) or self._words(one, beside))
+            found.append(one.tail or "")
+        return "".join(found)

@@ -59,9 +59,9 @@ def book(path: Path) -> None:
             archive.writestr(f"in/{one} x.html", page)
 
 
-def open_document(path: Path, kind: str, body: str) -> None:
-    """A file of OpenDocument with this body."""
-    names = ("office", "text", "table", "drawing", "svg-compatible")
+def open_document(path: Path, kind: str, body: str, styles: str = "", outline: str = "") -> Path:
+    """A file of OpenDocument with this body, these styles of its own, and this outline's style."""
+    names = ("office", "text", "table", "drawing", "svg-compatible", "style")
     spaces = " ".join(
         f'xmlns:{name.partition("-")[0]}="urn:oasis:names:tc:opendocument:xmlns:{name}:1.0"' for name in names
     )
@@ -70,9 +70,12 @@ def open_document(path: Path, kind: str, body: str) -> None:
         archive.writestr("META-INF/manifest.xml", "<manifest/>")
         archive.writestr(
             "content.xml",
-            f"<office:document-content {spaces}><office:body>{body}</office:body></office:document-content>",
+            f"<office:document-content {spaces}><office:automatic-styles>{styles}</office:automatic-styles>"
+            f"<office:body>{body}</office:body></office:document-content>",
         )
         archive.writestr("meta.xml", "<m><title>Lease</title></m>")
+        archive.writestr("styles.xml", f"<office:document-styles {spaces}>{outline}</office:document-styles>")
+    return path
 
 
 def open_text(path: Path) -> None:
