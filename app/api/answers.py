@@ -92,8 +92,7 @@ class Plan(ABC):
         left_out = tools.not_enforced
         self.headers = HEADERS | ({NOT_ENFORCED: ", ".join(left_out)} if left_out else {})
 
-    def begin(self, index: int) -> Iterable[Json]:
-        del index
+    def begin(self, _index: int) -> Iterable[Json]:
         return ()
 
     @abstractmethod
@@ -104,8 +103,7 @@ class Plan(ABC):
     def end(self, choice: Choice) -> Iterable[Json]:
         """Return the events that come after a choice's text."""
 
-    def last(self, choices: Sequence[Choice]) -> Iterable[Json]:
-        del choices
+    def last(self, _choices: Sequence[Choice]) -> Iterable[Json]:
         return ()
 
     @abstractmethod

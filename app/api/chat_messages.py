@@ -75,7 +75,11 @@ def engine_messages(
         found += [begun] if begun.content else []  # an empty reply could not be continued
     if not any(message.role != "system" or message.content for message in found):
         raise ApiError("messages: there is no text to answer.", "messages")
-    return _with_system(found, system)
+    # All system prompts are joined at the beginning, because few templates take several.
+    texts = [*(message.content for message in found if message.role == "system"), system]
+    rest = tuple(message for message in found if message.role != "system")
+    text = "\n\n".join(filter(None, texts))
+    return (Message("system", text), *rest) if text else rest
 
 
 def _begun(message: Message, thinks: bool) -> Message:
@@ -128,11 +132,3 @@ def _result(text: str, call_id: str | None, waiting: dict[str, list[ToolCall]]) 
     if others:  # other calls of the same id
         waiting[known] = others
     return Message("tool", text, call_id=found.id, name=found.name)
-
-
-def _with_system(messages: list[Message], more: str) -> tuple[Message, ...]:
-    """Join all system prompts, and `more`, into one at the beginning, because few templates take several."""
-    texts = [message.content for message in messages if message.role == "system"]
-    text = "\n\n".join(one for one in (*texts, more) if one)
-    rest = [message for message in messages if message.role != "system"]
-    return (Message("system", text), *rest) if text else tuple(rest)

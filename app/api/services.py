@@ -82,12 +82,8 @@ class ApiServices:
 
     async def chat_format(self, model: ServedModel) -> ChatFormat:
         """Return what is known about the model's chat template. Reads and tries the template on a thread."""
-
-        def found() -> ChatFormat:
-            template = self.template(model.choice)
-            return self.engine.chat_format(template) if template else UNKNOWN_FORMAT
-
-        return await asyncio.to_thread(found)
+        template = await asyncio.to_thread(self.template, model.choice)
+        return await asyncio.to_thread(self.engine.chat_format, template) if template else UNKNOWN_FORMAT
 
     def models(self) -> list[ServedModel]:
         """List the current model, then the others on this machine."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, get_args
 
 from rich.progress import Progress, TaskID
 
@@ -17,6 +17,7 @@ from app.values.messages import (
     Failed,
     Finished,
     Loading,
+    NoteName,
     Origin,
     Piece,
     Prefilling,
@@ -63,17 +64,8 @@ class FinishedReply:
             "draft_model": model.draft_model,
             "sources": dict(self.sources),
             "attention": model.attention,
-            "attention_note": model.note("attention"),
-            "device_note": model.note("device"),
-            "lookahead_note": model.note("lookahead"),
-            "chains_note": model.note("chains"),
-            "same_text_note": model.note("same-text"),
             "graphs": model.graphs,
-            "graphs_note": model.note("graphs"),
-            "fused_note": model.note("fused"),
-            "compiler_note": model.note("compiler"),
-            "heads_note": model.note("heads"),
-            "template_note": model.note("template"),
+            **{f"{name.replace('-', '_')}_note": model.note(name) for name in get_args(NoteName)},
             "stop_reason": self.finished.reason,
             "temperature": self.request.options.sampling.temperature,
             "thinking": asdict(self.request.options.thinking),

@@ -27,14 +27,9 @@ _PIECES = re.compile(rf"(\s+|{ANY}|{KEY})")
 _MEANINGS = {ANY: r"[\w.:-]*?", KEY: "(?P=key)"}
 _LAST_TAG = re.compile(r"(?:<[^<>]+>|\[[^\[\]]+\])$")
 _TYPES = {
-    str: "string",
-    dict: "object",
-    list: "array",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
+    str: "string", dict: "object", list: "array", bool: "boolean", int: "integer", float: "number",
     type(None): "null",
-}
+}  # fmt: skip
 DEFINITIONS = ("$defs", "definitions")
 """Keywords whose values map names to the schemas to which `$ref` refers."""
 WORDS = {"true": "true", "false": "false", "null": "null", "True": "true", "False": "false", "None": "null"}

@@ -19,8 +19,6 @@ FindEmbedder = Callable[[], ModelFolder | None]
 
 
 class ReplyEngine(Protocol):
-    """An engine that writes replies."""
-
     def submit(self, request: Request, reply: EventSink) -> None:
         """Queues the request. Its events are appended to `reply` on another thread."""
 

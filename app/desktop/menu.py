@@ -90,7 +90,6 @@ def linux_entry(launch: Launch, home: Path, environ: Mapping[str, str]) -> MenuE
 
 
 def desktop_file(command: tuple[str, ...], icon: Path) -> str:
-    """Return the content of a .desktop file that starts this command."""
     return "\n".join(
         (
             "[Desktop Entry]",

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterable
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Protocol
+from typing import Any
 
 from app.errors import WindowUnavailable
 from app.system.child_process import importing_environment, not_started, python_command
@@ -101,14 +101,6 @@ class _StderrReader:
             self._line = line.strip() or self._line
 
 
-class PyWebViewWindow(Protocol):
-    """The methods of pywebview's window that are used here."""
-
-    def restore(self) -> None: ...
-    def show(self) -> None: ...
-    def destroy(self) -> None: ...
-
-
 def main() -> None:
     """Show the page whose address is the first line of standard input, until the window or the input is closed.
 
@@ -140,8 +132,8 @@ def _exit(code: int) -> None:
     os._exit(code)
 
 
-def follow_commands(window: PyWebViewWindow, commands: Iterable[bytes]) -> None:
-    """Execute the app's commands, each a line, until the input ends. Then close the window."""
+def follow_commands(window: Any, commands: Iterable[bytes]) -> None:
+    """Execute the app's commands, each a line, in a window of pywebview. Closes the window when the input ends."""
     for line in commands:
         if line == RAISE_LINE:
             window.restore()

@@ -174,18 +174,14 @@ def could_not_start(reason: str) -> ProcessNotStarted:
 
 def serve(work: Callable[[bytes, Say], None]) -> NoReturn:
     """Run as the child: handle the request on standard input, then exit, even if threads still run."""
-    say = _messages_alone()
-    request = sys.stdin.buffer.readline()
-    threading.Thread(target=_exit_with_the_app, daemon=True).start()
-    work(request, say)
+    say, requests = _messages_alone(), _requests()
+    work(requests.get(), say)
     os._exit(0)
 
 
 def serve_each(work: Callable[[bytes], bytes]) -> NoReturn:
     """Run as the child of `ask`: answer each line until standard input is closed."""
-    say = _messages_alone()
-    requests: SimpleQueue[bytes] = SimpleQueue()
-    threading.Thread(target=_read_requests, args=(requests,), daemon=True).start()
+    say, requests = _messages_alone(), _requests()
     while True:
         say(work(requests.get()))
 
@@ -281,12 +277,14 @@ def _messages_alone() -> Say:
     return say
 
 
-def _read_requests(requests: SimpleQueue[bytes]) -> None:
-    for line in sys.stdin.buffer:
-        requests.put(line)
-    os._exit(1)
+def _requests() -> SimpleQueue[bytes]:
+    """Return a queue that gets each line of standard input. When the input is closed, this process ends."""
+    requests: SimpleQueue[bytes] = SimpleQueue()
 
+    def read() -> None:
+        for line in sys.stdin.buffer:
+            requests.put(line)
+        os._exit(1)
 
-def _exit_with_the_app() -> None:
-    sys.stdin.buffer.read()
-    os._exit(1)
+    threading.Thread(target=read, daemon=True).start()
+    return requests

@@ -88,9 +88,9 @@ def parse_fault(output: str) -> str:
     return lines[0][:200].rstrip(".") if lines and not any(parse_listed(output)) else ""
 
 
-def driver_version(seconds: float = SECONDS) -> str:
+def driver_version() -> str:
     """Return the NVIDIA driver's version, such as "580.95.05", or else its CUDA version, such as "CUDA 13.0"."""
-    listed = re.findall(r"^[0-9]+(?:\.[0-9]+)+$", _nvidia_smi(seconds, "driver_version"), re.MULTILINE)
+    listed = re.findall(r"^[0-9]+(?:\.[0-9]+)+$", _nvidia_smi(SECONDS, "driver_version"), re.MULTILINE)
     return listed[0] if listed else "CUDA {}.{}".format(*cuda_driver().version)
 
 

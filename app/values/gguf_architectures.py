@@ -9,16 +9,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Change = Literal[
-    "pairs",
-    "minus one",
-    "log",
-    "transposed",
-    "alternating",
-    "grouped",
-    "tiled values",
-    "tiled columns",
-    "mixed",
-]
+    "pairs", "minus one", "log", "transposed", "alternating", "grouped", "tiled values", "tiled columns", "mixed"
+]  # fmt: skip
 """How llama.cpp's converter has changed a tensor, so that it differs from the tensor of transformers.
 
 pairs: the rows of the two halves of each head were interleaved, so that rows that are rotated together are a pair.

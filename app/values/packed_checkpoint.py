@@ -50,11 +50,8 @@ class CheckpointForm:
 
 BYTES = CheckpointForm(COMPRESSED, 8, is_packed=False)
 IN_BYTES = (
-    "int-quantized int 8",
-    "naive-quantized int 8",
-    "float-quantized float 8",
-    "naive-quantized float 8",
-)
+    "int-quantized int 8", "naive-quantized int 8", "float-quantized float 8", "naive-quantized float 8",
+)  # fmt: skip
 """The formats of compressed-tensors that have a byte for each number."""
 
 

@@ -12,17 +12,8 @@ from typing import Literal
 from app.values.validation import require
 
 Origin = Literal[
-    "model",
-    "window",
-    "prompt",
-    "output",
-    "document",
-    "prediction",
-    "history",
-    "successor",
-    "grammar",
-    "draft",
-]
+    "model", "window", "prompt", "output", "document", "prediction", "history", "successor", "grammar", "draft"
+]  # fmt: skip
 """The source of a token: the model itself, a source of the n-gram pool, the reply's grammar, the draft model, or a
 head in the model's checkpoint."""
 

@@ -27,8 +27,9 @@ REQUEST = Request(ModelChoice("demo"), "Once", Options(sampling=Sampling(seed=5)
 ORDER = """
     text token_ids steps tokens_per_step hit_rate coverage rows_per_step tokens_per_second
     time_to_first_token decoder seed model dtype device devices quantisation bits_per_weight draft_model
-    sources attention attention_note device_note lookahead_note chains_note same_text_note graphs
-    graphs_note fused_note compiler_note heads_note template_note stop_reason temperature thinking decoding
+    sources attention graphs device_note lookahead_note chains_note attention_note graphs_note fused_note
+    same_text_note compiler_note heads_note template_note parts_note quantised_note stop_reason temperature
+    thinking decoding
 """
 FIELDS = ORDER.split()
 
