@@ -114,19 +114,25 @@ class Bench:
         return decode
 
     def _reply(self, decoder: Decoder, prompt: Sequence[int]) -> tuple[list[int], list[Step]]:
-        loaded = self._loaded
-        loaded.runner.forget()
-        room = loaded.info.context - len(prompt)
+        loaded, room = self._loaded, self._loaded.info.context - len(prompt)
         stopper = StoppingCriteria(loaded.eos_ids, self._limit, room, (), loaded.decode)
-        tokens, steps = list[int](), list[Step]()
-        for item in generate(loaded.runner, prompt, decoder, make_sampler(Sampling()), stopper):
-            match item:
-                case FirstToken(token):
-                    tokens.append(token)
-                case Step(new):
-                    tokens += new
-                    steps.append(item)
-        return tokens, steps
+        return greedy_reply(loaded.runner, prompt, decoder, stopper)
+
+
+def greedy_reply(
+    runner: ModelRunner, prompt: Sequence[int], decoder: Decoder, stopper: StoppingCriteria
+) -> tuple[list[int], list[Step]]:
+    """Return a greedy reply, written without the cache of earlier replies, and its steps."""
+    runner.forget()
+    tokens, steps = list[int](), list[Step]()
+    for item in generate(runner, prompt, decoder, make_sampler(Sampling()), stopper):
+        match item:
+            case FirstToken(token):
+                tokens.append(token)
+            case Step(new):
+                tokens += new
+                steps.append(item)
+    return tokens, steps
 
 
 def main() -> None:
@@ -150,13 +156,13 @@ def main() -> None:
 def _measure(bench: Bench) -> dict[str, list[tuple[float, float]]]:
     windowed = {f"{name}, with a window": sources | {"window"} for name, sources in COMBINATIONS.items()}
     rows: dict[str, Sources] = {"the window alone": frozenset({"window"}), **COMBINATIONS, **windowed}
-    print("| sources |" + "".join(f" {budget} rows |" for budget in BUDGETS))  # noqa: T201
-    print("|---|" + "---|" * len(BUDGETS))  # noqa: T201
+    print("| sources |" + "".join(f" {budget} rows |" for budget in BUDGETS))
+    print("|---|" + "---|" * len(BUDGETS))
     found = {}
     for name, sources in rows.items():
         found[name] = [bench.tokens_per_step(budget, sources) for budget in BUDGETS]
         cells = (f" {earned:.2f} ({spent:.0f}) |" for earned, spent in found[name])
-        print(f"| {name} |" + "".join(cells), flush=True)  # noqa: T201
+        print(f"| {name} |" + "".join(cells), flush=True)
     return found
 
 

@@ -40,13 +40,13 @@ from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHT
 from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
-from app.engine.sampling.sampling import Sampler, make_sampler
-from app.engine.session.reply_events import generate
+from app.engine.sampling.sampling import Sampler
 from app.engine.session.session import Session
 from app.engine.text.prompt import encode
 from app.engine.text.reply_text import StoppingCriteria
 from app.models_registry.locate import locate
-from app.values.messages import ModelChoice, Prompt, Sampling
+from app.values.messages import ModelChoice, Prompt
+from labs.ablation import greedy_reply
 from labs.bench.suites import read_suite
 from tools.prompts import questions, stories
 
@@ -114,14 +114,11 @@ def _observe(name: str, prompts: Iterable[Prompt], budgets: Sequence[int], limit
     for prompt in prompts:
         tokens = encode(loaded.tokenizer, prompt, loaded.info.context)
         for rows in budgets:
-            for _ in _write(loaded, tokens, rows, limit, recorder):
-                pass
+            _write(loaded, tokens, rows, limit, recorder)
     return recorder.seen
 
 
-def _write(
-    loaded: LoadedModel, prompt: Sequence[int], rows: int, limit: int, recorder: Recorder
-) -> Iterator[object]:
+def _write(loaded: LoadedModel, prompt: Sequence[int], rows: int, limit: int, recorder: Recorder) -> None:
     def decode(
         runner: ModelRunner, tokens: list[int], sampler: Sampler, stopper: StoppingCriteria
     ) -> Iterator[Step]:
@@ -131,9 +128,8 @@ def _write(
         planner = RowBudgetPlanner(rows, WindowSizer(rows // 8))
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
-    loaded.runner.forget()
     stopper = StoppingCriteria(loaded.eos_ids, limit, loaded.info.context - len(prompt), (), loaded.decode)
-    return generate(loaded.runner, prompt, decode, make_sampler(Sampling()), stopper)
+    greedy_reply(loaded.runner, prompt, decode, stopper)
 
 
 def fit(observed: Sequence[Observed], near: Weights, ridge: float) -> Weights:

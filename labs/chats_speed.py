@@ -19,6 +19,7 @@ from time import perf_counter, thread_time
 from app.chats.chats import Chats
 from app.chats.exporting import ChatRecord, MessageRecord
 from app.chats.importing import add_chats
+from app.commands.console import print_text
 from app.database.database import Database
 from app.values.chat import ChatSummary, MessageContent, Provenance, TokenMark
 from app.values.messages import ModelInfo, Options, Statistics
@@ -46,11 +47,11 @@ def main() -> None:
     if len(chats.summaries()) < CHATS:
         begin = perf_counter()
         add_chats(database, _library(Random(0)), float(CHATS), lambda _done: None)
-        _tell(f"made in {perf_counter() - begin:.0f} s")
-    _tell(f"{chats.database.size() / 2**20:.0f} MiB, {len(chats.summaries()):,} chats")
+        print_text(f"made in {perf_counter() - begin:.0f} s")
+    print_text(f"{chats.database.size() / 2**20:.0f} MiB, {len(chats.summaries()):,} chats")
     for name, action in _actions(chats, chats.summaries()):
         own, clock = _milliseconds(action)
-        _tell(f"| {name} | {own:.2f} | {clock:.2f} |")
+        print_text(f"| {name} | {own:.2f} | {clock:.2f} |")
     database.close()
 
 
@@ -112,10 +113,6 @@ def _milliseconds(action: Callable[[], object]) -> tuple[float, float]:
         own.append((thread_time() - begin) * 1_000)
         clock.append((perf_counter() - started) * 1_000)
     return median(own), median(clock)
-
-
-def _tell(line: str) -> None:
-    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

@@ -150,7 +150,7 @@ def main() -> None:
     with opened(given.model) as (engine, store):
         asked = collections(store, given.alone)
         judged = [ask(engine, store, given.model, one, asked[one.language]) for one in questions()]
-    print(table(list(rows(judged))))  # noqa: T201
+    print(table(list(rows(judged))))
     if given.json:
         given.json.write_text(json.dumps([asdict(one) for one in judged], indent=1, ensure_ascii=False))
 

@@ -41,12 +41,9 @@ from labs.demo_model.held_out_facts import held_out_facts
 from labs.indexing import wait_until_ready
 
 QUESTIONS = (
-    "What do my documents say about {}?",
-    "What do the sources say about {}?",
-    "Find the sentence about {}.",
-    "Quote the part that mentions {}.",
-    "Where is {} mentioned?",
-)
+    "What do my documents say about {}?", "What do the sources say about {}?", "Find the sentence about {}.",
+    "Quote the part that mentions {}.", "Where is {} mentioned?",
+)  # fmt: skip
 """Five forms of asking for a sentence; the demo model was trained on such questions."""
 SENTENCE_END = re.compile(r"(?<=[.!?]) +(?=[A-Z])")
 SENTENCE = re.compile(r"[A-Z][A-Za-z0-9 ,;:'()\"/-]{30,160}[.!?]")
@@ -211,7 +208,6 @@ def paste(store: Documents, collection: int, texts: Mapping[str, str]) -> None:
 def ask(
     engine: Engine, store: Documents, model: str, collection: int, asked: Sequence[Lookup]
 ) -> Iterator[Answered]:
-    """Yield each question with the answer that the model gives to it."""
     prompts, chat_settings = PromptBuilder(engine.reader, store), ChatSettings(collections=(collection,))
     settings = ReplySettings(ModelChoice(model), Options(max_new_tokens=MOST_TOKENS))
     for lookup in asked:
@@ -248,7 +244,7 @@ def main() -> None:
         answers = list(ask(engine, store, given.model, collection, asked))
         plans = [one.plan for one in answers if not one.plan.answer]
         found = {**summary(answers), **(speeds(engine, plans, given.rounds) if given.rounds else {})}
-    print(json.dumps(found, indent=1))  # noqa: T201
+    print(json.dumps(found, indent=1))
     if given.json:
         reported = [{**asdict(one.lookup), "answer": one.text} for one in answers]
         given.json.write_text(json.dumps({**found, "answers": reported}, indent=1, ensure_ascii=False))

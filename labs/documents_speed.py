@@ -11,22 +11,29 @@ import argparse
 import resource
 import sys
 import tempfile
+from collections.abc import Sequence
+from concurrent.futures import Future
 from contextlib import closing
 from pathlib import Path
 from random import Random
 from statistics import median
 from time import perf_counter, process_time, sleep, thread_time
+from zlib import crc32
 
+import numpy as np
+
+from app.commands.console import print_text
 from app.database.database import database_in
 from app.documents import Documents
-from app.documents.embedding import NO_EMBEDDER
+from app.documents.embedding import NO_EMBEDDER, Vectors
 from labs.indexing import wait_until_ready
 from labs.made_up_words import made_up_word
-from labs.retrieval.random_vectors import RandomEmbedder
 
 WORDS_A_SECTION = 280
 SECTIONS_A_TEXT = 4_096
 QUESTIONS = 60
+WIDTH = 384
+"""The width of all-MiniLM-L6-v2's vectors."""
 KILO = 1 if sys.platform == "darwin" else 1024
 
 
@@ -50,8 +57,22 @@ def main() -> None:
             documents.wait()
             before = _memory()
             _ask(documents, documents.collections()[0].id)
-            _tell(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before the first question")
-            _tell(f"{database.size() / 2**20:,.0f} MiB on the disk")
+            print_text(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before the first question")
+            print_text(f"{database.size() / 2**20:,.0f} MiB on the disk")
+
+
+class RandomEmbedder:
+    """Gives each text its own random vector, always the same."""
+
+    model = "random"
+
+    def embed(self, texts: Sequence[str]) -> Future[Vectors]:
+        drawn = [
+            np.random.default_rng(crc32(text.encode())).standard_normal(WIDTH, np.float32) for text in texts
+        ]
+        answer: Future[Vectors] = Future()
+        answer.set_result(np.array([one / np.linalg.norm(one) for one in drawn], np.float32))
+        return answer
 
 
 def _index(documents: Documents, folder: Path, passages: int, count: int, asks: bool) -> None:
@@ -64,11 +85,11 @@ def _index(documents: Documents, folder: Path, passages: int, count: int, asks: 
     wait_until_ready(documents, collection, count)
     seconds, busy = perf_counter() - begin, process_time() - own
     (about,) = documents.collections()
-    _tell(
+    print_text(
         f"{about.passages:,} passages of {about.documents:,} documents ({about.characters / 1e6:,.1f} million "
         f"characters) in {seconds:.1f} s ({busy:.1f} s of the processor): {about.passages / seconds:,.0f} a second"
     )
-    _tell(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before")
+    print_text(f"memory at most {_memory():,.0f} MiB, {before:,.0f} before")
     for file in files:
         file.unlink()
 
@@ -84,7 +105,7 @@ def _ask_meanwhile(documents: Documents, collection: int) -> None:
         busy.append((thread_time() - own) * 1_000)
         sleep(0.5)
     if busy:
-        _tell(
+        print_text(
             f"{len(busy)} questions during the import: {median(busy):.1f} ms of the processor (median), "
             f"{max(busy):.1f} ms at most; {median(waited):.1f} ms by the clock, {max(waited):.1f} ms at most"
         )
@@ -99,7 +120,7 @@ def _ask(documents: Documents, collection: int) -> None:
         found += len(documents.search([collection], asked))
         taken.append((process_time() - begin) * 1_000)
     slow = sorted(taken)[-QUESTIONS // 20]
-    _tell(
+    print_text(
         f"processor time of a question of 2 to 12 words: {median(taken):.1f} ms median, {slow:.1f} ms for the "
         f"slowest twentieth, {max(taken):.1f} ms at most, {found / QUESTIONS:.1f} found"
     )
@@ -130,10 +151,6 @@ def _word(source: Random) -> str:
 def _memory() -> float:
     """Return this process's peak memory in MiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * KILO / 2**20
-
-
-def _tell(line: str) -> None:
-    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

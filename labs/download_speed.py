@@ -87,8 +87,8 @@ def main() -> None:
                 speeds[fetch.__name__].append(fetched(Path(cache), given.megabytes) / seconds)
     here.send("end")
     for name, values in speeds.items():
-        print(f"{name}: median {median(values):.0f} MB/s of", *(f"{value:.0f}" for value in values))  # noqa: T201
-    print(f"ours / theirs: {median(speeds['ours']) / median(speeds['theirs']):.2f}")  # noqa: T201
+        print(f"{name}: median {median(values):.0f} MB/s of", *(f"{value:.0f}" for value in values))
+    print(f"ours / theirs: {median(speeds['ours']) / median(speeds['theirs']):.2f}")
 
 
 if __name__ == "__main__":

@@ -1,15 +1,14 @@
 """Measures when the app answers, and when first paint and message box appear, in a Chromium without a cache."""
 
 import argparse
-import shutil
 import tempfile
 from statistics import median
 from time import perf_counter
 from typing import Any
 
+from tests.support.soak_parts import running_chromium
 from tools.start_time import started
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 READ = """() => new Promise(done => {
     const find = () => performance.getEntriesByName('first-contentful-paint')[0];
     const check = () => find() ? done({
@@ -36,15 +35,9 @@ def first_paint(browser: Any, url: str) -> dict[str, float]:
 
 def measure(url: str, times: int) -> list[dict[str, float]]:
     """Visit the page, each time in a fresh context, after one visit that warms the browser up."""
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+    with running_chromium() as browser:
         first_paint(browser, url)
-        visits = [first_paint(browser, url) for _ in range(times)]
-        browser.close()
-    return visits
+        return [first_paint(browser, url) for _ in range(times)]
 
 
 def main() -> None:
@@ -55,7 +48,7 @@ def main() -> None:
         found = measure(url, visits)
     for name in ("answer", "paint", "built", "files", "bytes"):
         values = [visit[name] for visit in found]
-        print(f"{name:8} median {median(values):9,.0f}   {' '.join(f'{value:,.0f}' for value in values)}")  # noqa: T201
+        print(f"{name:8} median {median(values):9,.0f}   {' '.join(f'{value:,.0f}' for value in values)}")
 
 
 if __name__ == "__main__":

@@ -28,6 +28,7 @@ from transformers import (
     Qwen3_5TextConfig,
 )
 
+from app.commands.console import print_text
 from app.engine.attention import register
 from app.engine.block.block import Block, chain_block
 from app.engine.drafters.draft_model import prefilled
@@ -37,11 +38,10 @@ from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.plain import plain
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
-from app.engine.runner.step import Decoder, FirstToken, Step
-from app.engine.sampling.sampling import make_sampler
-from app.engine.session.reply_events import generate
+from app.engine.runner.step import Decoder
 from app.engine.text.reply_text import StoppingCriteria
-from app.values.messages import Decoding, ModelChoice, Sampling
+from app.values.messages import Decoding, ModelChoice
+from labs.ablation import greedy_reply
 
 LENGTH, BATCH, CONTEXT = 256, 8, 1024
 PROMPT, REPLY = 40, 160
@@ -49,15 +49,9 @@ PROMPTS, HELD_OUT = 32, 64
 EVALUATED = 25
 """Number of training steps between two measurements of the loss on held-out stories."""
 SHARED = {
-    "hidden_size": 64,
-    "num_hidden_layers": 4,
-    "num_attention_heads": 2,
-    "num_key_value_heads": 1,
-    "max_position_embeddings": CONTEXT,
-    "bos_token_id": 1,
-    "eos_token_id": 2,
-    "tie_word_embeddings": True,
-}
+    "hidden_size": 64, "num_hidden_layers": 4, "num_attention_heads": 2, "num_key_value_heads": 1,
+    "max_position_embeddings": CONTEXT, "bos_token_id": 1, "eos_token_id": 2, "tie_word_embeddings": True,
+}  # fmt: skip
 ROWS = (8, 16, 32, 64)
 TIMED_ROWS = (1, 8, 16, 31)
 ROUNDS = 30
@@ -78,7 +72,7 @@ def main() -> None:
     models = untrained(int(writer.config.vocab_size))
     train(models, stories[PROMPTS + HELD_OUT :], stories[PROMPTS : PROMPTS + HELD_OUT], 60 * given.minutes)
     for line in report(models, stories[:PROMPTS, :PROMPT]):
-        _print(line)
+        print_text(line)
 
 
 def report(models: dict[str, PreTrainedModel], prompts: Tensor) -> Iterator[str]:
@@ -149,13 +143,13 @@ def train(models: dict[str, PreTrainedModel], stories: Tensor, held_out: Tensor,
                 with torch.no_grad():
                     loss = _loss(model, held_out).item()
                 kept[name].append((loss, steps, deepcopy(model.state_dict())))
-                _print(f"{perf_counter() - begun:5.0f} s, step {steps}, {name}: loss {loss:.3f}")
+                print_text(f"{perf_counter() - begun:5.0f} s, step {steps}, {name}: loss {loss:.3f}")
     worst = max(known[-1][0] for known in kept.values())
     for name, model in models.items():
         loss, at, weights = min(kept[name], key=lambda one: abs(one[0] - worst))
         model.load_state_dict(weights)
         model.eval().requires_grad_(False)
-        _print(f"{name}: loss {loss:.3f} after {at} steps of {BATCH} of {len(stories):,} stories")
+        print_text(f"{name}: loss {loss:.3f} after {at} steps of {BATCH} of {len(stories):,} stories")
 
 
 def _loss(model: PreTrainedModel, batch: Tensor) -> Tensor:
@@ -180,16 +174,9 @@ def tokens_per_step(name: str, runner: Any, prompts: Tensor) -> Iterator[str]:
 
 def reply(runner: ModelRunner, prompt: list[int], decoder: Decoder) -> tuple[list[int], int]:
     """Return a greedy reply and the number of its steps."""
-    runner.forget()
     stopper = StoppingCriteria(frozenset(), REPLY, CONTEXT - len(prompt), (), lambda _ids: "")
-    text, steps = list[int](), 0
-    for item in generate(runner, prompt, decoder, make_sampler(Sampling()), stopper):
-        if isinstance(item, FirstToken):
-            text.append(item.token)
-        elif isinstance(item, Step):
-            text += item.tokens
-            steps += 1
-    return text, steps
+    text, steps = greedy_reply(runner, prompt, decoder, stopper)
+    return text, len(steps)
 
 
 def step_times(trees: ModelRunner, chains: ModelRunner) -> Iterator[str]:
@@ -218,10 +205,6 @@ def _tree(rows: int, start: int) -> Block:
     for parent in parents[1:]:
         positions.append(positions[parent] + 1)
     return Block(tuple(range(3, 3 + rows)), tuple(positions), tuple(parents), tuple(range(rows)))
-
-
-def _print(line: str) -> None:
-    print(line, flush=True)  # noqa: T201
 
 
 if __name__ == "__main__":

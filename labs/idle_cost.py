@@ -3,17 +3,15 @@
 It measures without a page, with a page, and after seven were closed, each time 15 seconds after the last event."""
 
 import argparse
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import sleep
+from typing import Any
 
-from playwright.sync_api import Browser, sync_playwright
-
-from labs.page_cost import ARGUMENTS
 from tests.support.app_process import AppProcess
+from tests.support.soak_parts import running_chromium
 from tools.processor_time import seconds_of
 
 SETTLING = 15.0
@@ -26,11 +24,11 @@ def tell(what: str, app: AppProcess) -> None:
     sleep(SETTLING)
     begin = seconds_of(app.process)
     sleep(SECONDS)
-    print(f"{what}: {(seconds_of(app.process) - begin) / SECONDS:.2%} of a core")  # noqa: T201
+    print(f"{what}: {(seconds_of(app.process) - begin) / SECONDS:.2%} of a core")
 
 
 @contextmanager
-def page_of(app: AppProcess, browser: Browser) -> Iterator[None]:
+def page_of(app: AppProcess, browser: Any) -> Iterator[None]:
     """Open a page as a user does, and close it at the end."""
     page = browser.new_page()
     page.goto(app.url)
@@ -41,12 +39,7 @@ def page_of(app: AppProcess, browser: Browser) -> Iterator[None]:
 
 def main() -> None:
     argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0]).parse_args()
-    with (
-        tempfile.TemporaryDirectory() as data,
-        sync_playwright() as playwright,
-        AppProcess(Path(data)) as app,
-    ):
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+    with tempfile.TemporaryDirectory() as data, running_chromium() as browser, AppProcess(Path(data)) as app:
         tell("no page", app)
         with page_of(app, browser):
             tell("one page", app)
@@ -54,7 +47,6 @@ def main() -> None:
             with page_of(app, browser):
                 pass
         tell(f"after {CLOSED + 1} pages were closed", app)
-        browser.close()
 
 
 if __name__ == "__main__":

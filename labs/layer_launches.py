@@ -29,16 +29,9 @@ from tests.support.written_out import WrittenOut
 FAMILIES = ("llama", "qwen3", "gemma3_text", "phi3")
 
 _SHAPE: dict[str, Any] = {
-    "vocab_size": 64,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "head_dim": 8,
-    "bos_token_id": None,
-    "eos_token_id": None,
-    "pad_token_id": 0,
-}
+    "vocab_size": 64, "hidden_size": 32, "intermediate_size": 48, "num_attention_heads": 4,
+    "num_key_value_heads": 2, "head_dim": 8, "bos_token_id": None, "eos_token_id": None, "pad_token_id": 0,
+}  # fmt: skip
 
 
 class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]

@@ -32,15 +32,10 @@ TITLE = (
     "pages | measured | error |\n|---|---|---|---|---|---|---|---|---|"
 )
 HALF_BILLION: dict[str, Any] = {
-    "vocab_size": 151936,
-    "hidden_size": 896,
-    "intermediate_size": 4864,
-    "num_hidden_layers": 24,
-    "num_attention_heads": 14,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 8192,
+    "vocab_size": 151936, "hidden_size": 896, "intermediate_size": 4864, "num_hidden_layers": 24,
+    "num_attention_heads": 14, "num_key_value_heads": 2, "max_position_embeddings": 8192,
     "tie_word_embeddings": True,
-}
+}  # fmt: skip
 
 
 def make(folder: Path) -> None:
@@ -152,13 +147,13 @@ def main() -> None:
     if given.make:
         return make(given.make)
     if given.run:
-        return print(json.dumps(run(given.folders[0], given.run[0], int(given.run[1]))))  # noqa: T201
-    print(TITLE)  # noqa: T201
+        return print(json.dumps(run(given.folders[0], given.run[0], int(given.run[1]))))
+    print(TITLE)
     for folder in given.folders:
         for precision in (name for name in get_args(Precision) if name in given.precisions.split(",")):
             for context in given.contexts.split(","):
                 tokens = read_config(folder, folder.name).context if context == "full" else int(context)
-                print(compare(folder, precision, tokens), flush=True)  # noqa: T201
+                print(compare(folder, precision, tokens), flush=True)
     return None
 
 

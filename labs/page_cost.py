@@ -8,7 +8,6 @@ most the time that the process's other threads take for a token.
 """
 
 import argparse
-import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -24,6 +23,7 @@ from starlette.responses import PlainTextResponse
 from app.api.access import ApiSwitch
 from app.api.api_key import KeyFile
 from app.chats.chats import Chats
+from app.commands.console import print_text
 from app.conversation import ChatStores, ChatTools, Conversations, NewQuestion, Reply
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
@@ -39,9 +39,9 @@ from app.tools.servers import ToolServers
 from app.ui import AppContext, Services, serve
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request
+from tests.support.soak_parts import running_chromium
 from tools.processor_time import ProcessorTime, processor_time
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 QUESTION = "Write a story about a cat and a dog."
 ANSWER = "Here is a `list`:\n\n- one **thing**\n- another\n\n```python\ndef f(x):\n    return x + 1\n```\n"
 OPTIONS = Options(decoding=Decoding("auto"), max_new_tokens=160, ignore_eos=True)
@@ -151,14 +151,16 @@ def main() -> None:
         loaded.wait()
         place, api = Path(folder), ApiSwitch(lambda _key: PlainTextResponse("", 404), KeyFile(Path(folder)))
         page = serve(services, AppContext(place, place, place / "log", NetworkLog({}), api), 0, False)
-        with _browser() as browser:
+        with running_chromium() as browser:
             _measure(services, browser, page.url, chat, asked.rounds)
             tab = browser.new_page(viewport={"width": 1366, "height": 768})
             tab.goto(page.url)
             tab.wait_for_selector("#status .ready", timeout=90_000)
             times = opening_times(tab, chats.thread(long.chat, 1).title, 7)
         page.close()
-    _tell(f"a chat of 2,000 messages opens in {median(times):.2f} s ({min(times):.2f} to {max(times):.2f})")
+    print_text(
+        f"a chat of 2,000 messages opens in {median(times):.2f} s ({min(times):.2f} to {max(times):.2f})"
+    )
 
 
 def _measure(services: Services, browser: Any, url: str, chat: int, rounds: int) -> None:
@@ -178,33 +180,18 @@ def _measure(services: Services, browser: Any, url: str, chat: int, rounds: int)
             found["page"].append(on)
     ratios = [on.speed / off.speed for on, off in zip(found["page"], found["alone"], strict=True)]
     for name, costs in found.items():
-        _tell(f"{name}: {_range([each.speed for each in costs], 0)} tokens/s")
+        print_text(f"{name}: {_range([each.speed for each in costs], 0)} tokens/s")
         for part in ("engine", "page", "browser"):
-            _tell(
+            print_text(
                 f"  {part}: {_range([getattr(each, part) for each in costs], 2)} ms of the processor a token"
             )
-    _tell(f"page / alone: {_range(ratios, 3)}")
+    print_text(f"page / alone: {_range(ratios, 3)}")
 
 
 def _range(values: Sequence[float], digits: int) -> str:
     """Format the median, and the limits of the middle half."""
     low, middle, high = quantiles(values, n=4)
     return f"{middle:.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
-
-
-def _tell(words: str) -> None:
-    print(words, flush=True)  # noqa: T201
-
-
-@contextmanager
-def _browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    with sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
-        yield browser
-        browser.close()
 
 
 if __name__ == "__main__":

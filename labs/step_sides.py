@@ -24,29 +24,16 @@ PREFIX = 128
 _LLAMA: dict[str, Any] = {"model_type": "llama", "rope_theta": 100_000.0, "rms_norm_eps": 1e-5}
 SHAPES: dict[str, dict[str, Any]] = {
     "smollm2-135m": {
-        **_LLAMA,
-        "vocab_size": 49_152,
-        "hidden_size": 576,
-        "intermediate_size": 1536,
-        "num_hidden_layers": 30,
-        "num_attention_heads": 9,
-        "num_key_value_heads": 3,
-        "max_position_embeddings": 8192,
+        **_LLAMA, "vocab_size": 49_152, "hidden_size": 576, "intermediate_size": 1536, "num_hidden_layers": 30,
+        "num_attention_heads": 9, "num_key_value_heads": 3, "max_position_embeddings": 8192,
         "tie_word_embeddings": True,
     },
     "qwen3-0.6b": {
-        "model_type": "qwen3",
-        "vocab_size": 151_936,
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "num_key_value_heads": 8,
-        "head_dim": 128,
-        "max_position_embeddings": 40_960,
-        "tie_word_embeddings": True,
+        "model_type": "qwen3", "vocab_size": 151_936, "hidden_size": 1024, "intermediate_size": 3072,
+        "num_hidden_layers": 28, "num_attention_heads": 16, "num_key_value_heads": 8, "head_dim": 128,
+        "max_position_embeddings": 40_960, "tie_word_embeddings": True,
     },
-}
+}  # fmt: skip
 """Configs by name; the weights are random."""
 
 Make = Callable[[], PreTrainedModel]

@@ -117,7 +117,7 @@ def main() -> None:
         parser.error("--llama-bench and --gguf need each other: give both, or neither")
     torch.set_num_threads(arguments.threads)
     found = summary(arguments, measure(arguments))
-    print(table(found))  # noqa: T201
+    print(table(found))
     if arguments.json:
         arguments.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

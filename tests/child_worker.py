@@ -11,7 +11,7 @@ from app.system.child_process import Say, serve
 def work(job: bytes, say: Say) -> None:
     match job:
         case b"noisy\n":
-            print("a library's warning", end="")  # noqa: T201
+            print("a library's warning", end="")
             os.write(1, b'{"is": "ReadEnded"}\n')
             os.system("echo from a program of its own")
             say(b"heard\n")

@@ -81,7 +81,7 @@ def examples(most: int, **others: Any) -> settings:
 def todays_seed() -> int:
     """Faults come at other moments every day; pytest shows the seed where a test fails."""
     seed = date.today().toordinal()
-    print(f"seed {seed}")  # noqa: T201
+    print(f"seed {seed}")
     return seed
 
 

@@ -29,10 +29,10 @@ def run_all(checks: Sequence[Sequence[str]], folder: Path) -> int:
     """Run each check as a Python module in this folder; return the first exit code that is not 0, or 0."""
     environment = {name: value for name, value in os.environ.items() if name != NO_BYTECODE}
     for check in checks:
-        print("$ python -m", shlex.join(check), flush=True)  # noqa: T201
+        print("$ python -m", shlex.join(check), flush=True)
         command = [sys.executable, "-m", *check]
         if code := subprocess.run(command, cwd=folder, env=environment, check=False).returncode:
-            print(f"failed: python -m {shlex.join(check)}", flush=True)  # noqa: T201
+            print(f"failed: python -m {shlex.join(check)}", flush=True)
             return code
     return 0
 

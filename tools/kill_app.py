@@ -1,13 +1,13 @@
 """Kills the app (kill -9) at random moments while it chats, indexes and downloads (tests/support/app_kills.py)."""
 
 import argparse
-import shutil
 import sys
 import tempfile
 from pathlib import Path
 from random import Random
 
-from tests.support.app_kills import ARGUMENTS, MOST_KILLS, Kill, Killer, downloading
+from tests.support.app_kills import MOST_KILLS, Kill, Killer, downloading
+from tests.support.soak_parts import running_chromium
 
 
 def main() -> None:
@@ -21,18 +21,17 @@ def main() -> None:
     )
     parser.add_argument("--seed", type=int, default=0)
     chosen = parser.parse_args()
-    from playwright.sync_api import sync_playwright
-
-    path = shutil.which("chromium") or shutil.which("google-chrome")
-    with downloading(Path(tempfile.mkdtemp()), chosen.times) as (app, download), sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+    with (
+        downloading(Path(tempfile.mkdtemp()), chosen.times) as (app, download),
+        running_chromium() as chromium,
+    ):
         killer = Killer(chromium, app, Random(chosen.seed), download)
         killer.prepare()
         kills: list[Kill] = []
         while sum(one.meets_both for one in kills) < chosen.times and len(kills) < MOST_KILLS * chosen.times:
             kills.append(_printed(killer.kill(len(kills) + 1)))
         at_the_end = killer.faults_at_the_end()
-    print(_summary(kills), f"at the end: {'; '.join(at_the_end) or 'all there'}", sep="; ")  # noqa: T201
+    print(_summary(kills), f"at the end: {'; '.join(at_the_end) or 'all there'}", sep="; ")
     is_right = sum(one.meets_both for one in kills) >= chosen.times and not any(one.faults for one in kills)
     sys.exit(not is_right or bool(at_the_end))
 
@@ -51,7 +50,7 @@ def _summary(kills: list[Kill]) -> str:
 
 
 def _printed(kill: Kill) -> Kill:
-    print(  # noqa: T201
+    print(
         f"{kill.number:3} after {kill.after:.2f} s, {'acknowledged' if kill.is_acknowledged else 'not seen'}, "
         f"{len(kill.due)} characters due, {len(kill.kept)} kept, {kill.state or 'no chat'}, "
         f"{kill.downloaded:,} bytes downloaded in the last second, {kill.indexing} documents not ready "

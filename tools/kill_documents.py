@@ -18,7 +18,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         killer = Killer(Path(folder), Random(chosen.seed))
         kills = [_printed(killer.kill(number)) for number in range(1, chosen.times + 1)]
-    print(  # noqa: T201
+    print(
         f"{len(kills)} kills of a process that ran, "
         f"{sum(one.ready < one.taken for one in kills)} with work left, "
         f"{sum(bool(one.faults) for one in kills)} with something missing or broken"
@@ -27,7 +27,7 @@ def main() -> None:
 
 
 def _printed(kill: Kill) -> Kill:
-    print(  # noqa: T201
+    print(
         f"{kill.number:3} after {kill.after:.2f} s: {kill.taken} documents accepted, {kill.ready} ready "
         + "; ".join(kill.faults),
         flush=True,

@@ -91,7 +91,7 @@ def run(app: AppProcess, asked: argparse.Namespace) -> list[Rest]:
             counted = part(visitor)
             visitor.chat()
         found.append(rest(app.process, name, counted))
-        print(found[-1], flush=True)  # noqa: T201
+        print(found[-1], flush=True)
     return found
 
 

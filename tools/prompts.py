@@ -6,23 +6,9 @@ from random import Random
 from app.values.messages import Message
 
 _NAMES = [
-    "Lily",
-    "Tom",
-    "Ben",
-    "Mia",
-    "Sam",
-    "Anna",
-    "Max",
-    "Sue",
-    "Tim",
-    "Lucy",
-    "Jack",
-    "Amy",
-    "Bob",
-    "Sara",
-    "Leo",
-    "Zoe",
-]
+    "Lily", "Tom", "Ben", "Mia", "Sam", "Anna", "Max", "Sue", "Tim", "Lucy", "Jack", "Amy", "Bob", "Sara",
+    "Leo", "Zoe",
+]  # fmt: skip
 _THINGS = ["ball", "kite", "boat", "cake", "hat", "book", "drum", "car", "flower", "box", "stone", "bell"]
 _PLACES = ["park", "garden", "forest", "beach", "zoo", "shop", "farm", "house", "school", "lake"]
 _LOOKS = ["big", "small", "red", "blue", "old", "new", "shiny", "sad", "happy", "lost"]
@@ -37,50 +23,18 @@ _STORIES = (
 )
 
 _COMMANDS = [
-    "ls",
-    "cd",
-    "cp",
-    "mv",
-    "rm",
-    "tar",
-    "sed",
-    "awk",
-    "grep",
-    "find",
-    "curl",
-    "ssh",
-    "chmod",
-    "du",
-    "df",
-    "ps",
-    "kill",
-    "head",
-    "tail",
-    "sort",
-]
+    "ls", "cd", "cp", "mv", "rm", "tar", "sed", "awk", "grep", "find", "curl", "ssh", "chmod", "du", "df", "ps",
+    "kill", "head", "tail", "sort",
+]  # fmt: skip
 _TOPICS = [
-    "music",
-    "football",
-    "dogs",
-    "books",
-    "films",
-    "history",
-    "cooking",
-    "gardens",
-    "space",
-    "trains",
-    "chess",
+    "music", "football", "dogs", "books", "films", "history", "cooking", "gardens", "space", "trains", "chess",
     "weather",
-]
+]  # fmt: skip
 _CITIES = ["Berlin", "Paris", "Rome", "Madrid", "Lisbon", "Vienna", "London", "Prague", "Dublin", "Athens"]
 _TASKS = (
-    "returns the sum of a list",
-    "reverses a string",
-    "counts the words of a text",
-    "checks if a number is prime",
-    "finds the largest of three numbers",
-    "removes duplicates from a list",
-)
+    "returns the sum of a list", "reverses a string", "counts the words of a text",
+    "checks if a number is prime", "finds the largest of three numbers", "removes duplicates from a list",
+)  # fmt: skip
 _LANGUAGES = ["Python", "JavaScript", "Java", "C", "Ruby", "Go"]
 _QUESTIONS = (
     "What does the command `{command}` do?",
@@ -120,18 +74,8 @@ def _words(source: Random) -> dict[str, object]:
     city, city2 = source.sample(_CITIES, 2)
     command, command2 = source.sample(_COMMANDS, 2)
     return {
-        "name": name,
-        "other": other,
-        "thing": thing,
-        "thing2": thing2,
-        "city": city,
-        "city2": city2,
-        "command": command,
-        "command2": command2,
-        "place": source.choice(_PLACES),
-        "look": source.choice(_LOOKS),
-        "topic": source.choice(_TOPICS),
-        "task": source.choice(_TASKS),
-        "language": source.choice(_LANGUAGES),
-        "number": source.randint(2, 9),
-    }
+        "name": name, "other": other, "thing": thing, "thing2": thing2, "city": city, "city2": city2,
+        "command": command, "command2": command2, "place": source.choice(_PLACES),
+        "look": source.choice(_LOOKS), "topic": source.choice(_TOPICS), "task": source.choice(_TASKS),
+        "language": source.choice(_LANGUAGES), "number": source.randint(2, 9),
+    }  # fmt: skip

@@ -33,19 +33,19 @@ from app.values.messages import (
     Prompt,
     Request,
     Sampling,
+    Statistics,
 )
 from tools.prompts import questions, stories
 
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A reply with its seconds, its steps, and the number of prompt tokens that were reused."""
+    """A reply with its statistics, and the seconds that it took."""
 
     tokens: tuple[int, ...]
     text: str
+    statistics: Statistics
     seconds: float
-    steps: int
-    reused: int
 
 
 @dataclass(slots=True)
@@ -65,11 +65,11 @@ class Tally:
         self.prompts += 1
         self.same += on.tokens == off.tokens
         self.tokens += len(off.tokens)
-        self.reused += on.reused
+        self.reused += on.statistics.reused_tokens
         self.seconds_on += on.seconds
         self.seconds_off += off.seconds
-        self.steps_on += on.steps
-        self.steps_off += off.steps
+        self.steps_on += on.statistics.steps
+        self.steps_off += off.statistics.steps
 
 
 class Side:
@@ -84,23 +84,21 @@ class Side:
     def write(self, prompt: Prompt) -> Written:
         if not self._reuse:
             self._session.forget()
-        begin = perf_counter()
-        request = Request(self._choice, prompt, self._options)
-        events = list(self._session.events(request, no_progress))
-        pieces = [event for event in events if isinstance(event, Piece)]
-        finished = events[-1]
-        assert isinstance(finished, Finished)
-        return Written(
-            tokens=tuple(token for piece in pieces for token in piece.token_ids),
-            text="".join(piece.text for piece in pieces),
-            seconds=perf_counter() - begin,
-            steps=finished.statistics.steps,
-            reused=finished.statistics.reused_tokens,
-        )
+        return written(self._session, Request(self._choice, prompt, self._options))
 
     def load(self) -> ModelInfo:
         """Load the model, and measure it before anything is timed."""
         return self._session.open(self._choice, no_progress).info
+
+
+def written(session: Session, request: Request) -> Written:
+    """Write a reply to its end."""
+    begin = perf_counter()
+    *events, end = session.events(request, no_progress)
+    assert isinstance(end, Finished)
+    pieces = [event for event in events if isinstance(event, Piece)]
+    tokens = tuple(token for piece in pieces for token in piece.token_ids)
+    return Written(tokens, "".join(piece.text for piece in pieces), end.statistics, perf_counter() - begin)
 
 
 def locate(name: str, _progress: Progress) -> ModelFolder:
@@ -119,11 +117,11 @@ def compare(on: Side, off: Side, prompts: Iterator[Prompt], count: int, show: bo
         prompt = next(prompts)
         if tally.prompts % 2:
             prompt = continued(before, reply, prompt)
-        written = on.write(prompt), off.write(prompt)
-        tally.add(*written)
-        before, reply = prompt, written[1].text
-        if show and written[0].tokens != written[1].tokens:
-            print("differs:", prompt)  # noqa: T201
+        ours, plain = on.write(prompt), off.write(prompt)
+        tally.add(ours, plain)
+        before, reply = prompt, plain.text
+        if show and ours.tokens != plain.tokens:
+            print("differs:", prompt)
         yield tally
 
 
@@ -165,11 +163,11 @@ def main() -> None:
     with TemporaryDirectory() as notes:
         on, off = (Side(choice, asked, given.reuse, Path(notes)) for asked in (options, plain))
         # One after the other, because the second session reads what the first has measured.
-        print(on.load().note("same-text"), "|", off.load().note("same-text"), flush=True)  # noqa: T201
+        print(on.load().note("same-text"), "|", off.load().note("same-text"), flush=True)
     prompts: Iterator[Prompt] = questions(given.seed) if given.model == "demo" else stories(given.seed)
     for tally in compare(on, off, prompts, given.prompts, given.show):
         if tally.prompts % 20 == 0 or tally.prompts == given.prompts:
-            print(json.dumps({**vars(given), **asdict(tally)}), flush=True)  # noqa: T201
+            print(json.dumps({**vars(given), **asdict(tally)}), flush=True)
 
 
 if __name__ == "__main__":

@@ -29,13 +29,12 @@ from app.values.messages import (
     DType,
     Finished,
     ModelChoice,
-    ModelFolder,
     Options,
     Piece,
-    Progress,
     Request,
     Sampling,
 )
+from tools.same_text import locate
 
 TOKENS = 48
 TOKENS_A_WORD = 4
@@ -82,7 +81,7 @@ def laps(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]
     """Run laps until the time is over, at least two, and yield each."""
     end, count = perf_counter() + seconds, 0
     with TemporaryDirectory() as cache:
-        session = Session(_locate, Path(cache))
+        session = Session(locate, Path(cache))
         while count < 2 or perf_counter() < end:
             lap = _lap(session, choices)
             yield replace(lap, used=used())
@@ -135,16 +134,12 @@ def _interrupt(session: Session, request: Request) -> bool:
     return pieces == 2
 
 
-def _locate(name: str, _progress: Progress) -> ModelFolder:
-    return ModelFolder(Path(name), Path(name).name)
-
-
 def run(choices: Sequence[ModelChoice], seconds: float, used: Callable[[], int]) -> int:
     """Run and print laps; return by how many bytes the last exceeds the first. Raises SystemExit if laps differ."""
     found: list[Lap] = []
     for lap in laps(choices, seconds, used):
         found.append(lap)
-        print(f"lap {len(found)}: {lap}", flush=True)  # noqa: T201
+        print(f"lap {len(found)}: {lap}", flush=True)
         if replace(lap, used=0) != replace(found[0], used=0) or not lap.stopped or not lap.interrupted:
             sys.exit("This lap differs from the first, or no reply was stopped or interrupted in it.")
     return found[-1].used - found[0].used
@@ -168,7 +163,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     folders = given.model or [assets_dir() / "demo-model"]
     choices = [ModelChoice(str(folder), dtype, device) for folder in folders for dtype in DTYPES]
     more = run(choices, 60 * given.minutes, cuda_bytes)
-    print(f"{more:+,} bytes from the first lap to the last")  # noqa: T201
+    print(f"{more:+,} bytes from the first lap to the last")
     sys.exit(more > 0)
 
 

@@ -54,7 +54,7 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=5)
     starts = parser.parse_args().starts
     seconds = [start_seconds() for _ in range(starts)]
-    print("seconds:", " ".join(f"{value:.2f}" for value in seconds), f"median {median(seconds):.2f}")  # noqa: T201
+    print("seconds:", " ".join(f"{value:.2f}" for value in seconds), f"median {median(seconds):.2f}")
 
 
 if __name__ == "__main__":

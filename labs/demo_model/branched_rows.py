@@ -225,14 +225,6 @@ def batch_of(rows: Sequence[Row]) -> BranchedBatch:
         (at, one.asked, one.found, one.end, one.numbering) for at, row in enumerate(rows) for one in row.hops
     ]
     return BranchedBatch(
-        ids,
-        positions,
-        branches,
-        mask[:, None],
-        targets,
-        weights,
-        numbers,
-        firsts,
-        copied,
+        ids, positions, branches, mask[:, None], targets, weights, numbers, firsts, copied,
         torch.tensor(hops).view(-1, 5),
-    )
+    )  # fmt: skip

@@ -8,15 +8,10 @@ from app.values.messages import Message, Role
 
 PLAIN = str.maketrans(
     {
-        "\u2019": "'",
-        "\u2018": "'",
-        "\u201c": '"',
-        "\u201d": '"',
-        "\u2014": " - ",
-        "\u2013": "-",
+        "\u2019": "'", "\u2018": "'", "\u201c": '"', "\u201d": '"', "\u2014": " - ", "\u2013": "-",
         "\u2026": "...",
     }
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +33,6 @@ def clean(text: str) -> str:
 
 
 def pair(source: str, question: str, answer: str) -> Conversation:
-    """Make a conversation of one question and its answer."""
     return Conversation(source, (Message("user", question), Message("assistant", answer)))
 
 

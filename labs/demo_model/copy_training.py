@@ -87,7 +87,6 @@ class Tasks:
         self._encode = encode
 
     def stage(self, share: float) -> Stage:
-        """Return the stage at this share of the time."""
         until = next(stage.until for stage in STAGES if share < stage.until)
         return self._rng.choice([stage for stage in STAGES if stage.until == until])
 
@@ -207,14 +206,13 @@ def train(training: CopyTraining, tasks: Tasks, options: Namespace, tokenizer: A
         if dist.get_rank() == 0:
             copying, chats = (sum(each) / STEPS_PER_ROUND for each in zip(*losses, strict=True))
             report = f"step {training.steps} share {share:.3f} copying {copying:.3f} chats {chats:.3f}"
-            print(report, flush=True)  # noqa: T201
+            print(report, flush=True)
             if share >= 1 or rounds % ROUNDS_PER_CHECKPOINT == 0:
                 deepcopy(training.model).to(torch.bfloat16).save_pretrained(options.trained)
                 tokenizer.save_pretrained(options.trained)
 
 
 def run(rank: int, meeting: str, options: Namespace) -> None:
-    """Run one process of the training."""
     dist.init_process_group("gloo", init_method=meeting, rank=rank, world_size=options.processes)
     torch.set_num_threads(1)
     torch.manual_seed(options.seed)

@@ -59,13 +59,9 @@ FORMS: Mapping[str, tuple[str, ...]] = {
     ),
 }
 WHATEVER_IT_SAYS = (
-    "I need {} here.",
-    "Look up {} for me, would you?",
-    "{}: any remarks?",
-    "Does it bring {} up?",
-    "Is {} a concern?",
-    "Let me hear of {}.",
-)
+    "I need {} here.", "Look up {} for me, would you?", "{}: any remarks?", "Does it bring {} up?",
+    "Is {} a concern?", "Let me hear of {}.",
+)  # fmt: skip
 """Questions for any fact. All other questions paraphrase a fact."""
 SHARE_OF_THESE = 1 / 3
 LETTERS = ("bdfgklmnprstvz", "aeiou")
@@ -73,8 +69,6 @@ LETTERS = ("bdfgklmnprstvz", "aeiou")
 
 @dataclass(frozen=True, slots=True)
 class HeldOutFact:
-    """A sentence, and a question that it answers."""
-
     sentence: str
     question: str
 

@@ -6,21 +6,9 @@ import string
 from collections.abc import Sequence
 
 ONSETS = (
-    *"bbccddfghjkllmmnnprrssttvwyz",
-    "br",
-    "ch",
-    "cl",
-    "dr",
-    "fl",
-    "gr",
-    "kr",
-    "pl",
-    "qu",
-    "sh",
-    "st",
-    "th",
+    *"bbccddfghjkllmmnnprrssttvwyz", "br", "ch", "cl", "dr", "fl", "gr", "kr", "pl", "qu", "sh", "st", "th",
     "tr",
-)
+)  # fmt: skip
 VOWELS = (*"aaaeeeiioouu", "ai", "ea", "ee", "ou", "y")
 CODAS = ("", "", "", "", *"nnrrslmtx", "ck", "nd", "th", "st")
 # fmt: off

@@ -46,7 +46,6 @@ def make_library(data: Path, conversations: Iterable[Conversation], pages: list[
 
 
 def read_books(data: Path) -> Iterator[Sentences]:
-    """Yield the sentences of each book or chapter."""
     with gzip.open(data / ALICE, "rt", encoding="utf-8") as file:
         yield split_sentences(clean(file.read()[ALICE_WITHOUT_NOTICES]))
     for name in EBOOKS:

@@ -53,8 +53,8 @@ def main() -> None:
     conversations = make_conversations(options.data, options.quoting_tasks, options.seed)
     write_conversations(conversations, options.conversations)
     characters = sum(len(message.content) for c in conversations for message in c.messages)
-    print(f"{len(conversations):,} conversations, {characters:,} characters")  # noqa: T201
-    print(dict(Counter(conversation.source for conversation in conversations)))  # noqa: T201
+    print(f"{len(conversations):,} conversations, {characters:,} characters")
+    print(dict(Counter(conversation.source for conversation in conversations)))
 
 
 if __name__ == "__main__":

@@ -62,13 +62,9 @@ def save_tokenizer(tokenizer: Any, folder: Path) -> None:
     """Write the tokenizer and its chat template where transformers finds them."""
     make: Any = PreTrainedTokenizerFast
     fast = make(
-        tokenizer_object=tokenizer,
-        eos_token=END,
-        pad_token=BEGIN,
-        bos_token=BEGIN,
-        model_max_length=CONTEXT,
+        tokenizer_object=tokenizer, eos_token=END, pad_token=BEGIN, bos_token=BEGIN, model_max_length=CONTEXT,
         clean_up_tokenization_spaces=False,
-    )
+    )  # fmt: skip
     fast.chat_template = CHAT_TEMPLATE
     fast.save_pretrained(folder)
 
@@ -84,7 +80,7 @@ def main() -> None:
     save_tokenizer(tokenizer, options.model)
     ids = encode(tokenizer, conversations)
     np.save(options.ids, ids)
-    print(f"{len(ids):,} tokens, {len(ids) / len(conversations):.0f} per conversation")  # noqa: T201
+    print(f"{len(ids):,} tokens, {len(ids) / len(conversations):.0f} per conversation")
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
 """Trains the demo model for a given time: Muon for the matrices, AdamW for the rest, bfloat16 autocast."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 from time import monotonic
 from typing import Any
@@ -12,7 +14,6 @@ import torch.nn.functional as F  # noqa: N812 - the usual name
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from labs.demo_model.batches import Batch, held_out, training_batches
 from labs.demo_model.tokenizer import CONTEXT, VOCABULARY
 
 ROWS = 8
@@ -20,6 +21,39 @@ WARM_UP_STEPS = 80
 LOWEST_RATE = 0.02
 STEPS_PER_REPORT = 20
 STEPS_PER_CHECKPOINT = 400
+HELD_OUT_ROWS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """inputs, targets: [rows, length of the context]; targets are the inputs shifted by one token."""
+
+    inputs: Tensor
+    targets: Tensor
+
+
+def held_out(ids: Tensor) -> Batch:
+    """Return the last rows of the text, which no training batch contains."""
+    tail = ids[-HELD_OUT_ROWS * CONTEXT - 1 :].long()
+    return Batch(tail[:-1].view(-1, CONTEXT), tail[1:].view(-1, CONTEXT))
+
+
+def training_batches(ids: Tensor) -> Iterator[Batch]:
+    """Yield batches without end, in another order in each epoch, without the incomplete last batch of an epoch.
+
+    Raises ValueError if the text has too few rows for a batch."""
+    num_rows = (len(ids) - 1) // CONTEXT - HELD_OUT_ROWS
+    if num_rows < ROWS:
+        raise ValueError(f"the text must have at least {ROWS} rows of {CONTEXT} tokens, got {num_rows}")
+    for step in count(step=num_rows // ROWS):
+        order = np.random.default_rng(step).permutation(num_rows).tolist()
+        for start in range(0, num_rows - ROWS + 1, ROWS):
+            texts = [
+                ids[row * CONTEXT : (row + 1) * CONTEXT + 1].long() for row in order[start : start + ROWS]
+            ]
+            yield Batch(torch.stack([t[:-1] for t in texts]), torch.stack([t[1:] for t in texts]))
+
+
 Loss = Callable[[Batch], Tensor]
 
 
@@ -28,22 +62,12 @@ def make_model() -> Any:
     config: Any = LlamaConfig  # it takes more keyword arguments than it declares
     return LlamaForCausalLM(
         config(
-            hidden_size=256,
-            num_hidden_layers=8,
-            intermediate_size=768,
-            num_attention_heads=4,
-            num_key_value_heads=2,
-            head_dim=64,
-            vocab_size=VOCABULARY,
-            tie_word_embeddings=True,
-            max_position_embeddings=CONTEXT,
-            rope_theta=10000.0,
-            bos_token_id=0,
-            eos_token_id=2,
-            pad_token_id=0,
+            hidden_size=256, num_hidden_layers=8, intermediate_size=768, num_attention_heads=4,
+            num_key_value_heads=2, head_dim=64, vocab_size=VOCABULARY, tie_word_embeddings=True,
+            max_position_embeddings=CONTEXT, rope_theta=10000.0, bos_token_id=0, eos_token_id=2, pad_token_id=0,
             rms_norm_eps=1e-6,
         )
-    )
+    )  # fmt: skip
 
 
 def make_loss(model: Any, compiled: bool) -> Loss:
@@ -113,7 +137,7 @@ def train(ids: Tensor, folder: Path, seconds: float, compiled: bool) -> None:
     torch.manual_seed(0)
     training = Training(make_model(), compiled)
     begin = monotonic()
-    for batch in training_batches(ids, CONTEXT, ROWS):
+    for batch in training_batches(ids):
         elapsed = monotonic() - begin
         if elapsed >= seconds:
             break
@@ -121,19 +145,19 @@ def train(ids: Tensor, folder: Path, seconds: float, compiled: bool) -> None:
         if training.step % STEPS_PER_REPORT == 0:
             _report(training, monotonic() - begin)
         if training.step % STEPS_PER_CHECKPOINT == 0:
-            _check(training, held_out(ids, CONTEXT), folder.with_name(folder.name + "-checkpoint"))
+            _check(training, held_out(ids), folder.with_name(folder.name + "-checkpoint"))
     training.model.to(torch.bfloat16).save_pretrained(folder)
 
 
 def _report(training: Training, elapsed: float) -> None:
     speed = training.step * ROWS * CONTEXT / elapsed
     line = f"step {training.step} {elapsed:.0f} s loss {training.average:.3f} {speed:.0f} tokens/s"
-    print(line, flush=True)  # noqa: T201
+    print(line, flush=True)
 
 
 def _check(training: Training, batch: Batch, folder: Path) -> None:
     with torch.no_grad():
-        print(f"held-out loss {training.loss(batch).item():.3f}", flush=True)  # noqa: T201
+        print(f"held-out loss {training.loss(batch).item():.3f}", flush=True)
     training.model.generation_config.do_sample = False
     training.model.save_pretrained(folder)
 

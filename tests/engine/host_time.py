@@ -81,7 +81,7 @@ def main(budgets: list[int]) -> None:
             for name, sampling in SAMPLINGS.items():
                 gaps = replies.gaps(rows, sampling)
                 milliseconds = 1000 * median(gaps)
-                print(f"{turn}: {rows} rows, {name}: {milliseconds:.2f} ms between {len(gaps)} steps")  # noqa: T201
+                print(f"{turn}: {rows} rows, {name}: {milliseconds:.2f} ms between {len(gaps)} steps")
 
 
 if __name__ == "__main__":

@@ -79,7 +79,7 @@ def print_compiled(launches_of: Callable[[Card, str], dict[str, Launch]], argume
     found = []
     for major, minor in (map(int, card.split(".")) for card in cards):
         found.append(_compiled_for((major, minor), launches_of((major, minor), which)))
-    print(json.dumps(found))  # noqa: T201
+    print(json.dumps(found))
 
 
 def _compiled_for(capability: Card, launches: dict[str, Launch]) -> list[dict[str, Any]]:

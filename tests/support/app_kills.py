@@ -26,7 +26,6 @@ from tests.models_registry.test_installed_models import CONFIG
 from tests.support.app_process import AppProcess
 from tests.support.kill_beside import MODEL, Download, Papers
 
-ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 LONGEST = 3.0
 """Seconds from sending a question to the kill, at most."""
 WEIGHTS = 20_000_000

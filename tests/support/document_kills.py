@@ -145,7 +145,7 @@ def _word(source: Random) -> str:
 
 
 def _tell(line: str) -> None:
-    print(line, flush=True)  # noqa: T201
+    print(line, flush=True)
 
 
 if __name__ == "__main__":

@@ -208,13 +208,21 @@ def _state(process: int) -> str:
 
 
 @contextmanager
-def browsing() -> Iterator[Any]:
-    """Start a Chromium with one profile, so that all tabs share its connections."""
+def running_chromium() -> Iterator[Any]:
+    """Start a Chromium, and close it at the end."""
     from playwright.sync_api import sync_playwright
 
+    path = shutil.which("chromium") or shutil.which("google-chrome")
     with sync_playwright() as driver:
-        chromium = driver.chromium.launch(executable_path=shutil.which("chromium"), args=ARGUMENTS)
+        chromium = driver.chromium.launch(executable_path=path, args=ARGUMENTS)
+        yield chromium
+        chromium.close()
+
+
+@contextmanager
+def browsing() -> Iterator[Any]:
+    """Start a Chromium with one profile, so that all tabs share its connections."""
+    with running_chromium() as chromium:
         context = chromium.new_context(viewport={"width": 1366, "height": 768})
         context.set_default_timeout(60_000)
         yield context
-        chromium.close()

@@ -17,39 +17,23 @@ _LLAMA = {"model_type": "llama", "hidden_size": 4096, "num_hidden_layers": 32, "
 _QWEN3 = {"model_type": "qwen3", "vocab_size": 151_936, "num_key_value_heads": 8, "head_dim": 128}
 SHAPES: dict[str, dict[str, Any]] = {
     "llama-2-7b": {
-        **_LLAMA,
-        "vocab_size": 32_000,
-        "intermediate_size": 11_008,
-        "num_key_value_heads": 32,
+        **_LLAMA, "vocab_size": 32_000, "intermediate_size": 11_008, "num_key_value_heads": 32,
         "max_position_embeddings": 4096,
     },
     "llama-3.1-8b": {
-        **_LLAMA,
-        "vocab_size": 128_256,
-        "intermediate_size": 14_336,
-        "num_key_value_heads": 8,
+        **_LLAMA, "vocab_size": 128_256, "intermediate_size": 14_336, "num_key_value_heads": 8,
         "max_position_embeddings": 131_072,
     },
     "qwen3-0.6b": {
-        **_QWEN3,
-        "hidden_size": 1024,
-        "intermediate_size": 3072,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 16,
-        "tie_word_embeddings": True,
+        **_QWEN3, "hidden_size": 1024, "intermediate_size": 3072, "num_hidden_layers": 28,
+        "num_attention_heads": 16, "tie_word_embeddings": True,
     },
-}
+}  # fmt: skip
 """Configs of models that are made with random weights."""
 TINY: dict[str, Any] = {
-    "model_type": "llama",
-    "vocab_size": 128,
-    "hidden_size": 32,
-    "intermediate_size": 48,
-    "num_hidden_layers": 1,
-    "num_attention_heads": 4,
-    "num_key_value_heads": 2,
-    "max_position_embeddings": 64,
-}
+    "model_type": "llama", "vocab_size": 128, "hidden_size": 32, "intermediate_size": 48,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 64,
+}  # fmt: skip
 
 
 def _heads() -> dict[str, HeadShape]:
@@ -96,23 +80,11 @@ class Plan:
 def tiny_plan() -> Plan:
     """Return a plan without models for replies, with which all sections take seconds on a CPU."""
     return Plan(
-        device="cpu",
-        shapes={"tiny": TINY},
-        quantised_shape="tiny",
-        heads={"tiny": HeadShape(4, 2, 16, torch.float32)},
-        prefixes=(9,),
-        attention_rows=(3,),
-        context=8,
-        step_rows=(1, 2),
-        kernel_rows=(1, 2),
-        prompt_lengths=(9,),
-        copied=2**16,
-        models=(),
-        reply_dtypes=("float32",),
-        prompts=1,
-        reply_tokens=8,
-        seconds=0.001,
-    )
+        device="cpu", shapes={"tiny": TINY}, quantised_shape="tiny",
+        heads={"tiny": HeadShape(4, 2, 16, torch.float32)}, prefixes=(9,), attention_rows=(3,), context=8,
+        step_rows=(1, 2), kernel_rows=(1, 2), prompt_lengths=(9,), copied=2**16, models=(),
+        reply_dtypes=("float32",), prompts=1, reply_tokens=8, seconds=0.001,
+    )  # fmt: skip
 
 
 def trained_models() -> tuple[Path, ...]:
