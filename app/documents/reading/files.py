@@ -1,78 +1,22 @@
-"""Decides how a file is read: finds its format by its first bytes or its name, and the encoding of a text file."""
+"""Reads text files, whose encoding it detects or guesses."""
 
 import codecs
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from pathlib import Path, PurePath
+from dataclasses import dataclass
+from pathlib import Path
 
 from chardet import detect_all
 
-from app.documents.reading.ocr import can_recognise
-from app.documents.reading.process import (
-    MAX_MEMORY,
-    MOST_SECONDS,
-    ProcessReader,
-    ReadMessage,
-    ReadNote,
-    ReadProgress,
-    ReadRequest,
-    TextPiece,
-    seconds_for,
-)
+from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
 from app.errors import DocumentUnreadable
 from app.values.text_normalisation import UNSPACED
 
 PIECE = 2**20
 REPLACED = "\ufffd"
-SUFFIXES = {
-    "pdf": "pdf",
-    "archive": "docx docm xlsx xlsm xlsb ods pptx ppsx pptm odt odp epub",
-    "html": "html htm xhtml",
-    "mail": "eml",
-    "notebook": "ipynb",
-    "table": "csv tsv",
-}
-FORMS_BY_SUFFIX = {f".{one}": form for form, suffixes in SUFFIXES.items() for one in suffixes.split()}
-FORMS_BY_MAGIC = {
-    b"%PDF-": "pdf",
-    b"PK\x03\x04": "archive",
-    b"{\\rtf": "rich_text",
-    b"\xd0\xcf\x11\xe0": "sheet",
-}
-HTML_BEGINNING = re.compile(rb"(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html)[\s>]", re.IGNORECASE)
 FORMATS = (
     "text, Markdown, code, PDF, DOCX, ODT, RTF, EPUB, PPTX, ODP, XLSX, ODS, CSV, HTML, mail and notebooks"
 )
-OFFICE = "an old or encrypted Office file"
-PICTURE, SOUND, VIDEO, ARCHIVE = "a picture", "a sound file", "a video", "an archive"
-PROGRAM, FONT, DATABASE = "a program", "a font", "a database"
-_BY_BEGINNING = {
-    b"\x89PNG": PICTURE, b"\xff\xd8\xff": PICTURE, b"GIF87a": PICTURE, b"GIF89a": PICTURE, b"II*\0": PICTURE,
-    b"MM\0*": PICTURE, b"RIFF": "a sound file, a video or a picture", b"ID3": SOUND, b"OggS": SOUND,
-    b"fLaC": SOUND, b"\x1aE\xdf\xa3": VIDEO, b"\x1f\x8b": ARCHIVE, b"BZh": ARCHIVE, b"7z\xbc\xaf": ARCHIVE,
-    b"Rar!": ARCHIVE, b"\xfd7zXZ": ARCHIVE, b"\x28\xb5\x2f\xfd": ARCHIVE, b"\x7fELF": PROGRAM,
-    b"\0asm": PROGRAM, b"SQLite f": DATABASE, b"\xd0\xcf\x11\xe0": OFFICE,
-    b"wOFF": FONT, b"wOF2": FONT, b"GGUF": "a model",
-}  # fmt: skip
-_BY_SUFFIX = {
-    PICTURE: "png jpg jpeg gif webp bmp tif tiff ico heic avif psd raw",
-    SOUND: "mp3 wav ogg flac m4a aac opus wma",
-    VIDEO: "mp4 mkv mov avi webm wmv m4v",
-    ARCHIVE: "zip gz bz2 xz 7z rar tar tgz zst jar",
-    PROGRAM: "exe dll so dylib bin class pyc o a wasm msi apk",
-    FONT: "ttf otf woff woff2",
-    DATABASE: "sqlite sqlite3 db mdb accdb",
-    OFFICE: "doc ppt",
-    "a spreadsheet of Numbers": "numbers",
-    "a text of another word processor": "pages wpd",
-    "an e-book": "mobi azw azw3",
-    "a model": "gguf safetensors pt onnx",
-}
-_KINDS = {f".{suffix}": kind for kind, suffixes in _BY_SUFFIX.items() for suffix in suffixes.split()}
-_FTYP = slice(4, 8)
-"""The position of the bytes "ftyp" in files of the MP4 family."""
-_CONTROL = re.compile(rb"[\0-\x06\x0e-\x1a]")
 MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
     (codecs.BOM_UTF32_LE, "utf-32"),  # before UTF-16, whose byte order mark is the beginning of UTF-32's
@@ -109,47 +53,6 @@ CONTROLS = bytes(set(range(1, 32)) - set(b"\b\t\n\v\f\r\x1b"))
 MANY_CONTROLS = 0.02
 MOSTLY = 0.8
 """Minimum share of UNSPACED characters in a text that is taken for UTF-16 because of them."""
-
-
-def open_reader(path: Path, name: str) -> "FileReader":
-    """Returns the reader of a file, which is called `name` in messages. Raises DocumentUnreadable."""
-    try:
-        with path.open("rb") as file:
-            beginning = file.read(64)
-    except OSError as error:
-        raise DocumentUnreadable(f"{name} cannot be read ({error.strerror}): add it again.") from error
-    if not beginning:
-        raise DocumentUnreadable(f"{name} is empty: there is nothing to read.")
-    _require_supported(beginning, name)
-    by_suffix = FORMS_BY_SUFFIX.get(PurePath(name).suffix.lower(), "")
-    usual = "html" if HTML_BEGINNING.match(beginning) else by_suffix
-    form = next((form for mark, form in FORMS_BY_MAGIC.items() if beginning.startswith(mark)), usual)
-    if not form:
-        return TextFileReader(path, name)
-    request = ReadRequest(str(path.absolute()), name, form, seconds=seconds_for(path.stat().st_size))
-    if form == "pdf" and can_recognise():
-        request = replace(request, memory=2 * MAX_MEMORY, seconds=MOST_SECONDS)
-    return ProcessReader(request)
-
-
-def _require_supported(beginning: bytes, name: str) -> None:
-    """Raises DocumentUnreadable if a file's first bytes or name show a format that cannot be read."""
-    suffix = PurePath(name).suffix.lower()
-    kind = _kind_by_beginning(beginning) or _KINDS.get(suffix, "")
-    if kind and not (kind == OFFICE and suffix == ".xls"):
-        how = "without a password " if kind == OFFICE else ""
-        raise DocumentUnreadable(
-            f"{name} is {kind}, which cannot be read. Save it {how}in another format, and add that file. "
-            f"Foresight can read {FORMATS}."
-        )
-
-
-def _kind_by_beginning(beginning: bytes) -> str:
-    mark = next((mark for mark in _BY_BEGINNING if beginning.startswith(mark)), b"")
-    # A text may begin with "ID3 is a format", too, but no text has the bytes that follow in a sound file.
-    if mark and (not mark.isascii() or mark.startswith(b"{") or _CONTROL.search(beginning)):
-        return _BY_BEGINNING[mark]
-    return VIDEO if beginning[_FTYP] == b"ftyp" and _CONTROL.search(beginning) else ""
 
 
 class TextFileReader:
@@ -202,9 +105,6 @@ class TextFileReader:
             yield ReadNote(
                 f"{count} could not be read and {'are' if replaced > 1 else 'is'} shown as {REPLACED}."
             )
-
-
-FileReader = TextFileReader | ProcessReader
 
 
 @dataclass(frozen=True, slots=True)

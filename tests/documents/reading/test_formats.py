@@ -146,6 +146,45 @@ def test_a_file_is_read_in_order_whatever_its_name(tmp_path: Path, name: str) ->
     assert (" ".join(found.split()), told) == (text, notes)
 
 
+PAGE = "<html><body><p>Eggs boil.</p></body></html>"
+MAIL = (
+    "Date: Mon, 2 Mar 2026 08:00:00 +0000\nSubject: Rent\nMIME-Version: 1.0\nContent-Type: multipart/related;\n"
+    f' boundary="B"; type="text/html"\n\n--B\nContent-Type: text/html\n\n{PAGE}\n--B--\n'
+)
+NOTEBOOK = '{"cells": [{"cell_type": "markdown", "source": ["Eggs boil."]}], "metadata": {}, "nbformat": 4}'
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "text"),
+    [
+        ("lease.pdf", "Eggs boil.", "Eggs boil."),
+        ("lease.docx", "Eggs boil.", "Eggs boil."),
+        ("lease.doc", "Eggs boil.", "Eggs boil."),
+        ("lease.png", "Eggs boil.", "Eggs boil."),
+        ("lease.ipynb", "Eggs boil.", "Eggs boil."),
+        ("lease.pdf", PAGE, "Eggs boil."),
+        ("lease.doc", PAGE, "Eggs boil."),
+        ("page.txt", f'<?xml version="1.0"?>\n<!-- saved -->\n{PAGE}', "Eggs boil."),
+        ("lease.doc", "{\\rtf1 Eggs boil.}", "Eggs boil."),
+        ("lease.doc", MAIL, "# Rent Date: Mon, 02 Mar 2026 08:00:00 +0000 Eggs boil."),
+        ("book.ipynb.txt", NOTEBOOK, "Eggs boil."),
+        ("people.xls", "name,room\nAda,12\n", "name: Ada; room: 12"),
+        ("people.xlsx", "name,room\nAda,12\n", "name: Ada; room: 12"),
+    ],
+)
+def test_a_file_with_a_wrong_name_is_read_as_what_it_is(
+    tmp_path: Path, name: str, content: str, text: str
+) -> None:
+    (tmp_path / name).write_text(content)
+    found, notes = read(tmp_path / name)
+    assert (" ".join(found.split()), notes) == (text, [])
+
+
+@pytest.mark.parametrize("name", ["lease.doc", "lease.zip", "lease.png", "lease.pdf"])
+def test_a_word_document_is_read_under_the_name_of_another_kind(tmp_path: Path, name: str) -> None:
+    assert "Boil them." in read(files.docx(tmp_path / "lease.docx").rename(tmp_path / name))[0]
+
+
 def test_each_value_of_a_spreadsheet_has_the_name_of_its_column(tmp_path: Path) -> None:
     workbook(tmp_path / "people.xlsx")
     text, notes = read(tmp_path / "people.xlsx")
@@ -205,7 +244,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(3000)
         ("cut.xlsx", half(workbook), "is damaged"),
         ("cut.pptx", half(slides), "is damaged"),
         ("cut.epub", half(book), "is damaged"),
-        ("words.odt", lambda path: path.write_text("words"), "is damaged"),
+        ("words.odt", lambda path: path.write_bytes(b"PK\x03\x04"), "is damaged"),
         ("hollow.odt", lambda path: packed(path, ODT), "is damaged"),
         ("locked.odt", lambda path: packed(path, ODT, more="META-INF/manifest.xml"), "is encrypted: save it"),
         ("bought.epub", lambda path: packed(path, "", EPUB, "META-INF/rights.xml"), "is encrypted: save it"),
