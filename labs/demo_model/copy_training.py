@@ -30,7 +30,7 @@ from labs.demo_model.branched_rows import BranchedBatch, Encode, batch_of, chat_
 from labs.demo_model.copying import CopyingTasks
 from labs.demo_model.deep_supervision import Probes, attention_loss
 from labs.demo_model.real_sentences import real_sentences
-from labs.demo_model.training import make_optimizers, rate_factor
+from labs.demo_model.training import make_optimizers, rate_factor, update
 
 RATE = 0.9
 """The learning rates, relative to those of a model that begins with random weights."""
@@ -127,22 +127,15 @@ class CopyTraining:
         self._teacher = teacher.eval().requires_grad_(False)
         self._probes = Probes(model.config.hidden_size)
         self._optimizers = [*make_optimizers(model), torch.optim.AdamW(self._probes.parameters(), lr=3e-3)]
-        self._groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
-        self._rates = [group["lr"] * RATE for group in self._groups]
         if compiled:
             for layer in [*model.model.layers, *teacher.model.layers]:
                 layer.compile(dynamic=False)
 
     def learn(self, tasks: StepTasks, stage: Stage, share: float) -> tuple[float, float]:
         """Take one training step; return the losses of the answers and of the conversations."""
-        for group, rate in zip(self._groups, self._rates, strict=True):
-            group["lr"] = rate * rate_factor(self.steps, share, WARM_UP_STEPS)
         copying, chats = self._copying_loss(tasks.copying, stage), self._chat_loss(tasks.chats)
         (copying + chats).backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        for optimizer in self._optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        update(self.model, self._optimizers, RATE * rate_factor(self.steps, share, WARM_UP_STEPS))
         self.steps += 1
         return copying.item(), chats.item()
 

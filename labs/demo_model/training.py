@@ -1,7 +1,7 @@
 """Trains the demo model for a given time: Muon for the matrices, AdamW for the rest, bfloat16 autocast."""
 
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
@@ -97,6 +97,16 @@ def make_optimizers(model: Any) -> list[torch.optim.Optimizer]:
     ]
 
 
+def update(model: Any, optimizers: Sequence[torch.optim.Optimizer], factor: float) -> None:
+    """Take a step of each optimizer at its learning rate times `factor`, then drop the gradients."""
+    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    for optimizer in optimizers:
+        for group in optimizer.param_groups:
+            group["lr"] = group.setdefault("initial_lr", group["lr"]) * factor
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+
+
 def rate_factor(step: int, share: float, warm_up_steps: int = WARM_UP_STEPS) -> float:
     """Return the factor of the learning rate, which rises over `warm_up_steps`, stays at 1 until half of the time
     is over, and then falls to LOWEST_RATE."""
@@ -113,20 +123,12 @@ class Training:
         self.step = 0
         self.average = 0.0
         self._optimizers = make_optimizers(model)
-        self._groups = [group for optimizer in self._optimizers for group in optimizer.param_groups]
-        self._rates = [group["lr"] for group in self._groups]
 
     def learn(self, batch: Batch, share: float) -> None:
         """Take one training step; `share` is how much of the run's time is over."""
-        factor = rate_factor(self.step, share)
-        for group, rate in zip(self._groups, self._rates, strict=True):
-            group["lr"] = rate * factor
         loss = self.loss(batch)
         loss.backward()  # type: ignore[no-untyped-call]
-        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
-        for optimizer in self._optimizers:
-            optimizer.step()
-            optimizer.zero_grad(set_to_none=True)
+        update(self.model, self._optimizers, rate_factor(self.step, share))
         value = loss.item()
         self.average = 0.98 * self.average + 0.02 * value if self.step else value
         self.step += 1
