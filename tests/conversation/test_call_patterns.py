@@ -25,6 +25,7 @@ from app.settings import assets_dir
 from app.values.chat_format import HERMES, CallFormat, ChatFormat, ReplyFormat
 from app.values.logits import Grammar
 from app.values.messages import Sampling
+from tests.tiers import named, some
 
 TOOLS_SHOWN = "{% if tools %}{{ tools | tojson }}{% endif %}"
 BEFORE = TOOLS_SHOWN + "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}"
@@ -408,7 +409,7 @@ PEOPLE = {
 }
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", some(named(FORMS), "hermes", "own tags", "gemma", "kimi"))
 def test_forced_arguments_match_a_schema_with_definitions(
     name: str, tokenizer: PreTrainedTokenizerBase
 ) -> None:

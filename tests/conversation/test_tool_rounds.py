@@ -112,6 +112,12 @@ class Chat:
         """Remove the weather's server, and add another program with the same name and the same tool."""
         self.tools._settings = lambda: ToolSettings((ToolServer("Weather", ("another",)),))
 
+    def reply(self, permission: Permission) -> MessageContent:
+        """Ask, answer the first call, and wait for the reply's end."""
+        self.ask()
+        self.answer(permission)
+        return self.end()
+
     def end(self) -> MessageContent:
         until(lambda: not self.conversations.is_writing(self.version.chat))
         return self.conversations.thread(self.version.chat, 50).messages[-1].content
@@ -144,9 +150,7 @@ def test_a_call_waits_for_permission_and_its_result_is_read(chat: Chat, engine: 
 
 
 def test_the_statistics_of_all_rounds_are_one_replys(chat: Chat) -> None:
-    chat.ask()
-    chat.answer("once")
-    written = chat.end()
+    written = chat.reply("once")
     assert written.provenance
     assert written.provenance.statistics.tokens == len(written.marks)
     steps = [mark.step for mark in written.marks]
@@ -154,9 +158,7 @@ def test_the_statistics_of_all_rounds_are_one_replys(chat: Chat) -> None:
 
 
 def test_a_refused_call_is_not_made_and_the_model_reads_that(chat: Chat, engine: RoundsEngine) -> None:
-    chat.ask()
-    chat.answer("refuse")
-    assert [call.state for call in chat.end().calls] == ["refused"]
+    assert [call.state for call in chat.reply("refuse").calls] == ["refused"]
     assert chat.servers.calls == [] and REFUSED in engine.requests[1].prompt[-1].content
 
 
@@ -164,9 +166,7 @@ def test_a_tool_allowed_in_this_chat_asks_no_more_there_but_elsewhere(
     chat: Chat, engine: RoundsEngine
 ) -> None:
     engine.texts = [ASKING, "Fine.", ASKING, "Fine.", ASKING]
-    chat.ask()
-    chat.answer("chat")
-    chat.end()
+    chat.reply("chat")
     chat.ask("And now?")
     assert [call.state for call in chat.end().calls] == ["done"] and len(chat.servers.calls) == 2
     chat.version = ChatVersion()
@@ -176,9 +176,7 @@ def test_a_tool_allowed_in_this_chat_asks_no_more_there_but_elsewhere(
 
 def test_another_server_of_the_same_name_is_asked_for_again(chat: Chat, engine: RoundsEngine) -> None:
     engine.texts = [ASKING, "Fine.", ASKING, "Fine."]
-    chat.ask()
-    chat.answer("chat")
-    chat.end()
+    chat.reply("chat")
     before = chat.tools._settings
     chat.put_another_server()
     chat.ask("And now?")
@@ -215,9 +213,7 @@ def test_a_page_is_asked_for_each_time(chat: Chat) -> None:
 
 def test_what_went_wrong_is_told_to_the_model_and_kept(chat: Chat, engine: RoundsEngine) -> None:
     chat.servers.answer = ToolFailed("The server has ended.")
-    chat.ask()
-    chat.answer("once")
-    [call] = chat.end().calls
+    [call] = chat.reply("once").calls
     assert (call.state, call.result) == ("failed", "The server has ended.")
     assert "The server has ended." in engine.requests[1].prompt[-1].content
 
@@ -235,9 +231,7 @@ def test_arguments_that_are_no_object_force_a_valid_call(chat: Chat, engine: Rou
         ASKING,
         "Fine.",
     ]
-    chat.ask()
-    chat.answer("once")
-    assert [call.state for call in chat.end().calls] == ["failed", "done"]
+    assert [call.state for call in chat.reply("once").calls] == ["failed", "done"]
     grammar = engine.requests[1].logits.grammar
     assert grammar and "weather" in grammar.source and engine.requests[2].logits.grammar is None
 
@@ -245,9 +239,7 @@ def test_arguments_that_are_no_object_force_a_valid_call(chat: Chat, engine: Rou
 def test_arguments_that_the_server_refuses_force_a_valid_call(chat: Chat, engine: RoundsEngine) -> None:
     engine.texts = [ASKING, "Fine."]
     chat.servers.answer = ArgumentsRefused("The arguments do not match the tool's schema: city is missing.")
-    chat.ask()
-    chat.answer("once")
-    chat.end()
+    chat.reply("once")
     assert engine.requests[1].logits.grammar and "weather" in engine.requests[1].logits.grammar.source
 
 
@@ -307,9 +299,7 @@ def test_stop_ends_a_running_tool(chat: Chat) -> None:
 
 def test_rounds_are_limited_and_the_last_offers_no_tools(chat: Chat, engine: RoundsEngine) -> None:
     engine.texts = [ASKING] * MOST_ROUNDS + ["Enough."]
-    chat.ask()
-    chat.answer("chat")
-    written = chat.end()
+    written = chat.reply("chat")
     assert len(written.calls) == MOST_ROUNDS and written.text.endswith("Enough.")
     assert ENOUGH in engine.requests[-1].prompt[-1].content
 
@@ -317,9 +307,7 @@ def test_rounds_are_limited_and_the_last_offers_no_tools(chat: Chat, engine: Rou
 def test_a_result_that_does_not_fit_is_cut(chat: Chat, engine: RoundsEngine) -> None:
     engine.words.context = 400
     chat.servers.answer = "word " * 5000
-    chat.ask()
-    chat.answer("once")
-    [call] = chat.end().calls
+    [call] = chat.reply("once").calls
     assert "cut here" in call.result and 0 < call.tokens < 300
 
 
@@ -358,9 +346,7 @@ def test_the_documents_are_searched_on_request(engine: RoundsEngine, database: D
         '<tool_call>\n{"name": "search_documents", "arguments": {"question": "the fee"}}\n</tool_call>'
     )
     with closing(chat.conversations):
-        chat.ask()
-        chat.answer("once")
-        [call] = chat.end().calls
+        [call] = chat.reply("once").calls
     assert call.result == "Text 1:\nThe fee is 40 euros."
 
 
@@ -377,9 +363,7 @@ def test_a_model_with_tools_is_asked_even_if_the_documents_do_not_answer(
 
 
 def test_later_turns_read_the_calls_and_their_results(chat: Chat, engine: RoundsEngine) -> None:
-    chat.ask()
-    chat.answer("once")
-    chat.end()
+    chat.reply("once")
     chat.ask("And tomorrow?")
     chat.end()
     prompt = engine.requests[-1].prompt
@@ -402,9 +386,7 @@ def test_a_template_that_knows_tools_gets_calls_and_results_as_they_are(
 
     native = ChatFormat(ReplyFormat(calls=replace(HERMES, shows_tools=True)))
     engine.now = replace(engine.now, model=replace(engine.now.model, chat_format=native))  # type: ignore[type-var]
-    chat.ask()
-    chat.answer("once")
-    chat.end()
+    chat.reply("once")
     request = engine.requests[1]
     assert '"name": "weather"' in request.tools and request.prompt[0].role == "user"
     assert isinstance(request.prompt[-2], Message)
@@ -428,9 +410,7 @@ def test_tools_whose_names_are_the_same_for_a_model_are_all_offered() -> None:
 
 
 def test_calls_survive_export_and_import(chat: Chat, database: Database) -> None:
-    chat.ask()
-    chat.answer("once")
-    written = chat.end()
+    written = chat.reply("once")
     stored = Chats(database)
     archive, markdown = stored.export_json(), stored.export_markdown(chat.version.chat)
     assert '> **weather** `{"city": "Rome"}`' in markdown and "<tool_call>" not in markdown

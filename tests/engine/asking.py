@@ -12,7 +12,7 @@ from tests.support.waiting import until
 
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")
 SHORT = Options(max_new_tokens=12, ignore_eos=True)
-LONG = Options(max_new_tokens=200, ignore_eos=True)
+LONG = Options(max_new_tokens=100, ignore_eos=True)
 PROMPT = "Once upon a time"
 SECONDS = 300.0
 

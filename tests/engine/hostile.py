@@ -249,7 +249,9 @@ REFUSED: dict[str, tuple[str, Spoil]] = {
     ),
     "added tokens in the config": (
         "tokenizer_config.json",
-        tokenizer_config(added_tokens_decoder={str(one["id"]): one for one in added(100_000)}),
+        lambda folder: tokenizer_config(added_tokens_decoder={str(one["id"]): one for one in added(100_000)})(
+            folder
+        ),
     ),
     "a tokenizer config of brackets": ("tokenizer", write("tokenizer_config.json", NESTED)),
     "a tokenizer config that is a pipe": ("tokenizer_config.json", pipe("tokenizer_config.json")),

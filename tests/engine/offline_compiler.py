@@ -26,7 +26,7 @@ SHARED_MEMORY = {
 }  # fmt: skip
 """Bytes that a program may have, by compute capability."""
 
-LAPTOP, HOPPER, BLACKWELL = (8, 6), (9, 0), (12, 0)
+LAPTOP, HOPPER = (8, 6), (9, 0)
 
 MULTIPROCESSORS = 132
 

@@ -80,7 +80,7 @@ def write(
     decoder: Decoder,
     sampling: Sampling = GREEDY,
     *,
-    limit: int = 40,
+    limit: int = 28,
     eos: Iterable[int] = (),
     stops: tuple[str, ...] = (),
     buckets: Buckets = (),
@@ -97,7 +97,7 @@ def stream(
     decoder: Decoder,
     sampling: Sampling = GREEDY,
     *,
-    limit: int = 40,
+    limit: int = 28,
     eos: Iterable[int] = (),
     stops: tuple[str, ...] = (),
     buckets: Buckets = (),
@@ -145,7 +145,7 @@ def numbers(length: int, seed: int = 0) -> tuple[int, ...]:
 
 
 def transformers_says(
-    architecture: Architecture, prompt: tuple[int, ...], limit: int = 40
+    architecture: Architecture, prompt: tuple[int, ...], limit: int = 28
 ) -> tuple[int, ...]:
     """What transformers' own generate writes behind a prompt, greedily, until the limit."""
     model: Any = architecture.make()
@@ -169,7 +169,7 @@ def says_plainly(
     runner: ModelRunner,
     prompt: Iterable[int],
     sampling: Sampling = GREEDY,
-    limit: int = 40,
+    limit: int = 28,
     buckets: Buckets = (),
 ) -> Reply:
     """The reference: plain decoding, cold."""
@@ -178,7 +178,7 @@ def says_plainly(
 
 
 def reference(
-    runner: ModelRunner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 40
+    runner: ModelRunner, prompt: Iterable[int], sampling: Sampling = GREEDY, limit: int = 28
 ) -> Reply:
     """What `says_plainly` says, said once for all tests that hold a decoder against it. The runner forgets."""
     said = _reference(runner, tuple(prompt), sampling, limit)

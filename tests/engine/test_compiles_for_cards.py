@@ -7,14 +7,14 @@ from collections import Counter
 import pytest
 
 from app.engine.attention.selector import AMPERE
-from tests.engine.offline_compiler import BLACKWELL, HOPPER, LAPTOP, SHARED_MEMORY, Card, Compiled, compiled
+from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, Card, Compiled, compiled
 from tests.tiers import named, some
 
 Found = dict[Card, list[Compiled]]
 ATTENTION, LAYERS = {"prefix_kernel", "finish_kernel"}, {"norm_kernel", "gate_kernel", "rotary_kernel"}
 PACKED = {"packed_product_kernel", "packed_sum_kernel", "packed_rows_kernel"}
 SAMPLING = {"scan_kernel", "choose_kernel"}
-DEFAULT = (LAPTOP, HOPPER, BLACKWELL)
+DEFAULT = (LAPTOP, HOPPER)
 UNITS = {HOPPER: {"HGMMA"}, (10, 0): {"UTCHMMA", "HMMA"}}
 """Matrix instructions of cards that multiply the prefix by warpgroups, or narrow heads in tensor memory."""
 SPILLED = {
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.timeout(7200)  # with --thorough it compiles some thous
 
 @pytest.fixture(scope="module")
 def found(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Found:
-    """What the launches are compiled to for each card: a few for three cards, or all for all."""
+    """What the launches are compiled to for each card: a few for two cards, or all for all."""
     is_thorough = request.config.getoption("--thorough")
     cards, launches = (tuple(SHARED_MEMORY), "all") if is_thorough else (DEFAULT, "default")
     return compiled("tests.engine.real_shapes", cards, tmp_path_factory.mktemp("triton"), launches)

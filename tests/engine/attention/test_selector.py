@@ -26,6 +26,7 @@ from tests.engine.attention.backends import interprets_triton
 CPU = DeviceCapabilities(torch.device("cpu"), has_triton=True, trials=INTERPRETED)
 CARD = DeviceCapabilities(torch.device("cuda"), (9, 0), 232_448, has_triton=True, has_flash=True)
 LLAMA = HeadShape(32, 8, 128, torch.bfloat16)
+FEW_HEADS = HeadShape(4, 2, 16, torch.float32)
 
 
 def test_a_cpu_has_torchs_own() -> None:
@@ -94,18 +95,12 @@ def test_what_fails_its_trial_is_passed_over_and_named() -> None:
         choose_attention("triton", CARD, LLAMA)
 
 
-def test_triton_runs_on_a_cpu_when_asked_for_in_its_interpreter() -> None:
+def test_triton_is_told_the_cards_multiprocessors_and_tried_by_spans_and_by_groups() -> None:
+    """In its interpreter, because it was asked for on a CPU."""
     if not interprets_triton():
         pytest.skip("triton was imported for a card")
-    found = choose_attention("triton", CPU, LLAMA)
-    assert found.name == "triton"
-    assert found.attend is found.batch_invariant
-
-
-def test_the_kernels_are_told_the_cards_multiprocessors_and_tried_by_spans_and_by_groups() -> None:
-    if not interprets_triton():
-        pytest.skip("triton was imported for a card")
-    found = choose_attention("triton", replace(CPU, multiprocessors=40), LLAMA)
+    found = choose_attention("triton", replace(CPU, multiprocessors=40), FEW_HEADS)
+    assert found.name == "triton" and found.attend is found.batch_invariant
     attends = (found.attend, *found.variants)
     assert [cast(Any, attend).fused.busy for attend in attends] == [80, sys.maxsize, 1, sys.maxsize]
 
@@ -136,11 +131,10 @@ def test_attention_is_timed_with_the_models_heads_once() -> None:
 
         return time
 
-    heads = HeadShape(4, 2, 16, torch.float32)
     ours, torchs = timer(5e-3), timer(1e-3)
     for _ in range(2):
-        slow = slowness_of_triton(CPU, heads, ours, torchs, ((1, 40), (3, 40)))
+        slow = slowness_of_triton(CPU, FEW_HEADS, ours, torchs, ((1, 40), (3, 40)))
         assert slow == "it takes 5.0 times as long as torch's for 1 row after 40 tokens"
     assert timed == [torch.Size((1, 1, 4, 16))] * 2
-    assert slowness_of_triton(CPU, heads, torchs, ours, ((1, 40), (3, 40))) == ""
+    assert slowness_of_triton(CPU, FEW_HEADS, torchs, ours, ((1, 40), (3, 40))) == ""
     assert timed[2:] == [torch.Size((1, rows, 4, 16)) for rows in (1, 1, 3, 3)]

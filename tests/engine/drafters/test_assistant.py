@@ -68,10 +68,8 @@ def tokens(count: int) -> list[int]:
     ]
 
 
-def transformers_guesses(base: Path, text: Sequence[int], count: int) -> list[int]:
+def transformers_guesses(target: Any, assistant: Any, text: Sequence[int], count: int) -> list[int]:
     """What transformers lets the assistant guess behind a text whose last token the model has not read."""
-    target = Gemma4ForCausalLM.from_pretrained(base / "target", attn_implementation="eager")
-    assistant = Gemma4AssistantForCausalLM.from_pretrained(base / "assistant", attn_implementation="eager")
     assistant.generation_config.num_assistant_tokens = count
     target.generation_config.max_length = 256
     make: Any = SinglePositionMultiTokenCandidateGenerator
@@ -89,28 +87,30 @@ def transformers_guesses(base: Path, text: Sequence[int], count: int) -> list[in
 
 @pytest.mark.parametrize("target", TARGETS)
 @pytest.mark.parametrize("kind", ASSISTANTS)
-@pytest.mark.parametrize("length", [WINDOW // 2, WINDOW + 1, WINDOW + 2, 40])
-def test_it_guesses_what_transformers_lets_it_guess(
-    tmp_path: Path, kind: str, target: str, length: int
-) -> None:
+def test_it_guesses_what_transformers_lets_it_guess(tmp_path: Path, kind: str, target: str) -> None:
     runner, source = runner_and_source(opened(tmp_path, kind, target))
-    text, guesses = tokens(length), list[int]()
-    for _ in runner.prefill(text[:-1]):
-        pass
-    for _ in range(4):
-        known = len(text) + len(guesses) - 1 if guesses else 0
-        guesses.append(int(source.model._reader.read([*text, *guesses], known).argmax()))
-    assert guesses == transformers_guesses(tmp_path, text, 4)
-    again = source.model._reader.read([*text, *guesses[:2]], len(text))
-    assert int(again.argmax()) == guesses[2], "whatever was asked before"
+    theirs = [
+        model.from_pretrained(tmp_path / name, attn_implementation="eager")
+        for model, name in ((Gemma4ForCausalLM, "target"), (Gemma4AssistantForCausalLM, "assistant"))
+    ]
+    for length in (WINDOW // 2, WINDOW + 1, WINDOW + 2, 40):
+        runner.forget()
+        text, guesses = tokens(length), list[int]()
+        for _ in runner.prefill(text[:-1]):
+            pass
+        for _ in range(4):
+            known = len(text) + len(guesses) - 1 if guesses else 0
+            guesses.append(int(source.model._reader.read([*text, *guesses], known).argmax()))
+        assert guesses == transformers_guesses(*theirs, text, 4)
+        again = source.model._reader.read([*text, *guesses[:2]], len(text))
+        assert int(again.argmax()) == guesses[2], "whatever was asked before"
 
 
 def reply(loaded: LoadedModel, prompt: range, sampling: Sampling) -> Reply:
     return drafted(*runner_and_source(loaded), prompt, sampling)
 
 
-@pytest.mark.parametrize("by", ["token", "state"])
-@pytest.mark.parametrize("target", TARGETS)
+@pairwise(by=named(("token", "state")), target=named(TARGETS), deep=())
 def test_one_that_knows_the_next_token_is_accepted_in_every_step(
     tmp_path: Path, target: str, by: Taught
 ) -> None:
@@ -181,7 +181,7 @@ def test_the_text_is_plains(
 
 
 @pytest.mark.parametrize("sampling", some(SAMPLINGS, "sampled"))
-@pytest.mark.parametrize("target", TARGETS)
+@pytest.mark.parametrize("target", some(named(TARGETS), "shared keys"))
 def test_a_chat_that_goes_back_and_a_reply_that_was_stopped_say_what_plain_says(
     open_model: Open, target: str, sampling: Sampling
 ) -> None:

@@ -35,7 +35,7 @@ from tests.engine.head_replies import drafted, require_counted_on, require_sampl
 from tests.engine.heads import Taught
 from tests.engine.places import Places
 from tests.engine.replies import Reply
-from tests.tiers import named, pairwise, some
+from tests.tiers import named, pairwise, some, tiered
 
 CHOICE = ModelChoice("target", dtype="float32", device="cpu", draft_model="head")
 DEPTH = 5
@@ -166,8 +166,11 @@ def reply(loaded: LoadedModel, prompt: range, sampling: Sampling) -> Reply:
     return drafted(*runner_and_source(loaded), prompt, sampling)
 
 
-@pytest.mark.parametrize("is_hybrid", [False, True], ids=["transformer", "hybrid"])
-@pytest.mark.parametrize("by", ["token", "state"])
+@tiered(
+    lambda is_hybrid, by: (is_hybrid == "hybrid") == (by == "token"),
+    is_hybrid={"transformer": False, "hybrid": True},
+    by={"token": "token", "state": "state"},
+)
 def test_a_head_that_knows_the_next_token_is_accepted_in_every_step(
     tmp_path: Path, by: Taught, is_hybrid: bool
 ) -> None:

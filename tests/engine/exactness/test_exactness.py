@@ -140,7 +140,9 @@ SAMPLINGS = {
     "T2.0-4": Sampling(temperature=2.0, min_p=0.05, repetition_penalty=1.2, seed=4),
     "T0.0-0": Sampling(repetition_penalty=1.3),
 }
-BRANCHES, BOTH, CHAINS = named(BRANCHING), named((LLAMA, GEMMA3)), named((*CHAINED, *OWN_ATTENTION))
+EVERY = tuple(map(str, BRANCHING))
+BRANCHES, BOTH, TREED = named(BRANCHING), named((LLAMA, GEMMA3)), named(TREES)
+CHAINS = named((*CHAINED, *OWN_ATTENTION))
 
 SHAPES = ((5, 4, 8), (15, 5, 15), (1, 2, 1), (0, 4, 8), (7, 3, 0), (3, 6, 2))
 FIXED = decoders(*(Decoding("lookahead", *shape) for shape in SHAPES))
@@ -192,33 +194,33 @@ def is_default_of_padded(architecture: str, drafts: str, sampling: str) -> bool:
 
 TABLE: tuple[Any, ...] = (
     # architectures, backend, prompt, drafts, samplings; what runs by default: a rule for its ids, or the
-    # architectures that `few` takes in depth
-    (BRANCHES, "eager", PROMPT, FIXED, SAMPLINGS, ("llama", "gemma3")),
-    (BRANCHES, "eager", PROMPT, ACCEPTED, TWO, ("llama", "gemma3")),
-    (BRANCHES, "eager", PROMPT, MISLED, {"greedy": GREEDY}, ("llama", "gemma3")),
-    (BRANCHES, "eager", TWICE, LINES, THREE, ("gemma3",)),
-    (BRANCHES, "eager", PROMPT, BUDGETS, THREE, ()),
-    (BRANCHES, "eager", PROMPT, KNOWN, TWO, ()),
-    (BOTH, "eager", PROMPT, AUTHORS, THREE, ("llama",)),
+    # architectures that `few` takes once and those that it takes in depth
+    (BRANCHES, "eager", PROMPT, FIXED, SAMPLINGS, (EVERY, ("llama", "gemma3"))),
+    (BRANCHES, "eager", PROMPT, ACCEPTED, TWO, (EVERY, ("llama", "gemma3"))),
+    (BRANCHES, "eager", PROMPT, MISLED, {"greedy": GREEDY}, (IN_DEPTH, ("llama", "gemma3"))),
+    (BRANCHES, "eager", TWICE, LINES, THREE, (IN_DEPTH, ("gemma3",))),
+    (BRANCHES, "eager", PROMPT, BUDGETS, THREE, (IN_DEPTH, ())),
+    (BRANCHES, "eager", PROMPT, KNOWN, TWO, (IN_DEPTH, ())),
+    (BOTH, "eager", PROMPT, AUTHORS, THREE, (tuple(BOTH), ("llama",))),
     (BRANCHES, "padded", PROMPT, PADDED, TWO, is_default_of_padded),
     (BRANCHES, "recorded", PROMPT, RECORDED, {"greedy": GREEDY}, lambda name, *_: name == "gpt-oss"),
-    (named(TREES), "eager", TWICE, FIXED | ACCEPTED | MISLED | LINES | BUDGETS, THREE, ()),
+    (TREED, "eager", TWICE, FIXED | ACCEPTED | MISLED | LINES | BUDGETS, THREE, (tuple(TREED), ())),
     (CHAINS, "eager", TWICE, AS_CHAINS | MISLED_CHAINS, THREE, is_default_of_chains),
 )
 
 
-def few(architectures: Case, drafts: Case, samplings: Case, deep: Case) -> set[Case]:
-    """Return each architecture and each of the drafts once, with one of two samplings so that cases share what
-    plain decoding wrote; of the `deep` architectures also each pair of values."""
-    once = covering([architectures, drafts, samplings[:2]], ())
-    return once | covering([deep, drafts, samplings]) if deep else once
+def few(once: Case, deep: Case, drafts: Case, samplings: Case) -> set[Case]:
+    """Return each architecture of `once` and each of the drafts once, with one of two samplings so that cases share
+    what plain decoding wrote; of the `deep` architectures also each pair of values."""
+    chosen = covering([once, drafts, samplings[:2]], ())
+    return chosen | covering([deep, drafts, samplings]) if deep else chosen
 
 
 def cases() -> Iterator[Any]:
     """Every case of the table."""
     for architectures, backend, prompt, drafts, samplings, default in TABLE:
         values = architectures, drafts, samplings
-        chosen = set() if callable(default) else few(*map(tuple, values), default)
+        chosen = set() if callable(default) else few(*default, tuple(drafts), tuple(samplings))
         for ids in product(*values):
             is_default = default(*ids) if callable(default) else ids in chosen
             yield pytest.param(

@@ -135,8 +135,8 @@ def test_the_turns_of_a_chat_say_the_same_as_plain_and_draft_from_history(demo: 
     for question in (QUESTIONS[2], QUESTIONS[5], QUESTIONS[2]):
         chat.append(Message("user", question))
         prompt = demo.ids(tuple(chat))
-        expected = reference(runner, prompt, limit=60)
-        said = write(runner, prompt, decoder, limit=60)
+        expected = reference(runner, prompt, limit=30)
+        said = write(runner, prompt, decoder, limit=30)
         assert said.tokens == expected.tokens
         chat.append(Message("assistant", demo.loaded.decode(list(said.tokens))))
         origins = {origin for step in said.steps for origin in step.origins}
@@ -159,9 +159,9 @@ def says_the_same(
 ) -> None:
     runner = model.loaded.runner
     for prompt in map(model.ids, prompts):
-        expected = reference(runner, prompt, sampling, limit=80)
+        expected = reference(runner, prompt, sampling, limit=40)
         runner.forget()
-        assert write(runner, prompt, decoder, sampling, limit=80).tokens == expected.tokens
+        assert write(runner, prompt, decoder, sampling, limit=40).tokens == expected.tokens
 
 
 @pytest.mark.shared

@@ -219,9 +219,9 @@ def test_accepted_rows_are_moved_by_one_recording(eager: BlockRunner) -> None:
     capturer = SimulatedCapturer()
     runner, _ = recorded(eager, capturer)
     prompt = numbers(20)
-    expected = says_plainly(eager, prompt).tokens
+    expected = says_plainly(eager, prompt, limit=40).tokens
     decoder = with_pool(Oracle((*prompt, *expected), (branching,)), Decoding(window=0, ngram=6))
-    said = write(runner, prompt, decoder)
+    said = write(runner, prompt, decoder, limit=40)
     assert said.tokens == expected
     assert said.longest_run > 2
     step, moves = capturer.tapes

@@ -117,11 +117,11 @@ def test_a_mixture_writes_the_same_text_in_steps_of_all_sizes_if_its_attention_i
     is_any = profile_steps(runner, lambda _done, _total: None).bucket_sets == (ANY_ROWS,)
     assert is_any == is_native
     prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
-    expected = says_plainly(runner, prompt, GREEDY, limit=60).tokens
+    expected = says_plainly(runner, prompt, GREEDY, limit=24).tokens
     for rows in (5, 40):
         runner.forget()
         ahead = make_lookahead(Decoding("auto", rows=rows))
-        assert write(runner, prompt, ahead, GREEDY, limit=60).tokens == expected
+        assert write(runner, prompt, ahead, GREEDY, limit=24).tokens == expected
 
 
 def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> None:
@@ -158,10 +158,10 @@ def test_the_text_is_the_same_with_lookahead_and_a_chosen_precision_dequantises(
     assert 4 < loaded.info.kept_bits < 9 and "the file's" in loaded.info.weights
     assert loaded.info.dtype == "float32" and loaded.info.attention == "native"
     prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
-    expected = says_plainly(loaded.runner, prompt, GREEDY, limit=60).tokens
+    expected = says_plainly(loaded.runner, prompt, GREEDY, limit=24).tokens
     for rows in (5, 40):
         loaded.runner.forget()
         ahead = make_lookahead(Decoding("auto", rows=rows))
-        assert write(loaded.runner, prompt, ahead, GREEDY, limit=60).tokens == expected
+        assert write(loaded.runner, prompt, ahead, GREEDY, limit=24).tokens == expected
     chosen = load(folder, ModelChoice("tiny", "bfloat16", "cpu"), cache=cache)
     assert chosen.info.kept_bits == 0 and chosen.info.dtype == "bfloat16"

@@ -103,6 +103,33 @@ def rewrite(file: Path, change: Callable[[Any], Any]) -> None:
     file.write_text(json.dumps(saved))
 
 
+def counted(loaded: LoadedModel) -> LoadedModel:
+    """The model after a reply at two temperatures."""
+    for temperature in (0.0, 1.0):
+        loaded.statistics.pool([1, 2, 3, 1, 2, 3], Sampling(temperature), ()).observe([1, 2], [3, 1, 9])
+    return loaded
+
+
+@pytest.fixture(scope="module")
+def noted(
+    model_folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> tuple[LoadedModel, Path]:
+    """A measured model after a reply, and the folder of its notes."""
+    folder = tmp_path_factory.mktemp("notes")
+    notes = MeasurementCache(folder)
+    whole = counted(opened(load(ModelFolder(model_folders["tiny"], "tiny"), CHOICE), notes)[0])
+    whole.statistics.curve(whole.profile.free, ()).refine(8, 1.0)
+    keep(whole, notes)
+    return whole, folder
+
+
+@pytest.fixture
+def notes(noted: tuple[LoadedModel, Path], tmp_path: Path) -> MeasurementCache:
+    """Notes of the tiny model, which a test may change."""
+    shutil.copytree(noted[1], tmp_path, dirs_exist_ok=True)
+    return MeasurementCache(tmp_path)
+
+
 def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
     first, steps = opened(fresh(), MeasurementCache(tmp_path))
     assert steps == [MEASURING, ASKING]
@@ -114,17 +141,17 @@ def test_the_second_load_measures_and_asks_nothing(fresh: Callable[[], LoadedMod
     assert num_measured(first_of(first)) == 4096
 
 
-def test_a_compiler_that_is_missing_is_a_note_of_the_model(fresh: Callable[[], LoadedModel]) -> None:
+def test_a_compiler_that_is_missing_is_a_note_of_the_model(
+    fresh: Callable[[], LoadedModel], notes: MeasurementCache
+) -> None:
     def nothing() -> Compiled[PyDLL]:
         return Compiled(None, "Drafts are made in Python.")
 
-    loaded = measured(fresh(), MeasurementCache(None), ProgressLog(), nothing)
+    loaded = measured(fresh(), notes, ProgressLog(), nothing)
     assert loaded.info.refusals["compiler"] == "Drafts are made in Python."
     assert loaded.statistics._make_drafter is PythonDrafter
-    assert (
-        "compiler"
-        not in measured(fresh(), MeasurementCache(None), ProgressLog(), lambda: Compiled(None)).info.refusals
-    )
+    again = measured(fresh(), notes, ProgressLog(), lambda: Compiled(None))
+    assert "compiler" not in again.info.refusals
 
 
 def test_without_a_folder_every_load_finds_out_anew(fresh: Callable[[], LoadedModel]) -> None:
@@ -143,9 +170,8 @@ def test_a_folder_that_cannot_be_written_costs_a_measurement_and_no_more(
 
 
 def test_tokens_that_there_was_no_time_to_ask_about_are_asked_next_time(
-    fresh: Callable[[], LoadedModel], tmp_path: Path
+    fresh: Callable[[], LoadedModel], notes: MeasurementCache, tmp_path: Path
 ) -> None:
-    notes = MeasurementCache(tmp_path)
     whole, _ = opened(fresh(), notes)
     loaded, kept = fresh(), first_of(whole).copy()
     kept[700:] = 0
@@ -161,25 +187,16 @@ def write_successors(folder: Path, first: Packed) -> None:
 
 
 def test_successors_of_another_vocabulary_are_asked_anew(
-    fresh: Callable[[], LoadedModel], tmp_path: Path
+    fresh: Callable[[], LoadedModel], notes: MeasurementCache, tmp_path: Path
 ) -> None:
-    notes = MeasurementCache(tmp_path)
     opened(fresh(), notes)
     write_successors(tmp_path, np.ones((99, SUCCESSORS), dtype=np.int32))
     assert opened(fresh(), notes)[1] == [ASKING]
 
 
-def counted(loaded: LoadedModel) -> LoadedModel:
-    """The model after a reply at two temperatures."""
-    for temperature in (0.0, 1.0):
-        loaded.statistics.pool([1, 2, 3, 1, 2, 3], Sampling(temperature), ()).observe([1, 2], [3, 1, 9])
-    return loaded
-
-
 def test_what_was_counted_of_guesses_is_there_after_the_next_start(
-    fresh: Callable[[], LoadedModel], tmp_path: Path
+    fresh: Callable[[], LoadedModel], notes: MeasurementCache
 ) -> None:
-    notes = MeasurementCache(tmp_path)
     loaded = counted(opened(fresh(), notes)[0])
     keep(loaded, notes)
     again, _ = opened(fresh(), notes)
@@ -188,9 +205,8 @@ def test_what_was_counted_of_guesses_is_there_after_the_next_start(
 
 
 def test_what_steps_really_took_is_there_after_the_next_start(
-    fresh: Callable[[], LoadedModel], tmp_path: Path
+    fresh: Callable[[], LoadedModel], notes: MeasurementCache
 ) -> None:
-    notes = MeasurementCache(tmp_path)
     loaded = opened(fresh(), notes)[0]
     free, padded = loaded.profile.free, loaded.profile.batch_invariant.buckets[:1]
     loaded.statistics.curve(free, ()).refine(8, 1.0)
@@ -202,8 +218,9 @@ def test_what_steps_really_took_is_there_after_the_next_start(
     assert again.statistics.curve(free, ()).shape == loaded.statistics.curve(free, ()).shape
 
 
-def test_nothing_of_what_was_written_is_kept(fresh: Callable[[], LoadedModel], tmp_path: Path) -> None:
-    notes = MeasurementCache(tmp_path)
+def test_nothing_of_what_was_written_is_kept(
+    fresh: Callable[[], LoadedModel], notes: MeasurementCache, tmp_path: Path
+) -> None:
     loaded = opened(fresh(), notes)[0]
     loaded.statistics.pool([3001, 3002, 3003], Sampling(), ([3004, 3005],)).observe([3001], [3002])
     keep(loaded, notes)
@@ -252,36 +269,20 @@ BROKEN_NOTES = {
     for kind, changes in BROKEN.items()
     for number, change in enumerate(changes)
 }
-BY_DEFAULT = (
-    "step-0", "step-3", "step-6", "successors-1", "successors-4", "successors-6",
-    "curves-1", "curves-2", "curves-5", "chances-0", "chances-3", "chances-9",
-)  # fmt: skip
-
-
-@pytest.fixture(scope="module")
-def noted(
-    model_folders: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
-) -> tuple[LoadedModel, Path]:
-    """A measured model after a reply, and the folder of its notes."""
-    folder = tmp_path_factory.mktemp("notes")
-    notes = MeasurementCache(folder)
-    whole = counted(opened(load(ModelFolder(model_folders["tiny"], "tiny"), CHOICE), notes)[0])
-    whole.statistics.curve(whole.profile.free, ()).refine(8, 1.0)
-    keep(whole, notes)
-    return whole, folder
+BY_DEFAULT = ("step-0", "step-6", "successors-6", "curves-2", "chances-0", "chances-3")
 
 
 @pytest.mark.parametrize("broken", some(BROKEN_NOTES, *BY_DEFAULT))
 def test_a_note_that_makes_no_sense_is_not_believed(
     fresh: Callable[[], LoadedModel],
     noted: tuple[LoadedModel, Path],
+    notes: MeasurementCache,
     tmp_path: Path,
     broken: tuple[str, Callable[[Any], Any]],
 ) -> None:
-    (kind, change), (whole, folder) = broken, noted
-    shutil.copytree(folder, tmp_path, dirs_exist_ok=True)
+    (kind, change), whole = broken, noted[0]
     rewrite(note_of(tmp_path, kind), change)
-    again, steps = opened(fresh(), MeasurementCache(tmp_path))
+    again, steps = opened(fresh(), notes)
     assert steps == {"step": [MEASURING], "successors": [ASKING]}.get(kind, [])
     assert (first_of(again) == first_of(whole)).all()
     if kind != "step":  # its curves are for the old profile

@@ -24,7 +24,7 @@ SAMPLINGS = {
     "T1.3": Sampling(temperature=1.3, top_k=20, top_p=0.9, seed=2),
     "penalised": Sampling(temperature=2.0, min_p=0.05, repetition_penalty=1.2, seed=4),
 }
-ONCE = ("gemma3", "gpt2", "mixtral", "deepseek-v3", "gemma4")
+ONCE = ("gemma3", "deepseek-v3", "gemma4")
 DECODINGS = {
     "W5-N4-G8": Decoding("lookahead", 5, 4, 8),
     "W15-N5-G15": Decoding("lookahead", 15, 5, 15),

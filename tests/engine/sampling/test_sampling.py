@@ -42,7 +42,7 @@ from tests.engine.architectures import LLAMA
 from tests.engine.replies import Letters, Zoo, collect, numbers, says_plainly
 from tests.tiers import named, some
 
-DRAWS = 4000
+DRAWS = 2000
 UNLIKELY = 1e-4
 """Draws are keyed, so a test that is passed once is passed always."""
 VOCABULARY = 12
@@ -365,6 +365,6 @@ def test_whole_replies_are_those_of_row_by_row(zoo: Zoo, decoder: Decoder, sampl
     sampling = replace(sampling, temperature=sampling.temperature and 2.0)
     expected = says_plainly(runner, prompt, sampling)
     runner.forget()
-    stopper = StoppingCriteria(frozenset(), 40, runner.context - 20, (), Letters().decode)
+    stopper = StoppingCriteria(frozenset(), 28, runner.context - 20, (), Letters().decode)
     said = collect(generate(runner, prompt, decoder, make_sampler(sampling, CARD), stopper))
     assert said.tokens == expected.tokens

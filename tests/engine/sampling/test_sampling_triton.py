@@ -52,6 +52,7 @@ def some_logits(size: int, dtype: torch.dtype) -> Tensor:
     dtype=named((torch.float32, torch.float16, torch.bfloat16)),
     sampling=numbered(SAMPLINGS),
     size=named((999, 5001)),
+    deep=(),
 )
 def test_rows_draw_what_each_draws_on_a_cpu(dtype: torch.dtype, sampling: Sampling, size: int) -> None:
     logits = some_logits(size, dtype)

@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from string import printable
 from typing import Any
@@ -23,33 +23,22 @@ from app.errors import BadOption, LoadCancelled, ModelBroken, ModelNotFound, Pro
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import (
     Decoding,
+    DType,
     Event,
     Finished,
     Message,
     ModelChoice,
     Options,
     Piece,
-    Prefilling,
     Request,
     Sampling,
 )
 from tests.engine.places import Places
-from tests.tiers import examples, numbered, pairwise
+from tests.tiers import examples, named, numbered, pairwise, some
 
 PROMPT = "Once upon a time there was a"
 CPU = ModelChoice("tiny", dtype="float32", device="cpu")
 SHORT = Options(max_new_tokens=24, ignore_eos=True)
-
-
-@dataclass
-class StopAfter:
-    """Somebody who stops after so many looks."""
-
-    looks: int = 1_000_000
-
-    def __call__(self) -> bool:
-        self.looks -= 1
-        return self.looks < 0
 
 
 @pytest.fixture
@@ -58,14 +47,20 @@ def places(model_folders: dict[str, Path]) -> Places:
 
 
 @pytest.fixture
-def session(places: Places, measurements: Path) -> Session:
+def fresh_session(places: Places, measurements: Path) -> Session:
     return Session(places, measurements)
 
 
 @pytest.fixture(scope="module")
 def loaded_session(model_folders: dict[str, Path], measurements: Path) -> Session:
-    """One for many questions, where none depends on another."""
     return Session(Places(model_folders), measurements)
+
+
+@pytest.fixture
+def session(loaded_session: Session) -> Session:
+    """One for many tests, because loads take long; it has forgotten all that it read."""
+    loaded_session.forget()
+    return loaded_session
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
@@ -77,20 +72,18 @@ def ask(
     prompt: str | tuple[Message, ...] = PROMPT,
     options: Options = SHORT,
     model: ModelChoice = CPU,
-    stop: StopAfter | None = None,
 ) -> list[Event]:
-    return list(session.events(Request(model, prompt, options), silent, stop or StopAfter()))
+    return list(session.events(Request(model, prompt, options), silent))
 
 
-def test_loading_runs_once_from_0_to_100(places: Places, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dtype", some(named(["float32", "bfloat16"]), "float32"))
+def test_loading_runs_once_from_0_to_100(places: Places, tmp_path: Path, dtype: DType) -> None:
     seen = list[tuple[int, int]]()
-    for name, dtype in (("tiny", "float32"), ("tiny", "bfloat16")):
-        choice = ModelChoice(name, dtype, "cpu")  # type: ignore[arg-type]
-        Session(places, tmp_path).open(choice, lambda _what, done, total: seen.append((done, total)))
-        percents = [done for done, total in seen if total]
-        assert percents == sorted(percents) and {total for _, total in seen} <= {0, 100}
-        assert (percents[0], percents[-1], len(set(percents)) > 10) == (0, 100, True)
-        seen.clear()
+    choice = replace(CPU, dtype=dtype)
+    Session(places, tmp_path).open(choice, lambda _what, done, total: seen.append((done, total)))
+    percents = [done for done, total in seen if total]
+    assert percents == sorted(percents) and {total for _, total in seen} <= {0, 100}
+    assert (percents[0], percents[-1], len(set(percents)) > 10) == (0, 100, True)
 
 
 def test_loading_tells_its_steps_by_name_and_ends_where_it_is_cancelled(
@@ -112,7 +105,9 @@ def test_loading_tells_its_steps_by_name_and_ends_where_it_is_cancelled(
     assert session.open(CPU, silent).info.name == "tiny"
 
 
-def test_waiting_for_the_compiler_can_be_cancelled(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_waiting_for_the_compiler_can_be_cancelled(
+    fresh_session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
     may_end = threading.Event()
 
     def compile_slowly() -> Compiled[Any]:
@@ -126,7 +121,7 @@ def test_waiting_for_the_compiler_can_be_cancelled(session: Session, monkeypatch
     for module in (loading, quantising):
         monkeypatch.setattr(module, "compiled_kernels", compile_slowly)
     with pytest.raises(LoadCancelled):
-        session.open(replace(CPU, dtype="auto"), cancel)
+        fresh_session.open(replace(CPU, dtype="auto"), cancel)
     may_end.set()
 
 
@@ -221,7 +216,7 @@ def test_a_cold_request_owes_nothing_to_earlier_ones(session: Session) -> None:
     options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
     first = ask(session, options=options)
     warm = ask(session, options=options)
-    cold = list(session.events(Request(CPU, PROMPT, options, is_cold=True), silent, StopAfter()))
+    cold = list(session.events(Request(CPU, PROMPT, options, is_cold=True), silent))
     assert ids_of(first) == ids_of(warm) == ids_of(cold)
     assert (end_of(warm).statistics.reused_tokens > 0, end_of(cold).statistics.reused_tokens) == (True, 0)
     assert "history" in sources_of(warm)
@@ -234,7 +229,7 @@ def test_the_reply_may_quote_a_document_and_stays_as_it_was(session: Session) ->
     text = text_of(ask(session, options=replace(options, decoding=Decoding("plain"))))
     documents = ("Something else.", text)
     asked = Request(CPU, PROMPT, options, documents, is_cold=True)
-    quoted = list(session.events(asked, silent, StopAfter()))
+    quoted = list(session.events(asked, silent))
     assert text_of(quoted) == text
     assert "document" in sources_of(quoted)
 
@@ -252,7 +247,7 @@ def test_what_a_grammar_forces_is_drafted_and_the_text_stays(
     logits = LogitsSettings(grammar=Grammar("json_schema", json.dumps(schema)))
     options = Options(sampling, decoding, max_new_tokens=60)
     asked, plain = (
-        list(session.events(Request(CPU, PROMPT, one, logits=logits), silent, StopAfter()))
+        list(session.events(Request(CPU, PROMPT, one, logits=logits), silent))
         for one in (options, with_decoder(options, Decoding("plain")))
     )
     assert ids_of(asked) == ids_of(plain)
@@ -265,7 +260,7 @@ def test_a_prediction_is_drafted_from_and_changes_no_text(session: Session) -> N
     options = replace(SHORT, decoding=Decoding("auto", rows=24), max_new_tokens=60)
     text = text_of(ask(session, options=PLAIN))
     asked = Request(CPU, PROMPT, options, is_cold=True, prediction=text)
-    predicted = list(session.events(asked, silent, StopAfter()))
+    predicted = list(session.events(asked, silent))
     assert text_of(predicted).startswith(text)
     assert "prediction" in sources_of(predicted)
 
@@ -279,16 +274,16 @@ def test_what_was_counted_of_guesses_outlives_the_session(places: Places, tmp_pa
     assert Session(places, tmp_path).open(CPU, silent).statistics.counts == counts
 
 
-def test_forgetting_without_a_model_is_nothing(session: Session) -> None:
-    session.forget()
-    assert session.info is None
+def test_forgetting_without_a_model_is_nothing(fresh_session: Session) -> None:
+    fresh_session.forget()
+    assert fresh_session.info is None
 
 
-def test_a_model_is_loaded_once_and_another_takes_its_place(session: Session, places: Places) -> None:
-    ask(session), ask(session)
-    ask(session, model=replace(CPU, name="other"))
-    assert session.info is not None
-    assert (session.info.name, places.asked) == ("other", ["tiny", "other"])
+def test_a_model_is_loaded_once_and_another_takes_its_place(fresh_session: Session, places: Places) -> None:
+    ask(fresh_session), ask(fresh_session)
+    ask(fresh_session, model=replace(CPU, name="other"))
+    assert fresh_session.info is not None
+    assert (fresh_session.info.name, places.asked) == ("other", ["tiny", "other"])
 
 
 @pytest.mark.parametrize(
@@ -299,27 +294,27 @@ def test_a_model_is_loaded_once_and_another_takes_its_place(session: Session, pl
     ],
 )
 def test_a_model_that_is_not_found_or_not_loaded_leaves_the_old_one(
-    session: Session, places: Places, name: str, failure: Any
+    fresh_session: Session, places: Places, name: str, failure: Any
 ) -> None:
-    before = ask(session)
+    before = ask(fresh_session)
     with failure:
-        ask(session, model=replace(CPU, name=name))
-    assert session.info is not None and session.info.name == "tiny"
-    assert ids_of(ask(session)) == ids_of(before)
+        ask(fresh_session, model=replace(CPU, name=name))
+    assert fresh_session.info is not None and fresh_session.info.name == "tiny"
+    assert ids_of(ask(fresh_session)) == ids_of(before)
     assert places.asked == ["tiny", name]
 
 
-def test_a_model_that_has_gone_meanwhile_is_not_brought_back(session: Session, places: Places) -> None:
-    ask(session)
+def test_a_model_that_has_gone_meanwhile_is_not_brought_back(fresh_session: Session, places: Places) -> None:
+    ask(fresh_session)
     config = places.folders["tiny"] / "config.json"
     config.rename(config.with_suffix(".away"))
     try:
         with pytest.raises(ModelBroken):
-            ask(session, model=replace(CPU, name="empty"))
-        assert (session.info, session.peak) == (None, 0)
+            ask(fresh_session, model=replace(CPU, name="empty"))
+        assert (fresh_session.info, fresh_session.peak) == (None, 0)
     finally:
         config.with_suffix(".away").rename(config)
-    assert ask(session)
+    assert ask(fresh_session)
 
 
 class WithoutHandle(Session):
@@ -351,23 +346,6 @@ def test_the_peak_is_of_the_loaded_model_and_without_what_was_taken_before(place
     assert 0 < rest.peak < whole.peak
     whole.close()
     assert (whole.info, whole.peak) == (None, 0)
-
-
-def test_a_stop_between_steps_ends_with_what_was_written(session: Session) -> None:
-    session.open(CPU, silent)
-    whole = ids_of(ask(session, options=PLAIN))
-    events = ask(session, stop=StopAfter(2))
-    assert end_of(events).reason == "stopped"
-    written = ids_of(events)
-    assert 0 < len(written) < len(whole)
-    assert written == whole[: len(written)]
-    assert ids_of(ask(session)) == whole
-
-
-def test_a_stop_while_the_prompt_is_read_writes_nothing(session: Session) -> None:
-    events = ask(session, stop=StopAfter(0))
-    assert [type(event) for event in events] == [Prefilling, Finished]
-    assert end_of(events).reason == "stopped"
 
 
 def test_the_token_limit_ends_the_reply(session: Session) -> None:
@@ -426,7 +404,7 @@ def test_a_request_that_cannot_be_done_leaves_what_was_read_of_this_and_other_ch
     before = [ids_of(ask(session, text, model=model)) for text in texts]
     wrong = Request(model, prompt, options, logits=LogitsSettings(grammar=grammar))
     with pytest.raises(BadOption):
-        list(session.events(wrong, silent, StopAfter()))
+        list(session.events(wrong, silent))
     for text, ids in reversed([*zip(texts, before, strict=True)]):
         again = ask(session, text, model=model)
         assert end_of(again).statistics.reused_tokens == end_of(again).statistics.prompt_tokens - 1
@@ -475,7 +453,7 @@ def test_a_document_may_hold_tokens_that_the_model_has_no_weights_for(session: S
     options = replace(SHORT, decoding=Decoding("auto", rows=64))
     documents = tuple(f"{letter} extraordinary" for letter in printable)
     asked = Request(NARROW, "xyz", options, documents)
-    events = list(session.events(asked, silent, StopAfter()))
+    events = list(session.events(asked, silent))
     assert ids_of(events) == ids_of(ask(session, "xyz", PLAIN, NARROW))
 
 

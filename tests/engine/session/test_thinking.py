@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -24,7 +25,7 @@ from app.values.messages import (
 from tests.engine.asking import CPU, events_of
 from tests.engine.places import Places
 from tests.engine.scripted import write_scripted
-from tests.tiers import tiered
+from tests.tiers import some, tiered
 
 TURNS = (
     "{% for m in messages %}<|im_start|>{{ m.role }}\n"
@@ -38,6 +39,7 @@ THOUGHT = "<think>\nA person says hi. I may say hi as well, or say hello. So hel
 HI = (Message("user", "Hi"),)
 GREETING = Grammar("regex", "Hello there!")
 BUDGETS = (("thinks", 5), ("thinks", 0), ("thinks", 1_000), ("opened", 18))
+FORCED = {f"{model}-{most}": (model, most) for model, most in product(("opened", "thinks"), (0, 8))}
 ALL: tuple[DecoderName, ...] = ("plain", "auto", "lookahead", "prompt-lookup", "jacobi")
 
 
@@ -93,7 +95,7 @@ def test_a_thought_that_is_switched_off_is_in_the_prompt(engine: Engine, level: 
 
 
 @tiered(
-    lambda case, sampling: sampling == "greedy" or case in ("thinks-5", "opened-18"),
+    lambda *ids: ids in {("thinks-0", "greedy"), ("thinks-5", "greedy"), ("opened-18", "sampled")},
     case={f"{model}-{most}": (model, most) for model, most in BUDGETS},
     sampling={"greedy": Sampling(), "sampled": Sampling(1.0, seed=7)},
 )
@@ -128,10 +130,9 @@ def test_a_continued_thought_is_closed_by_the_budget_as_in_one_go(engine: Engine
     assert begun + rest == whole
 
 
-@pytest.mark.parametrize(("model", "budget"), [("thinks", 0), ("thinks", 9), ("opened", 0), ("opened", 8)])
-def test_every_decoder_thinks_before_an_answer_of_a_given_form(
-    engine: Engine, model: str, budget: int
-) -> None:
+@pytest.mark.parametrize("case", some(FORCED, "thinks-0", "opened-8"))
+def test_every_decoder_thinks_before_an_answer_of_a_given_form(engine: Engine, case: tuple[str, int]) -> None:
+    model, budget = case
     options = Options(max_new_tokens=120, thinking=Thinking(budget=budget))
     texts = {
         reply(engine, model, replace(options, decoding=Decoding(decoder)), grammar=GREETING)[0]

@@ -220,8 +220,8 @@ def test_a_reply_stops_while_its_model_is_fetched(gated: Engine, gate: Gate) -> 
     assert len(ids_of(ask(gated))) == SHORT.max_new_tokens
 
 
-def test_closing_stops_what_runs_ends_what_waits_and_the_thread(places: Places) -> None:
-    engine = Engine(places)
+def test_closing_stops_what_runs_ends_what_waits_and_the_thread(places: Places, measurements: Path) -> None:
+    engine = Engine(places, measurements)
     started = threading.Event()
     running = ask(engine, options=LONG, reply=Watched(Piece, lambda _reply: started.set()))
     assert started.wait(SECONDS)
@@ -480,27 +480,19 @@ NO_MEMORY = (
 )
 
 
-@pytest.mark.parametrize(
-    ("error", "sentence"),
-    [
-        (
-            "ImportError('libtorch is gone')",
-            "The engine could not start (libtorch is gone): install Foresight again as in its README.",
-        ),
-        (
-            "ValueError('libtorch is gone')",
-            "The engine could not start (libtorch is gone): install Foresight again as in its README.",
-        ),
-        ("ImportError('libtorch.so: failed to map segment from shared object')", NO_MEMORY),
-        ("MemoryError", NO_MEMORY),
-    ],
-)
-def test_without_torch_the_engine_says_so_and_takes_the_next_request(
-    tmp_path: Path, error: str, sentence: str
-) -> None:
-    (tmp_path / "torch.py").write_text(f"raise {error}")
-    lines = answers_of_a_child(f"sys.path.insert(0, {str(tmp_path)!r})")
-    assert lines == [sentence, sentence]
+BROKEN_TORCH = """import sys
+sys.failures = getattr(sys, "failures", 0) + 1
+raise [ImportError("libtorch is gone"), ValueError("libtorch is gone"), MemoryError,
+       ImportError("libtorch.so: failed to map segment from shared object")][(sys.failures - 1) // 2]
+"""
+"""Fails in another way for each engine, which imports it twice."""
+
+
+def test_without_torch_the_engine_says_so_and_takes_the_next_request(tmp_path: Path) -> None:
+    (tmp_path / "torch.py").write_text(BROKEN_TORCH)
+    gone = "The engine could not start (libtorch is gone): install Foresight again as in its README."
+    lines = answers_of_a_child(f"sys.path.insert(0, {str(tmp_path)!r})", engines=4)
+    assert lines == [gone] * 4 + [NO_MEMORY] * 4
 
 
 def test_an_engine_with_too_little_address_space_is_not_started() -> None:
@@ -510,19 +502,19 @@ def test_an_engine_with_too_little_address_space_is_not_started() -> None:
     assert answers_of_a_child(limit) == [NO_MEMORY, NO_MEMORY]
 
 
-def answers_of_a_child(first: str) -> list[str]:
-    """What an engine without torch says to two requests, in a process that does something else first."""
+def answers_of_a_child(first: str, engines: int = 1) -> list[str]:
+    """Return what engines without torch say to two requests each, in a process that does something else first."""
     script = (
         f"import sys; {first}\n"
         "from app.conversation import Reply\n"
         "from app.engine import Engine\n"
         "from app.values.messages import ModelChoice, Request\n"
-        "engine = Engine(None)\n"
-        "for _ in range(2):\n"
+        f"for number in range({2 * engines}):\n"
+        "    engine = Engine(None) if number % 2 == 0 else engine\n"
         "    reply = Reply()\n"
         "    engine.submit(Request(ModelChoice('demo'), 'Hello'), reply)\n"
         "    print(*[event.sentence for event in reply.events()])\n"
-        "engine.close()"
+        "    number % 2 and engine.close()"
     )
     child = run_python(script)
     assert child.returncode == 0, child.stderr
