@@ -1,11 +1,11 @@
-"""Kills the app (kill -9) at random moments while it writes, indexes and downloads, starts it again and looks for
+"""Kills the app (kill -9) at random moments while it writes, indexes and downloads, starts it again, and reports
 what is missing.
 
-A question counts as acknowledged once it stands in the thread. Of a reply, what the page showed a second before the
-kill must be there again; what came within the last second may be lost.
+A question counts as acknowledged once the page shows it. The text that the page showed a second before the kill
+must be there again; the text of the last second may be lost.
 
-A kill meets a reply if the reply is interrupted afterwards, and the download if bytes came in the second before. It
-kills until so many kills have met both, and says of all how many met what.
+A kill hits a reply if the reply is marked as interrupted afterwards. It hits the download if bytes arrived in the
+second before the kill.
 """
 
 import os
@@ -27,17 +27,17 @@ from tests.support.app_process import AppProcess
 from tests.support.kill_beside import MODEL, Download, Papers
 
 LONGEST = 3.0
-"""Seconds from sending a question to the kill, at most."""
+"""Maximum number of seconds from sending a question to the kill."""
 WEIGHTS = 20_000_000
-"""Numbers in the model that is downloaded, four bytes each."""
+"""How many numbers the downloaded model has; each takes four bytes."""
 SECONDS_A_KILL = 40.0
-"""For which the download of all kills must last, on a busy machine, too."""
+"""Seconds for which the download lasts for each kill, so that it does not end too early on a busy machine."""
 MOST_KILLS = 3
-"""How many kills are tried at most for each that is to meet a reply and the download."""
+"""Maximum number of kills for each kill that must hit both a reply and the download."""
 MAY_BE_LOST = 1.0
-"""Seconds of a reply."""
+"""Seconds of a reply that a kill may lose."""
 ENDLESS = "Count from 1 to 500: 1 2 3 4 5 6 7 8 9 10 11 12"
-"""The demo model's likeliest answer to this has no end: decoded plainly it lasts longer than LONGEST."""
+"""The demo model's likeliest answer to this question has no end, so plain decoding takes longer than LONGEST."""
 STEP_MS, READY_MS = 120_000, 300_000
 STARTED = "document.querySelectorAll('#messages .user').length > 0"
 WRITTEN = "document.querySelector('#live .said')?.innerText ?? ''"
@@ -45,9 +45,10 @@ WRITTEN = "document.querySelector('#live .said')?.innerText ?? ''"
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill: when, whether the question was acknowledged, what the reply had to keep, and what was found.
+    """A kill `after` some seconds. `due` is the text that the reply must keep, and `kept` the text that it kept.
 
-    `downloaded` are the bytes that came in the second before, `indexing` the documents that were not ready."""
+    `downloaded` is the number of bytes that arrived in the second before the kill, and `indexing` the number of
+    documents that were not ready. `state` is the state of the reply afterwards, "" without a reply."""
 
     number: int
     after: float
@@ -84,7 +85,7 @@ class Killer:
         self._chats = 0
 
     def prepare(self) -> None:
-        """Have replies written plainly and long; the choice is stored like a person's."""
+        """Turn lookahead off and raise the limit of tokens in the settings, so that replies are long."""
         page = self._open()
         page.click("#lookahead input")
         page.click("#side-tab-settings")
@@ -96,13 +97,13 @@ class Killer:
         page.context.close()
 
     def kill(self, number: int) -> Kill:
-        """Ask, kill, start again, look."""
+        """Ask a question, kill the app, start it again, and return what was found."""
         killed = self._chat_and_kill(number, self._chance.uniform(0, LONGEST))
         self._app.start()
         return self._look(killed)
 
     def faults_at_the_end(self) -> list[str]:
-        """What is missing once nobody kills it any more."""
+        """Return what is missing after a while without kills."""
         page = self._open()
         if self._download:
             self._download.go_on(page)
@@ -124,9 +125,8 @@ class Killer:
                 self._download.look()
             is_there = is_there or page.evaluate(STARTED)
             written = page.evaluate(WRITTEN)
-            seen.append(
-                (perf_counter() - began, written)
-            )  # only now is it sure: asking the page may take long
+            # The time is taken after the page has answered, because its answer may take long.
+            seen.append((perf_counter() - began, written))
         indexing = self._papers.unready()
         downloaded = self._download.latest() if self._download else 0
         self._app.kill()
@@ -137,7 +137,7 @@ class Killer:
         return Kill(number, killed, is_there, due, downloaded, indexing)
 
     def _look(self, kill: Kill) -> Kill:
-        """What a person finds in the newest chat, and what SQLite says."""
+        """Return the kill with what the page shows in the newest chat, and with the faults of the database."""
         stored, page, kept = Stored.read(self._app.data_dir), self._open(), ""
         page.wait_for_selector(".chat-line, #chats .hint")
         lines = page.locator(".chat-line .open")
@@ -166,7 +166,7 @@ class Killer:
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """The database, read past the app: its questions, the newest reply's state, and what is wrong with it."""
+    """What the database contains: the number of questions, the state of the newest reply, and a damage, if any."""
 
     questions: int
     state: str
@@ -195,13 +195,13 @@ def _faults_of_reply(kill: Kill, kept: str, state: str, ending: str) -> list[str
 
 
 def plainly(text: str) -> str:
-    """Letters and digits alone: what is drawn while it is written may differ in marks."""
+    """Return only the letters and digits of a text, because a growing text may be drawn with other marks."""
     return re.sub(r"\W+", "", text)
 
 
 @contextmanager
 def downloading(folder: Path, kills: int) -> Iterator[tuple[AppProcess, Download]]:
-    """The app, and a hub on this machine that has a model too large for so many kills."""
+    """Start the app, and a hub on this machine whose model takes longer to download than this many kills take."""
     files = {**model_files(WEIGHTS), "config.json": CONFIG}
     own = {key: value for key, value in os.environ.items() if not key.startswith("HF_")}
     pace = 4 * WEIGHTS / (kills * MOST_KILLS * SECONDS_A_KILL)

@@ -1,8 +1,8 @@
-"""kill -9 at random moments of indexing: all that was taken is there afterwards, exactly as without the kill.
+"""Kills a process (kill -9) at random moments while it indexes documents. No accepted document may be missing then.
 
-A child process adds files and pastes a newer form of a text that is there, and is killed. One that had ended before
-is no kill: another is killed sooner. Then the documents are opened again: the database has to be healthy, every
-document has to become ready by itself, and its passages have to be those of a run that nobody killed.
+A child process adds files, pastes a newer version of a text, and is killed. If it had ended before, another process
+is killed sooner. Then the documents are opened again. The database must be undamaged, every document must become
+ready by itself, and its passages must be those of an uninterrupted run.
 """
 
 import subprocess
@@ -22,12 +22,12 @@ FILES, SECTIONS = 4, 150
 ATTEMPTS = 5
 OLDER, PASTED, ANEW = "older", "notes", "notes-anew"
 Passages = dict[str, list[tuple[int, int, str, str]]]
-"""The passages of documents by title: place, heading, text."""
+"""The passages of documents by title, each with its start, end, heading and text."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """One kill: when, how many documents had been taken, which were ready by then, and what was found wrong."""
+    """A kill `after` some seconds, when `taken` documents had been accepted and `ready` of them were indexed."""
 
     number: int
     after: float
@@ -37,7 +37,7 @@ class Kill:
 
 
 class Killer:
-    """Indexes in a child process, kills it, and compares with a run that nobody kills."""
+    """Indexes in a child process, kills it, and compares the passages with those of an uninterrupted run."""
 
     def __init__(self, folder: Path, chance: Random) -> None:
         self._folder = folder
@@ -50,7 +50,7 @@ class Killer:
         self._expected = passages_in(folder / "clean")
 
     def kill(self, number: int) -> Kill:
-        """Index, kill, open again, look."""
+        """Start indexing, kill the process, open the documents again, and return what was found."""
         data_dir, after, taken = self._killed(number, self._chance.uniform(0, self._longest))
         faults = [_damage(data_dir)]
         ready = len(passages_in(data_dir, wait=False))
@@ -58,33 +58,35 @@ class Killer:
         return Kill(number, after, len(taken), ready, tuple(filter(None, faults)))
 
     def _killed(self, number: int, after: float) -> tuple[Path, float, list[str]]:
-        """Where a process was killed that had not ended yet, after how many seconds, and what it had taken."""
+        """Kill a process that has not ended yet.
+
+        Returns its data folder, the seconds until the kill, and the titles of the documents that it had accepted."""
         for attempt in range(ATTEMPTS):
             data_dir = self._folder / f"data-{number}-{attempt}"
             child, first = self._start(data_dir)
             sleep(after)
             child.kill()
             taken = [first, *child.communicate()[0].decode().split()]
-            if child.returncode:  # 0: it had ended by itself
+            if child.returncode:  # with 0 it had ended by itself
                 return data_dir, after, taken
             after /= 2
         raise RuntimeError(f"The process had ended before each of {ATTEMPTS} kills.")
 
     def _start(self, data_dir: Path) -> tuple["subprocess.Popen[bytes]", str]:
-        """The process, once it has taken a first document, and which."""
+        """Start a process and wait until it has accepted a document. Return both, the document as its title."""
         command = python_command("-m", "tests.support.document_kills", str(data_dir), str(self._folder))
         child = subprocess.Popen(command, cwd=CHECKOUT, stdout=subprocess.PIPE, env=importing_environment())
         assert child.stdout
         if not (first := child.stdout.readline().decode().strip()):
-            raise RuntimeError(f"The process took nothing and ended with code {child.wait()}.")
+            raise RuntimeError(f"The process accepted no document and ended with code {child.wait()}.")
         return child, first
 
     def _wrong(self, taken: list[str], found: Passages) -> list[str]:
         due = dict(self._expected)
         if ANEW not in taken and found.get(PASTED) == due[OLDER]:
-            due[PASTED] = due[OLDER]  # killed before the newer form was taken
+            due[PASTED] = due[OLDER]  # killed before the newer version was accepted
         lost = [
-            f"{title} was taken and is not there" for title in taken if title != ANEW and title not in found
+            f"{title} was accepted and is missing" for title in taken if title != ANEW and title not in found
         ]
         return lost + [
             f"{title} has {len(passages)} passages, {len(due[title])} are due, or they differ"
@@ -100,7 +102,7 @@ def make_files(folder: Path) -> None:
 
 
 def index(data_dir: Path, folder: Path) -> None:
-    """What is killed: say each document once it is taken."""
+    """Index documents, and print the title of each as soon as it is accepted. The child process runs this."""
     notes = [_section(Random(f"notes.{at}"), at) for at in range(SECTIONS)]
     with closing(database_in(data_dir)) as database, closing(Documents(database, data_dir)) as documents:
         collection = documents.create("Manuals")
@@ -118,7 +120,7 @@ def index(data_dir: Path, folder: Path) -> None:
 
 
 def passages_in(data_dir: Path, wait: bool = True) -> Passages:
-    """The passages of all documents that are ready, once nothing is to be done."""
+    """Return the passages of all ready documents. By default waits until nothing is left to do."""
     with closing(database_in(data_dir)) as database, closing(Documents(database, data_dir)) as documents:
         if wait:
             documents.wait()

@@ -1,7 +1,7 @@
-"""What the app does beside chatting when it is killed: documents are indexed, and a model is downloaded.
+"""Has the app index documents and download a model while it is killed (app_kills.py).
 
-A document counts as acknowledged once it stands in the list; it must be there after every kill, and become ready by
-itself. A download must go on where it was, and be right byte for byte at its end.
+A document counts as acknowledged once the page lists it. It must be there after every kill, and become ready by
+itself. A download must continue where it was, and have the right bytes at its end.
 """
 
 import sqlite3
@@ -13,23 +13,23 @@ from time import monotonic, sleep
 from typing import Any
 
 PASTED, UPLOADED = 400, 20_000
-"""Paragraphs of a document that is pasted, and of one that is uploaded: a box takes seconds for a long text."""
+"""Numbers of paragraphs of a pasted and of an uploaded document. Pasting a long text takes seconds in the page."""
 READY_SECONDS = 300.0
 STARTING_SECONDS = 60.0
-"""For a download's process to begin."""
+"""Maximum number of seconds until the first bytes of a download arrive."""
 MODEL = "org/large"
 RESUME = f'#downloads button[aria-label="Resume {MODEL}"]'
 
 
 class Papers:
-    """Documents that are added before each kill: every other one is pasted, every other one uploaded."""
+    """Adds a document before each kill. Documents are pasted and uploaded in turn."""
 
     def __init__(self, database: Path) -> None:
         self._database = database
         self._acknowledged: list[str] = []
 
     def add(self, page: Any, number: int) -> None:
-        """Add one that takes a while to index."""
+        """Add a document that takes a while to index."""
         title, text = f"Paper {number:03}{'' if number % 2 else '.txt'}", text_of(number)
         page.click("#to-documents")
         if number % 2:
@@ -48,7 +48,7 @@ class Papers:
         return [f"{title} is missing" for title in self._acknowledged if title not in titles]
 
     def faults_at_the_end(self) -> list[str]:
-        """What is not ready, or not whole, after a while without kills."""
+        """Return the documents that are not ready or not complete after a while without kills."""
         deadline = monotonic() + READY_SECONDS
         while any(state != "ready" for _, state in self._rows()) and monotonic() < deadline:
             sleep(0.5)
@@ -70,28 +70,28 @@ class Papers:
 
 
 class Download:
-    """A model that is on its way the whole time, from a hub on this machine."""
+    """The download of a model from a hub on this machine, which continues after each kill."""
 
     def __init__(self, cache: Path, weights: bytes, hurry: Callable[[], None]) -> None:
-        """`hurry` has the hub send the rest as fast as it can."""
+        """Take `hurry`, which makes the hub send the rest as fast as it can."""
         self._cache = cache
         self._weights = weights
         self._hurry = hurry
         self._sizes: list[tuple[float, int]] = []
 
     def look(self) -> None:
-        """Remember how much has come by now."""
+        """Record how many bytes have arrived so far."""
         parts = self._cache.glob(f"{_folder()}/blobs/*.incomplete")
         self._sizes.append((monotonic(), sum(part.stat().st_size for part in parts)))
 
     def latest(self) -> int:
-        """How many bytes came within the last second."""
+        """Return how many bytes arrived within the last second."""
         self.look()
         now, size = self._sizes[-1]
         return size - next(before for at, before in self._sizes if at >= now - 1)
 
     def begin(self, page: Any) -> None:
-        """Ask for it."""
+        """Start the download in the page."""
         page.click("#to-models")
         page.click("#models-tab-discover")
         page.fill("#search-text :is(input, textarea)", MODEL)
@@ -102,7 +102,7 @@ class Download:
         page.click("#to-chat")
 
     def go_on(self, page: Any) -> None:
-        """Resume what a kill has paused."""
+        """Resume the download if a kill has paused it."""
         page.click("#to-models")
         page.click("#models-tab-installed")
         page.wait_for_selector("#installed .line")
@@ -113,7 +113,7 @@ class Download:
         page.click("#to-chat")
 
     def faults_at_the_end(self) -> list[str]:
-        """What is wrong with the weights after a while."""
+        """Return what is wrong with the downloaded weights after a while."""
         self._hurry()
         deadline, expected = monotonic() + READY_SECONDS, sha256(self._weights).digest()
         while monotonic() < deadline:
@@ -125,7 +125,7 @@ class Download:
         return ["the model did not come"]
 
     def _wait_until_it_runs(self) -> None:
-        """Return once bytes come. Raises RuntimeError when none do."""
+        """Wait until bytes arrive. Raises RuntimeError if none arrive."""
         deadline = monotonic() + STARTING_SECONDS
         self._sizes.clear()
         while monotonic() < deadline:
@@ -136,12 +136,12 @@ class Download:
 
 
 def _folder() -> str:
-    """The model's in the cache."""
+    """Return the name of the model's folder in the cache."""
     return f"models--{MODEL.replace('/', '--')}"
 
 
 def text_of(number: int) -> str:
-    """A document's text; no two are alike."""
+    """Return the text of a document. All documents have different texts."""
     return "\n\n".join(
         f"Paragraph {paragraph} of paper {number} is about the number {number * paragraph} and what comes of it."
         for paragraph in range(PASTED if number % 2 else UPLOADED)

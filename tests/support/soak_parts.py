@@ -1,4 +1,4 @@
-"""The parts of `tools.page_soak`: what a person's tabs do, and how often it happened."""
+"""The parts of `tools.page_soak`: actions of a user's tabs, and independent counts of them."""
 
 import os
 import shutil
@@ -19,16 +19,16 @@ ARGUMENTS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking",
 LAST_ANSWER = "#messages article.assistant.last footer"
 DRAWN = "#status .status"
 OPEN_TABS = 8
-"""The most tabs of those that come and go."""
+"""Maximum number of tabs that are open at once while tabs come and go."""
 CRASH_MS = 10_000
 ATTEMPTS, NOT_NOW = 50, "Not attached to an active page"
-"""What Chromium says to a reload between two documents, and how often it is asked again."""
+"""How often a reload is repeated that Chromium refuses between two documents, and the message of this refusal."""
 VIEWS = ("chat", "models", "documents", "race", "settings")
 
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """How often something was asked for, and how often it happened by somebody else's count."""
+    """How often something was asked for, and how often it happened by an independent count."""
 
     what: str
     asked: int
@@ -39,7 +39,7 @@ class Counted:
 
 
 class Visitor:
-    """A person with one browser, whose tabs share its connections."""
+    """A user with one browser, whose tabs share its connections."""
 
     def __init__(self, context: Any, app: AppProcess) -> None:
         self._context = context
@@ -70,7 +70,7 @@ class Visitor:
         return self._counted()
 
     def many_tabs(self, tabs: int) -> tuple[Counted, ...]:
-        """Have so many tabs open at once, beside which a new one must work."""
+        """Open this number of tabs at once. A further tab must still answer a question."""
         pages = [self._open() for _ in range(tabs)]
         self.chat()
         alive = sum(page.locator(DRAWN).count() for page in pages)
@@ -79,14 +79,14 @@ class Visitor:
         return (*self._counted(), Counted("tabs alive at once", tabs, alive))
 
     def killed_tabs(self, tabs: int) -> tuple[Counted, ...]:
-        """Have so many tabs whose process dies, without a word from the page."""
+        """Open this number of tabs, and kill the process of each."""
         for page in [self._open() for _ in range(tabs)]:
             self._kill(page)
             page.close()
         return self._counted()
 
     def sleeping(self, seconds: float) -> tuple[Counted, ...]:
-        """Have a browser that does nothing for a while, as on a sleeping laptop; its tab must go on by itself."""
+        """Stop the browser for a while, as on a sleeping laptop. Its tab must then continue by itself."""
         page = self._open()
         processes = [one["id"] for one in _processes(self._context)]
         for process in processes:
@@ -115,7 +115,7 @@ class Visitor:
                 pages.append(self._open())
             page, action = chance.choice(pages), chance.choice(list(actions))
             actions[action](page)
-            # A process may be that of several tabs.
+            # Several tabs may share a process.
             for gone in [one for one in pages if one.is_closed() or one in self._crashed]:
                 pages.remove(gone)
                 gone.close()
@@ -150,7 +150,7 @@ class Visitor:
             try:
                 page.reload(wait_until="load" if is_drawn else "commit")
                 break
-            except Error as error:  # nothing was asked for: one document just takes the place of another
+            except Error as error:  # nothing was requested, because one document was just replacing another
                 if NOT_NOW not in str(error) or attempt + 1 == ATTEMPTS:
                     raise
                 page.wait_for_timeout(100)
@@ -160,19 +160,19 @@ class Visitor:
 
     def _begin_chat(self, page: Any) -> None:
         page.click("#to-chat")
-        page.click("#new-chat")  # a chat that outgrew the context would ask what to do
+        page.click("#new-chat")  # in a chat that is longer than the context, the app would ask what to do
         page.wait_for_selector("#welcome", state="visible")
         self._ask(page, "How do I list all files with ls?")
 
     def _ask(self, page: Any, question: str) -> None:
-        """Ask, and wait until the question stands in the thread."""
+        """Ask a question, and wait until the page shows it."""
         page.fill("#message textarea", question)
         page.press("#message textarea", "Enter")
         page.wait_for_selector("#messages article.user")
         self._asked += 1
 
     def _kill(self, page: Any) -> None:
-        """Kill a tab's process; where it is that of other tabs, too, they were killed with it."""
+        """Kill the process of a tab. Counts other tabs that share the process, too."""
         from playwright.sync_api import TimeoutError as StillAlive
 
         before = len(self._crashed)
@@ -182,11 +182,11 @@ class Visitor:
 
 
 def kill_tab(page: Any) -> None:
-    """Kill the process of a tab. Raises Playwright's TimeoutError where it lives on."""
+    """Kill the process of a tab. Raises Playwright's TimeoutError if it does not end."""
     from playwright.sync_api import Error
 
     with page.expect_event("crash", timeout=CRASH_MS), suppress(Error):
-        page.goto("chrome://crash")  # which fails, since the page dies of it
+        page.goto("chrome://crash")  # this fails, because the page crashes
 
 
 def questions(data_dir: Path) -> int:
@@ -203,7 +203,7 @@ def _processes(context: Any) -> list[dict[str, Any]]:
 
 
 def _state(process: int) -> str:
-    """The letter by which Linux tells what a process does: T is stopped."""
+    """Return the letter of a process's state under Linux, such as T for a stopped process."""
     return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
 
 
