@@ -1,8 +1,8 @@
-"""The app as a person starts it: `python run.py` as a child process, on a data folder of its own.
+"""Runs the app as a user does, as a child process with a data folder of its own.
 
-It starts as `python -m tests.support.app_process`, which runs run.py with an import of Gradio that is quicker.
-After the word `requests` it prints each request that it lets in. With the variable GPU_BUILD its torch counts as
-one for CUDA."""
+The process is `python -m tests.support.app_process`, which runs run.py but imports Gradio faster. With the argument
+`requests` it prints each request that it accepts. If the variable GPU_BUILD is set, its torch counts as built for
+CUDA."""
 
 import logging
 import os
@@ -30,7 +30,7 @@ GPU_BUILD = "FORESIGHT_TESTS_GPU_BUILD"
 
 
 class AppProcess:
-    """The app on one data folder and one port: started, ended, killed and started again."""
+    """An app with a data folder and a port, which can be started, ended, killed and started again."""
 
     def __init__(
         self, data_dir: Path, environment: dict[str, str] | None = None, tells_requests: bool = False
@@ -39,7 +39,7 @@ class AppProcess:
         self.port = free_port()
         self._tells_requests = tells_requests
         self._environment = environment or {**os.environ, "HF_HUB_OFFLINE": "1"}
-        self._log = data_dir.with_name(f"{data_dir.name}.log")  # beside it: the app makes the folder
+        self._log = data_dir.with_name(f"{data_dir.name}.log")  # beside the folder, which the app makes
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> "AppProcess":
@@ -53,13 +53,13 @@ class AppProcess:
 
     @property
     def process(self) -> int:
-        """Its process while it runs. Raises RuntimeError where it does not."""
+        """The id of the running process. Raises RuntimeError if the app does not run."""
         if self._process is None or self._process.poll() is not None:
             raise RuntimeError("the app does not run")
         return self._process.pid
 
     def start(self) -> None:
-        """Return once the page answers. Raises RuntimeError with the app's own words when it does not."""
+        """Start the app and wait for its page. Raises RuntimeError with the app's output if it does not answer."""
         self._log.parent.mkdir(parents=True, exist_ok=True)
         with self._log.open("ab") as log:
             command = app_command(self.port, self.data_dir)
@@ -71,18 +71,18 @@ class AppProcess:
 
     @property
     def url(self) -> str:
-        """The address that the app announced at its last start, with its token."""
+        """The address that the app announced at its last start, with the page's key."""
         return DataFolder(self.data_dir).running_at()
 
     def end(self) -> None:
-        """End it as the system does, politely. Safe when it does not run."""
+        """End the app by SIGTERM, as the system does. Does nothing if the app does not run."""
         if self._process:
             self._process.terminate()
             self._process.wait(STOP_SECONDS)
             self._process = None
 
     def interrupt(self) -> int:
-        """Press Ctrl+C; the exit code, once it has ended."""
+        """End the app by SIGINT, as Ctrl+C does, and return its exit code."""
         if not self._process:
             return 0
         self._process.send_signal(signal.SIGINT)
@@ -91,7 +91,7 @@ class AppProcess:
         return code
 
     def kill(self) -> None:
-        """End it without a last word, as kill -9 does. Raises RuntimeError where it had ended by itself."""
+        """End the app at once, as kill -9 does. Raises RuntimeError if it had ended by itself."""
         if self._process:
             self._process.kill()
             code, self._process = self._process.wait(), None
@@ -99,11 +99,11 @@ class AppProcess:
                 raise RuntimeError(f"the app had ended by itself with code {code}:\n{self.said()}")
 
     def said(self) -> str:
-        """What the app printed, all runs one after the other."""
+        """Return what the app has printed in all its runs."""
         return self._log.read_text(encoding="utf-8", errors="replace")
 
     def loads(self) -> int:
-        """How many times the server was asked for the page itself, by its own log; it has to tell requests."""
+        """Return how many requests for the page are in the server's log. The app must run with `tells_requests`."""
         return self.said().count(f"INFO {REQUESTS}: GET '/'\n")
 
     def _wait_for_answer(self, process: subprocess.Popen[bytes]) -> None:
@@ -119,22 +119,22 @@ class AppProcess:
 
 
 def answers(address: str) -> bool:
-    """Whether the page is there and takes its token: an app that was killed left an address with an old one."""
+    """Return whether the page answers at this address. An app that was killed leaves an address with an old key."""
     try:
         if address:
             urlopen(address, timeout=60).close()
         return bool(address)
-    except OSError:  # refused, or taken and not answered yet
+    except OSError:  # refused, or accepted but not answered yet
         return False
 
 
 def app_command(port: int, data_dir: Path | str, *more: str) -> list[str]:
-    """The command that starts the app at this port, on this data folder, without opening a browser."""
+    """Return the command that starts the app at this port with this data folder, without opening a browser."""
     return [sys.executable, "run.py", "--no-browser", "--port", str(port), "--data-dir", str(data_dir), *more]
 
 
 def free_port() -> int:
-    """A port that nobody listens on now."""
+    """Return a port on which no program listens now."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 

@@ -1,7 +1,7 @@
-"""Answers made from templates, whose citations are right or wrong: what the citation check is measured with.
+"""Makes answers with right and wrong citations from templates, with which the citation check is measured.
 
-Each question has the passage that answers it and others that have most of its words, as a search finds them.
-The answer says a sentence of the right passage, whole or changed, and cites that passage or another one.
+The sources of a question are the passage that answers it and the passages that have most of its words. The answer
+contains a sentence of the right passage, whole or changed, and cites that passage or another one.
 """
 
 import json
@@ -22,9 +22,9 @@ SOURCES = 6
 
 @dataclass(frozen=True, slots=True)
 class CitedAnswer:
-    """An answer with one citation, the sources it could cite, and whether it cites the right one.
+    """An answer with one citation, the sources that it could cite, and whether it cites the right source.
 
-    `fact` is a number or a name in it that the source does not have."""
+    `fact` is a number or a name of the answer that the source does not have, or ""."""
 
     text: str
     sources: tuple[str, ...]
@@ -35,7 +35,7 @@ class CitedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """A question, its sources in a random order, and which sentence of which source answers it."""
+    """A question and its sources in a random order. The `sentence` of the source `right` answers the question."""
 
     question: str
     sources: tuple[str, ...]
@@ -58,13 +58,13 @@ def _shortened(asked: Asked) -> str:
 
 
 def _reworded(asked: Asked) -> str:
-    """Every third content word is another one, and the rest is turned round."""
+    """Return two thirds of the content words in reverse order."""
     kept = [word for place, word in enumerate(content_words(asked.sentence)) if place % 3]
     return f"The text mentions something about {', '.join(reversed(kept))}, as far as one can tell"
 
 
 def _echoed(asked: Asked) -> str:
-    """The question's words first, which all sources share."""
+    """Return the words of the question, which all sources share, before half of the sentence."""
     words = asked.sentence.split()
     return f"You asked: {asked.question.rstrip('?')}. It is said that {' '.join(words[: max(8, len(words) // 2)])}"
 
@@ -84,7 +84,7 @@ TEMPLATES: dict[str, Callable[[Asked], str]] = {
 
 
 def cited_answers(asked: Sequence[Asked], seed: int = 0) -> list[CitedAnswer]:
-    """An answer to each question, every second one with a wrong citation, by each template in turn."""
+    """Return an answer to each question, by each template in turn. Every second citation is wrong."""
     draw, names, made = random.Random(seed), list(TEMPLATES), list[CitedAnswer]()
     for place, one in enumerate(asked):
         name, is_right = names[place // 2 % len(names)], place % 2 == 0
@@ -96,7 +96,7 @@ def cited_answers(asked: Sequence[Asked], seed: int = 0) -> list[CitedAnswer]:
 
 
 def paraphrased(asked: Sequence[Asked]) -> list[CitedAnswer]:
-    """Right citations of what avoids the source's words: the questions that were written so, as they are."""
+    """Return answers in other words than the source's, with right citations: the questions of that kind."""
     return [
         CitedAnswer(f"{one.question.rstrip('?')} [{one.right + 1}].", one.sources, True, "paraphrase")
         for one in asked
@@ -105,7 +105,7 @@ def paraphrased(asked: Sequence[Asked]) -> list[CitedAnswer]:
 
 
 def labelled_questions(seed: int = 0) -> list[Asked]:
-    """Those of tests/documents/quality that have an answer, with six sources each."""
+    """Return the questions of tests/documents/quality that have an answer, each with six sources."""
     passages = _passages()
     index = _Index([text for _, text in passages])
     draw, asked = random.Random(seed), []
@@ -127,7 +127,9 @@ OTHER_NAMES = ("Berlin", "Watson", "Kelora", "Fischer", "Tokyo", "Pedro")
 
 
 def fact_answers(every: int = 1, seed: int = 0) -> tuple[list[CitedAnswer], list[CitedAnswer]]:
-    """Answers that say a sentence with a number or a name, from every so many passages: as it is, and changed."""
+    """Return right answers, whose sentences have a number or a name, and answers with another number or name.
+
+    Uses each `every`-th passage."""
     passages, draw = list(dict.fromkeys(text for _, text in _passages())), random.Random(seed)
     right, changed = list[CitedAnswer](), list[CitedAnswer]()
     for text in passages[::every]:
@@ -163,7 +165,7 @@ def _passages() -> list[tuple[str, str]]:
 
 
 def spec_bench_questions(file: Path, seed: int = 0) -> list[Asked]:
-    """The RAG questions of Spec-Bench whose answer stands in one of their passages."""
+    """Return the RAG questions of Spec-Bench whose answer is in one of their passages."""
     draw, asked = random.Random(seed), []
     for row in map(json.loads, file.read_text(encoding="utf-8").splitlines()):
         *passages, question = row["turns"][0].split("\n")
@@ -178,7 +180,7 @@ def spec_bench_questions(file: Path, seed: int = 0) -> list[Asked]:
 
 
 class _Index:
-    """Passages by the question's words that they have, rare words counting more."""
+    """Orders passages by how many words of a question they have; rare words count more."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._texts = texts
@@ -186,7 +188,7 @@ class _Index:
         self._having = Counter(word for words in self._words for word in words)
 
     def nearest(self, question: str) -> list[tuple[int, str]]:
-        """All passages with their places, nearest first."""
+        """Return all passages with their indices, the nearest first."""
         wanted = set(terms(question))
         nearness = [sum(1 / self._having[term] for term in wanted & words) for words in self._words]
         order = sorted(range(len(self._texts)), key=lambda place: -nearness[place])
@@ -200,7 +202,7 @@ def _shuffled(question: str, sentence: str, texts: list[str], draw: random.Rando
 
 
 def _answering(text: str, question: Question) -> str:
-    """The sentence with the answer, or the one with most of the question's words."""
+    """Return the sentence with the answer, or the sentence with most of the question's words."""
     if question.document in BOOKS:
         return next((one for one in _sentences(text) if question.answer in one), question.answer)
     return _sentences(text[best_sentence(text, question.question)[0] :])[0]

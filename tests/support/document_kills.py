@@ -60,7 +60,7 @@ class Killer:
     def _killed(self, number: int, after: float) -> tuple[Path, float, list[str]]:
         """Kill a process that has not ended yet.
 
-        Returns its data folder, the seconds until the kill, and the titles of the documents that it had accepted."""
+        Returns its data folder, the seconds until the kill, and the titles of the documents that it accepted."""
         for attempt in range(ATTEMPTS):
             data_dir = self._folder / f"data-{number}-{attempt}"
             child, first = self._start(data_dir)

@@ -1,4 +1,4 @@
-"""The labelled questions, and the texts that they are about (tests/documents/quality/README.md)."""
+"""Reads the labelled questions and the texts that they are about (tests/documents/quality/README.md)."""
 
 import importlib
 import inspect
@@ -24,16 +24,16 @@ LIBRARY = """
     warnings wave weakref webbrowser xml.dom.minidom xml.etree.ElementTree xmlrpc.client zipapp zipfile
     zipimport zlib
 """
-"""Modules that all supported Pythons have, on every system or nearly."""
+"""Modules that all supported versions of Python have, on nearly every system."""
 SHORTEST, LONGEST = 120, 1_600
-"""Characters of a documentation string: long enough to say something, short enough to be one passage."""
+"""Limits for the characters of a documentation string, so that it has some content and fits one passage."""
 
 Kind = Literal["near", "paraphrase", "absent"]
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """A text to be found in; `names` are those of what a documentation string documents."""
+    """A text that is searched. `names` are the names of the objects that a documentation string documents."""
 
     document: str
     title: str
@@ -43,7 +43,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question and where its answer stands; `before` is the question it leans on, "" for none."""
+    """A question and the place of its answer. `before` is the question that a follow-up refers to, or ""."""
 
     kind: Kind
     document: str
@@ -58,7 +58,7 @@ class Question:
 
 
 def read_questions() -> tuple[Question, ...]:
-    """Those with an answer and those without, in the order in which they were written."""
+    """Return the questions with and without an answer, in the order of their files."""
     rows = (row for part in ("books", "python", "absent") for row in _rows(f"questions_{part}.tsv"))
     return tuple(
         Question(cast(Kind, kind), document, answer, asked) for kind, document, answer, asked in rows
@@ -66,7 +66,7 @@ def read_questions() -> tuple[Question, ...]:
 
 
 def read_follow_ups() -> tuple[Question, ...]:
-    """Questions that lean on the one before them."""
+    """Return the questions that refer to the question before them."""
     rows = _rows("follow_ups.tsv")
     return tuple(
         Question("near", document, answer, asked, before) for document, answer, before, asked in rows
@@ -74,7 +74,7 @@ def read_follow_ups() -> tuple[Question, ...]:
 
 
 def read_texts() -> tuple[Text, ...]:
-    """The books, and this Python's documentation strings."""
+    """Return the books and this Python's documentation strings."""
     books = (
         Text(name, title, (QUALITY / f"{name}.txt").read_text(encoding="utf-8"))
         for name, title in BOOKS.items()
@@ -83,10 +83,10 @@ def read_texts() -> tuple[Text, ...]:
 
 
 def documentation() -> tuple[Text, ...]:
-    """A text for each documentation string; what several names share is filed under the first."""
+    """Return a text for each documentation string. If several names share a string, the first is its title."""
     named: dict[str, list[str]] = {}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of what the library will lose one day
+        warnings.simplefilter("ignore", DeprecationWarning)  # from deprecated parts of the library
         for name, thing in _things():
             text = inspect.getdoc(thing)
             if text and SHORTEST <= len(text) <= LONGEST:
@@ -111,7 +111,7 @@ def _things() -> Iterator[tuple[str, Any]]:
 
 
 def _is_of(thing: Any, module: str) -> bool:
-    """Whether a module shows something as its own; parts written in C are in modules of other names."""
+    """Return whether an object belongs to a module. Objects written in C name another module as theirs."""
     return getattr(thing, "__module__", module) in (module, f"_{module}", "posix", "nt", None) or module in (
         "os",
         "math",

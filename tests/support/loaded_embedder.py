@@ -1,4 +1,4 @@
-"""A sentence model that embeds on the calling thread, and the ways to order what a search found."""
+"""A sentence model that embeds on the calling thread, and ways to rank the candidates of a search."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -23,7 +23,7 @@ WAYS: dict[str, Way] = {"words (BM25)": _by_words, "meaning (vectors)": _by_mean
 
 
 class LoadedEmbedder:
-    """Embedder on the thread that asks, with nothing before it."""
+    """Embeds texts at once, on the thread that calls it."""
 
     def __init__(self, folder: Path) -> None:
         from app.engine.embedding.embedder import load_sentence_model

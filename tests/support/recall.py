@@ -1,4 +1,4 @@
-"""Recall and rank of what a search finds, and how sure one can be of a difference: paired bootstrap."""
+"""Computes the recall and the reciprocal ranks of a search, with confidence intervals by bootstrap."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Values = NDArray[np.float64]
-"""One for each question."""
+"""A number for each question."""
 
 FIRST = 5
-"""An answer counts as found among so many passages."""
+"""An answer counts as found if its rank is at most this."""
 LAST = 10
-"""Behind it an answer earns no reciprocal rank."""
+"""The reciprocal rank of an answer after this rank counts as 0."""
 DRAWS = 10_000
 
 
@@ -27,19 +27,19 @@ class Measured:
 
 
 def recalls(ranks: Sequence[int]) -> Values:
-    """1 for each answer among the first ones; ranks from 1, 0 for not found."""
+    """Return 1 for each answer among the FIRST passages, else 0. Ranks begin with 1; 0 means not found."""
     return np.array([1.0 if 1 <= rank <= FIRST else 0.0 for rank in ranks])
 
 
 def reciprocals(ranks: Sequence[int]) -> Values:
-    """One by its rank for each answer that is not too far behind."""
+    """Return the reciprocal of each rank up to LAST, and 0 for other ranks."""
     return np.array([1.0 / rank if 1 <= rank <= LAST else 0.0 for rank in ranks])
 
 
 def measured(values: Values) -> Measured:
-    """The mean of values, one a question, and where it would lie with other questions of their kind.
+    """Return the mean of the values and its 95% confidence interval.
 
-    Of a difference: give the differences question by question."""
+    To measure a difference of two searches, pass the difference for each question."""
     drawn = np.random.default_rng(0).integers(0, len(values), (DRAWS, len(values)))
     low, high = np.quantile(values[drawn].mean(axis=1), [0.025, 0.975])
     return Measured(float(values.mean()), float(low), float(high))

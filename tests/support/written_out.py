@@ -14,25 +14,25 @@ from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
 
 @dataclass
 class WrittenOut:
-    """What fused layers ask of kernels, by torch's operations as transformers has them; calls are counted."""
+    """The kernels of fused layers, computed by torch's operations as in transformers. Records the calls."""
 
     calls: list[str] = field(default_factory=list)
 
     def rms_norm(self, states: Tensor, weight: Tensor, shape: NormShape) -> Tensor:
-        """RMSNorm of rows [..., size] by weight [size]."""
+        """Return the RMSNorm of rows [..., size] with the weight [size]."""
         with self._one("norm"):
             return _normed(states, weight, shape)
 
     def add_rms_norm(
         self, states: Tensor, others: Tensor, weight: Tensor, shape: NormShape
     ) -> tuple[Tensor, Tensor]:
-        """The sum of both [..., size], and its RMSNorm."""
+        """Return the sum of both [..., size], and its RMSNorm."""
         with self._one("norm of a sum"):
             total = states + others
             return total, _normed(total, weight, shape)
 
     def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
-        """The bent gate times up, both [..., size]."""
+        """Return the activation of the gate times up, both [..., size]."""
         with self._one("gated product"):
             if activation == "silu":
                 return nn.functional.silu(gate) * up
