@@ -50,6 +50,14 @@ WHOLE_OR_SHORT = ("I", "U", "F8", "F4")
 """How the names of integer and short float types begin. Only quantised models store most numbers in these."""
 
 PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl", "*.pickle")
+MODEL_PICKLES = ("pytorch_model*.bin",)
+TRAINED = "It has the state of a training, not the model's weights: choose the folder of the finished model."
+WITHOUT_WEIGHTS = {
+    "*.bin.index.json": "Only the index of pickled weights is there: choose a model with safetensors files.",
+    "optimizer*": TRAINED, "scheduler*": TRAINED, "rng_state*": TRAINED, "random_states_*": TRAINED,
+    "scaler.pt": TRAINED, "sampler.bin": TRAINED, "trainer_state.json": TRAINED, "training_args.bin": TRAINED,
+}  # fmt: skip
+"""Files that are beside a model's weights, and what to do if there are no weights."""
 DIFFUSERS = (
     "It is a diffusers pipeline, or a part of one, which makes pictures or sound: choose a model for text."
 )
@@ -65,6 +73,8 @@ OTHER_FORMATS = {
     "*.onnx": "ONNX", "*openvino*.xml": "OpenVINO",
     "*.mlmodel*": "Core ML", "*.mlpackage": "Core ML", "*.litertlm": "LiteRT", "*.task": "LiteRT",
     "*.tflite": "LiteRT", "*.nemo": "NeMo", "*.h5": "TensorFlow", "*.msgpack": "Flax", "*.npz": "MLX",
+    "group*-shard*of*.bin": "TensorFlow for JavaScript", "saved_model.pb": "TensorFlow", "*.keras": "Keras", "*.ort": "ONNX",
+    "*_model_states.pt": "DeepSpeed", "*_optim_states.pt": "DeepSpeed", "*.pte": "ExecuTorch",
     "consolidated*.pth": "Meta's own libraries", "*.distcp": "PyTorch's distributed checkpoints",
     "mlc-chat-config.json": "MLC LLM", "*.engine": "TensorRT", "*.llamafile": "llamafile",
     "vocabulary.json": "CTranslate2", "vocabulary.txt": "CTranslate2", "shared_vocabulary.*": "CTranslate2",
@@ -94,7 +104,8 @@ def refuse_files(names: Iterable[str], where: str) -> None:
     names = list(names)
     if CONFIG in names and not {WHOLE, INDEX}.isdisjoint(names):
         return
-    if CONFIG in names and not _other_kind(names) and _matching(names, PICKLES):
+    is_other = _matching(names, OTHER_KINDS) or (_other_kind(names) and not _matching(names, MODEL_PICKLES))
+    if CONFIG in names and _pickled(names) and not is_other:
         raise ModelUnsafe(
             f"{where} has only pickled weights, which can run code when they are opened: "
             "choose a model with safetensors files, or convert this one to safetensors."
@@ -131,7 +142,14 @@ def _other_kind(names: list[str]) -> str:
         return (
             f"Its weights have names that Foresight does not load ({other[0][:100]}): choose another model."
         )
-    return ""
+    beside = () if _pickled(names) else WITHOUT_WEIGHTS.items()
+    return next((sentence for pattern, sentence in beside if _matching(names, [pattern])), "")
+
+
+def _pickled(names: list[str]) -> list[str]:
+    """Return the names of pickled weights among these files."""
+    beside = _matching(names, WITHOUT_WEIGHTS)
+    return [name for name in _matching(names, PICKLES) if name not in beside]
 
 
 def _matching(names: Iterable[str], patterns: Iterable[str]) -> list[str]:

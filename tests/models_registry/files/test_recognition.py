@@ -121,6 +121,16 @@ def test_what_is_widened_while_it_is_read_is_not_refused(method: str) -> None:
         (("config.json", "rank0.engine"), "in the format of TensorRT"),
         (("__0_0.distcp",), "in the format of PyTorch's distributed checkpoints"),
         (("model.llamafile",), "in the format of llamafile"),
+        (("config.json", "model.json", "group1-shard1of2.bin"), "in the format of TensorFlow for JavaScript"),
+        (("saved_model.pb", "variables/variables.index"), "in the format of TensorFlow"),
+        (("config.json", "onnx/model_q4f16.onnx", "onnx/model.onnx_data"), "in the format of ONNX"),
+        (("config.json", "pytorch_model.bin", "tf_model.h5", "flax_model.msgpack"), "only pickled weights"),
+        (("config.json", "optimizer.pt", "trainer_state.json", "rng_state.pth"), "the state of a training"),
+        (("optimizer.bin", "random_states_0.pkl", "scheduler.bin"), "the state of a training"),
+        (("config.json", "optimizer.pt", "pytorch_model.bin"), "only pickled weights"),
+        (("config.json", "global_step9/mp_rank_00_model_states.pt", "latest"), "in the format of DeepSpeed"),
+        (("config.json", "pytorch_model.bin.index.json"), "Only the index of pickled weights"),
+        (("model.pte", "config.json"), "in the format of ExecuTorch"),
     ],
 )
 def test_files_show_what_they_are(files: tuple[str, ...], words: str) -> None:
