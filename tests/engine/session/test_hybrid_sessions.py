@@ -50,7 +50,7 @@ def ask(
     is_cold: bool = False,
 ) -> tuple[str, Finished]:
     """The text, and how it ended."""
-    options = Options(sampling, Decoding(decoder), max_new_tokens=24)
+    options = Options(sampling, Decoding(decoder), max_new_tokens=24 if grammar else 12)
     logits = LogitsSettings(grammar=grammar)
     events = list(session.events(Request(HYBRID, chat, options, is_cold=is_cold, logits=logits), no_progress))
     finished = events[-1]

@@ -286,23 +286,18 @@ def test_a_model_that_cannot_be_loaded_ahead_tells_why_in_the_status(engine: Eng
     assert engine.status().phase in ("busy", "ready")
 
 
-ERRORS = {
-    "ours": (
-        ModelNotFound("There is no such model: check the name."),
-        "There is no such model: check the name.",
-    ),
-    "memory": (MemoryError(), "Memory ran out: choose a smaller model"),
-    "mmap": (
-        RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)"),
-        "Memory ran out: choose a smaller model",
-    ),
-    "bad_alloc": (RuntimeError("std::bad_alloc"), "Memory ran out: choose a smaller model"),
-    "thread": (RuntimeError("can't start new thread"), "Memory ran out: choose a smaller model"),
-    "system": (OSError(12, "Cannot allocate memory"), "Memory ran out: choose a smaller model"),
-    "cublas": (
-        RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"),
-        "Memory ran out: choose a smaller model",
-    ),
+NO_ROOM = {
+    "memory": MemoryError(),
+    "mmap": RuntimeError("unable to mmap 9 bytes: Cannot allocate memory (12)"),
+    "bad_alloc": RuntimeError("std::bad_alloc"),
+    "thread": RuntimeError("can't start new thread"),
+    "system": OSError(12, "Cannot allocate memory"),
+    "cublas": RuntimeError("CUBLAS_STATUS_ALLOC_FAILED when calling"),
+}
+NOT_FOUND = "There is no such model: check the name."
+ERRORS: dict[str, tuple[Exception, str]] = {
+    "ours": (ModelNotFound(NOT_FOUND), NOT_FOUND),
+    **{name: (error, "Memory ran out: choose a smaller model") for name, error in NO_ROOM.items()},
     "bug": (RuntimeError("all wrong"), "Something went wrong inside Foresight (RuntimeError: all wrong)"),
 }
 
