@@ -37,7 +37,7 @@ class FlashAttention:
             query.transpose(1, 2),
             cache.keys.transpose(1, 2),
             cache.values.transpose(1, 2),
-            view.lengths(),
+            view.lengths,
             scoring.scale,
             scoring.softcap or 0.0,
         )

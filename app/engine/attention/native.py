@@ -38,7 +38,7 @@ class NativeAttention:
         ):
             return self._other(query, cache, view, scoring)
         (_, heads, rows, size), value_size = query.shape, values.shape[3]
-        prefix, visible = view.prefix_length, view.visible()
+        prefix, visible = view.prefix_length, view.visible
         spans = -(-(prefix // TILE) // SPAN)
         out = torch.empty((1, rows, heads, value_size))
         room = torch.empty(spans * heads * rows * (2 + value_size))

@@ -10,6 +10,7 @@ builds no mask for an attention name without a mask function. So the block is pa
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -49,7 +50,7 @@ class Scoring(NamedTuple):
         return not self.window and self.softcap is None and self.sinks is None
 
 
-@dataclass(slots=True)
+@dataclass
 class BlockView:
     """Which of the keys [L + T] each row of a block [T] sees in one forward pass.
 
@@ -63,15 +64,14 @@ class BlockView:
     paths: Tensor | None = None
     recorded_positions: Tensor | None = None
     windows: list[int] = field(default_factory=list)  # of the layers, in the order in which they ran
-    positions: Tensor = field(init=False)
-    _visible: Visible | None = None
-    _lengths: Tensor | None = None
     _sights: dict[int, Tensor | None] = field(default_factory=dict)
     _masks: dict[tuple[int, int, torch.dtype], Tensor | None] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def positions(self) -> Tensor:
+        """The rows' positions [T]."""
         given = self.recorded_positions
-        self.positions = uploaded(np.array(self.block.positions), self.device) if given is None else given
+        return uploaded(np.array(self.block.positions), self.device) if given is None else given
 
     def sight(self, window: int) -> Tensor | None:
         """Return a mask [T, L + T], True if a row sees a key.
@@ -86,7 +86,7 @@ class BlockView:
             elif (rows := len(self.block)) == 1:
                 self._sights[window] = None
             else:
-                visible = uploaded(self.visible(), self.device)
+                visible = uploaded(self.visible, self.device)
                 before = visible.new_ones((1, 1)).expand(rows, self.prefix_length)
                 self._sights[window] = torch.cat((before, visible), dim=1)
         return self._sights[window]
@@ -103,11 +103,10 @@ class BlockView:
                 self._masks[kind] = bias.masked_fill_(~sight, -torch.inf).repeat(copies, 1)
         return self._masks[kind]
 
+    @cached_property
     def visible(self) -> Visible:
-        """Return which of the block's rows each row sees [T, T]."""
-        if self._visible is None:
-            self._visible = self.block.visible()
-        return self._visible
+        """Which of the block's rows each row sees [T, T]."""
+        return self.block.visible()
 
     def path_table(self) -> Tensor:
         """Return the table of the rows' keys, int32 [T, 2 + n * NEWEST]; `paths.py` describes it."""
@@ -115,11 +114,10 @@ class BlockView:
             self.paths = uploaded(row_paths(self.prefix_length, self.block), self.device)
         return self.paths
 
+    @cached_property
     def lengths(self) -> Tensor:
-        """Return the prefix length as a tensor, int32 [1]."""
-        if self._lengths is None:
-            self._lengths = uploaded(np.array([self.prefix_length], dtype=np.int32), self.device)
-        return self._lengths
+        """The prefix length as a tensor, int32 [1]."""
+        return uploaded(np.array([self.prefix_length], dtype=np.int32), self.device)
 
 
 class Attend(Protocol):

@@ -172,7 +172,7 @@ class _Layers:
         self._find_slots(cache, rows)
         cos, sin = (table.contiguous() for table in tables)
         described, count, prefix = self._described, len(self._described), cache.length
-        visible = view.visible()
+        visible = view.visible
         space = self._workspace.of(self._library.decoder_layers_room(described, count, rows, prefix))
         normed = torch.empty_like(states) if self.is_mixture else states
         step = (rows, cos.data_ptr(), sin.data_ptr(), cos.shape[-1], prefix, visible.ctypes.data)

@@ -2,7 +2,6 @@
 Gemma 4. The files of a head are not trusted."""
 
 from collections.abc import Sequence
-from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
@@ -224,14 +223,13 @@ def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str
     states = config.states_of(number_of_layers(model))
     head = EagleHead(config, len(states))
     wanted = {name: weight for name, weight in head.named_parameters() if name != EMBEDDING}
-    with ExitStack() as stack:
-        files = TensorFiles(draft.path, stack)
-        for name, weight in wanted.items():
-            _check_stored(files, name, weight.shape, NUMBERS)
-        targets = _targets(config, files)
-        found = {name: files.read(name).to(model.device, model.dtype) for name in wanted}
-        head.load_state_dict(found, strict=False, assign=True)
-        head.tie(_embedding(config, files, model), targets)
+    files = TensorFiles(draft.path)
+    for name, weight in wanted.items():
+        _check_stored(files, name, weight.shape, NUMBERS)
+    targets = _targets(config, files)
+    found = {name: files.read(name).to(model.device, model.dtype) for name in wanted}
+    head.load_state_dict(found, strict=False, assign=True)
+    head.tie(_embedding(config, files, model), targets)
     head.requires_grad_(False).train(False)
     try:
         return head, draft.name, runner, write_layer_states(model, states)
@@ -279,7 +277,8 @@ def _check_stored(files: TensorFiles, name: str, shape: Sequence[int], stored: S
     """Raise _Misfit unless the weights have a tensor of this name, shape and one of these types."""
     if name not in files:
         raise _Misfit(f"its weights have no {name}")
-    found, kind = files.shape(name), files.stored(name)
+    stored_as = files.lazy(name)
+    found, kind = list(stored_as.get_shape()), str(stored_as.get_dtype())
     if found != list(shape):
         raise _Misfit(f"{name} has the shape {found}, but by its config it should have {list(shape)}")
     if kind not in stored:

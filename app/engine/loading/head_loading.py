@@ -17,7 +17,7 @@ from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close, tolerance_of
-from app.engine.machine.tensor_files import tensor_names
+from app.engine.machine.tensor_files import TensorFiles
 from app.engine.measuring.profiling import question_seconds, trial_text
 from app.engine.runner.hidden_states import HiddenStates, WrittenStates, write_last_states
 from app.engine.runner.kv_cache import block_cache
@@ -48,7 +48,7 @@ CarriedHeads = tuple[MtpModel | None, str]
 
 def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
     """Read the heads of this folder's model. Must be called before the model's embeddings are quantised."""
-    names = tensor_names(folder.path)
+    names = list(TensorFiles(folder.path))
     if not any(map(_NAMES.search, names)):
         return None, ""
     config = model.config.get_text_config(decoder=True)

@@ -9,6 +9,7 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable
 from ctypes import PyDLL
 from dataclasses import asdict, replace
+from functools import partial
 from itertools import chain
 from math import inf
 from time import perf_counter
@@ -20,7 +21,7 @@ import numpy as np
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.block.context_entries import SUCCESSORS, SUCCESSORS_LAYOUT, Packed
-from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
+from app.engine.block.step_profile import Buckets, StepProfile
 from app.engine.drafters.draft_model_chances import LearnedWeights
 from app.engine.drafters.mixed_tree import DraftModelSource, DraftModelStatistics
 from app.engine.loading.loading import LoadedModel
@@ -39,11 +40,10 @@ from app.engine.machine.compiling import Compiled
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.measuring.profiling import MeasuredRunner, profile_steps
 from app.engine.runner.runner import BlockRunner
+from app.values.dataclass_json import read
 from app.values.messages import Progress
 
 log = logging.getLogger(__name__)
-
-NO_SUCCESSORS = no_successors(0)
 
 SECONDS = 60.0
 """Seconds of idle measurement after each load; the block that exceeds them is the last."""
@@ -68,7 +68,7 @@ def measured(
     if not loaded.can_draft or not isinstance(runner, MeasuredRunner):
         return loaded
     cache_key = cache_key_of(runner.model, loaded.current_info)
-    profile = cache.read("step", cache_key, _to_profile, StepProfile())
+    profile = cache.read("step", cache_key, partial(read, StepProfile), StepProfile())
     if not profile:
         profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", PREPARED, STEPS))
         if profile.is_whole or loaded.info.offloaded:  # an offloaded model is no faster at the next load
@@ -126,9 +126,8 @@ def _first_successors(
     largest: int,
 ) -> Packed:
     vocabulary = runner.vocabulary
-    first = cache.read("successors", cache_key, _to_packed, NO_SUCCESSORS)
-    if len(first) != vocabulary:
-        first = no_successors(vocabulary)
+    decode = partial(_to_packed, vocabulary=vocabulary)
+    first = cache.read("successors", cache_key, decode, no_successors(vocabulary))
     if num_measured(first) < vocabulary:
         start = first_token_of_texts(loaded.tokenizer, vocabulary)
         listen = part_of_load(progress, "Measuring which tokens are likely after each token", STEPS, LOADED)
@@ -153,32 +152,22 @@ def first_token_of_texts(tokenizer: PreTrainedTokenizerBase, vocabulary: int) ->
     return start if start < vocabulary else 0
 
 
-def _to_profile(note: dict[str, Any]) -> StepProfile:
-    free, batch_invariant = (
-        StepTimes(
-            tuple(note[mode]["buckets"]),
-            tuple(map(float, note[mode]["seconds"])),
-            tuple(map(float, note[mode]["per_token"])),
-        )
-        for mode in ("free", "batch_invariant")
-    )
-    bucket_sets = tuple(tuple(buckets) for buckets in note["bucket_sets"])
-    return StepProfile(free, batch_invariant, bucket_sets, str(note["note"]))
-
-
-def _to_packed(note: dict[str, Any]) -> Packed:
-    if note["layout"] != SUCCESSORS_LAYOUT:
-        return NO_SUCCESSORS
+def _to_packed(note: dict[str, Any], vocabulary: int) -> Packed:
+    _check_layout(note, SUCCESSORS_LAYOUT)
     try:
         numbers = np.frombuffer(decompress(b64decode(note["packed"])), dtype=np.int32)
     except zlib_error as broken:
         raise ValueError(f"successors that cannot be unpacked: {broken}") from broken
-    return numbers.reshape(-1, SUCCESSORS)
+    return numbers.reshape(vocabulary, SUCCESSORS)
+
+
+def _check_layout(note: dict[str, Any], layout: str) -> None:
+    if note["layout"] != layout:
+        raise ValueError("it has the layout of another version")
 
 
 def _to_counts(note: dict[str, Any]) -> dict[int, Counts]:
-    if note["layout"] != CELLS_LAYOUT:
-        return {}
+    _check_layout(note, CELLS_LAYOUT)
     counts = {
         int(kind): {cell: (float(right), float(tried)) for cell, (right, tried) in cells}
         for kind, cells in note["counts"].items()

@@ -8,20 +8,19 @@
 transformers gets lazy weights, as for a GGUF file.
 """
 
-import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
 from torch import Tensor
 
 from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.loading.gguf_blocks import MXFP4_TABLE, mxfp4_rows
 from app.engine.loading.kept_layers import KeptWeight
+from app.engine.machine.tensor_files import TensorFiles
 from app.values.packed_checkpoint import (
     MXFP4,
     PACKED_LEAVES,
@@ -33,7 +32,6 @@ from app.values.packed_checkpoint import (
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 """The columns of the eight numbers in a word of AWQ, from the lowest bits on."""
-INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
 
 Read = Callable[[str], Tensor]
 
@@ -46,7 +44,7 @@ class QuantisedTensor:
 
     stem: str
     form: CheckpointForm
-    names: Collection[str]
+    names: Container[str]
     read: Read
     dtype: torch.dtype
 
@@ -193,17 +191,12 @@ def checkpoint_weights(
     """Return a lazy weight for each weight in the folder's files, by its name there.
 
     `kept` has the names and shapes of weights that are to stay packed. They become KeptWeights if possible."""
-    index, files = folder / INDEX, dict[str, Any]()
-    parts = set(json.loads(index.read_text())["weight_map"].values()) if index.exists() else {WHOLE}
-    for part in sorted(parts):
-        opened: Any = safe_open(folder / part, "pt")
-        files |= dict.fromkeys(opened.keys(), opened)
+    files = TensorFiles(folder)
 
     def read(name: str) -> Tensor:
         if name not in files:
             raise ValueError(f"the tensor {name[-80:]} is missing")
-        tensor: Tensor = files[name].get_tensor(name)
-        return tensor
+        return files.read(name)
 
     found: dict[str, Any] = {}
     for name in files:
@@ -217,11 +210,11 @@ def checkpoint_weights(
                 rows = partial(stack.slices, shape)
                 found[weight] = KeptWeight((experts, size, outs), (experts * outs, size), dtype, rows)
         elif leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
-            quantised = QuantisedTensor(stem, form, files.keys(), read, dtype)
+            quantised = QuantisedTensor(stem, form, files, read, dtype)
             found[weight] = quantised
             if weight in kept and quantised.can_pack(outs := kept[weight][0], size := kept[weight][1]):
                 slices = partial(quantised.slices, (outs, size))
                 found[weight] = KeptWeight((outs, size), (outs, size), dtype, slices)
         elif leaf not in SIDES:
-            found[name] = files[name].get_slice(name)
+            found[name] = files.lazy(name)
     return found

@@ -123,8 +123,8 @@ class BlockRunner:
         self._rotary = rotary
         self.cache = block_cache(model.config) if cache is None else cache
         self._others = PrefixCache() if others is None else others
-        self._chunk = prefill_chunk(model.device)
         self.is_asynchronous = model.device.type == "cuda"
+        self._chunk = CUDA_PREFILL_CHUNK if self.is_asynchronous else PREFILL_CHUNK
         self._prefix: list[int] = []
         self._farthest = 0  # the position whose rotary table the prefix was read with
         self._block: Block | None = None
@@ -299,8 +299,3 @@ class BlockRunner:
         logits, _ = run_block(self.model, self.cache, block, self.attention.attend)
         self._block = block
         return logits
-
-
-def prefill_chunk(device: torch.device) -> int:
-    """Return how many prompt tokens a forward pass reads on this device."""
-    return CUDA_PREFILL_CHUNK if device.type == "cuda" else PREFILL_CHUNK

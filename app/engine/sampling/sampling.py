@@ -239,18 +239,14 @@ def draw(logits: Tensor, history: Sequence[int], sampling: Sampling) -> int:
 def draw_rows(logits: Tensor, positions: Sequence[int], sampling: Sampling, values: int = VALUES) -> Tensor:
     """Draw a token for each row of logits [R, vocab] at its position. Filters about `values` logits at once."""
     keys = uploaded(_noise_keys(sampling.seed, positions), logits.device)
-    return draw_by_keys(logits, keys, sampling, values)
-
-
-def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling, values: int = VALUES) -> Tensor:
-    """Draw a token for each row of logits [R, vocab], given the key of its noise [R]."""
     rows_at_once = max(1, values // logits.shape[-1])
     parts = zip(torch.split(logits, rows_at_once), torch.split(keys, rows_at_once), strict=True)
-    return torch.cat([_draw_some(some, key, sampling) for some, key in parts])
+    return torch.cat([draw_by_keys(some, key, sampling) for some, key in parts])
 
 
-def _draw_some(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
-    """Draw the tokens of a few rows. Their noise is freed at the end, so that the next rows can use its memory."""
+def draw_by_keys(logits: Tensor, keys: Tensor, sampling: Sampling) -> Tensor:
+    """Draw a token for each of a few rows, given the keys of their noise [R]. The noise is freed at the end, so
+    that the next rows can use its memory."""
     ids, scores, kept = _filter(logits.float() / sampling.temperature, sampling)
     noisy = (scores if kept is None else torch.where(kept, scores, -torch.inf)).double()
     if kept is None or sampling.top_k:

@@ -61,17 +61,17 @@ FORMS = (
 """Openings and closings of thoughts that a prompt may mention, even if its template shows no earlier thought."""
 
 
-def find_thought(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
-    """Return a reply format with the markers around thoughts and around answers; unknown markers are "".
+def find_reply(render: Render, controls: Collection[str]) -> ReplyFormat:
+    """Return the format of replies: the markers around thoughts and answers ("" if unknown), and the calls.
 
     `controls` are the control tokens of the model."""
     opening, closing, end = next(_around_thoughts(render), (*_known_markers(render, controls), ""))
     answer, marks = _marks(render, opening, closing, end.partition(closing)[2] if closing else "")
     tags = answer.strip() if answer.strip() in marks else ""
     words = "" if tags or opening or not answer.strip() else answer
-    return ReplyFormat(
-        opening, closing, words, marks, closing and (end or closing + tags), ASIDES.get(opening, ())
-    )
+    thought_end = closing and (end or closing + tags)
+    asides, calls = ASIDES.get(opening, ()), find_calls(render, closing)
+    return ReplyFormat(opening, closing, words, marks, thought_end, asides, calls)
 
 
 def _marks(render: Render, opening: str, closing: str, between: str) -> tuple[str, tuple[str, ...]]:
@@ -219,12 +219,6 @@ NAMED = (
     ("<tool_call>", HERMES),
 )
 """(words in a prompt with tools, format of calls): formats for templates that show no earlier call."""
-
-
-def find_reply(render: Render, controls: Collection[str] = ()) -> ReplyFormat:
-    """Return the format of replies: of thoughts, answers and calls."""
-    found = find_thought(render, controls)
-    return replace(found, calls=find_calls(render, found.thought_closing))
 
 
 def find_calls(render: Render, thought_closing: str) -> CallFormat:

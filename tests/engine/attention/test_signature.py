@@ -64,7 +64,7 @@ def test_layers_of_a_kind_share_one_mask() -> None:
     assert view.sight(0) is view.sight(0)
     assert view.additive(3, 2, torch.float32) is view.additive(3, 2, torch.float32)
     assert view.path_table() is view.path_table()
-    assert view.lengths() is view.lengths()
+    assert view.lengths is view.lengths
 
 
 class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
@@ -84,7 +84,7 @@ class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def test_no_upload_of_a_pass_is_waited_for() -> None:
     with Copies() as copies:
         view = BlockView(chain_block((1, 2), 5, ()), 5, sdpa.attend, torch.device("meta"))
-        view.path_table(), view.lengths(), view.sight(0)
+        view.path_table(), view.lengths, view.sight(0)
     assert copies.waits == [False] * 4
 
 

@@ -194,7 +194,7 @@ def test_a_file_that_was_cut_off_is_refused(target: LoadedModel, tmp_path: Path)
     file.write_bytes(file.read_bytes()[:-1000])
     refuse(target, folder, "its trial failed (")
     file.unlink()
-    refuse(target, folder, "its trial failed (")
+    refuse(target, folder, "its weights have no fc.weight")
 
 
 def refuse(target: LoadedModel, folder: ModelFolder, words: str) -> None:

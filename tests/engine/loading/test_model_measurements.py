@@ -234,7 +234,7 @@ BROKEN: dict[str, tuple[Callable[[Any], Any], ...]] = {
         lambda note: {**note, "free": {**note["free"], "seconds": [-1.0] * len(note["free"]["seconds"])}},
         lambda note: {**note, "free": {"buckets": [1], "seconds": [], "per_token": []}},
         lambda note: {**note, "free": {**note["free"], "per_token": [-1.0]}},
-        lambda note: {**note, "free": {"buckets": [1], "seconds": [1.0]}},
+        lambda note: {**note, "free": {"buckets": [1]}},
         lambda note: {**note, "bucket_sets": [[7]]},
         lambda _note: {},
         lambda _note: None,
