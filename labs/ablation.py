@@ -115,7 +115,7 @@ class Bench:
 
     def _reply(self, decoder: Decoder, prompt: Sequence[int]) -> tuple[list[int], list[Step]]:
         loaded, room = self._loaded, self._loaded.info.context - len(prompt)
-        stopper = StoppingCriteria(loaded.eos_ids, self._limit, room, (), loaded.decode)
+        stopper = StoppingCriteria(loaded.eos_ids, self._limit, room)
         return greedy_reply(loaded.runner, prompt, decoder, stopper)
 
 

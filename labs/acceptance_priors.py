@@ -128,7 +128,7 @@ def _write(loaded: LoadedModel, prompt: Sequence[int], rows: int, limit: int, re
         planner = RowBudgetPlanner(rows, WindowSizer(rows // 8))
         return lookahead(runner, tokens, sampler, stopper, planner=planner, pool=pool)
 
-    stopper = StoppingCriteria(loaded.eos_ids, limit, loaded.info.context - len(prompt), (), loaded.decode)
+    stopper = StoppingCriteria(loaded.eos_ids, limit, loaded.info.context - len(prompt))
     greedy_reply(loaded.runner, prompt, decode, stopper)
 
 

@@ -174,7 +174,7 @@ def tokens_per_step(name: str, runner: Any, prompts: Tensor) -> Iterator[str]:
 
 def reply(runner: ModelRunner, prompt: list[int], decoder: Decoder) -> tuple[list[int], int]:
     """Return a greedy reply and the number of its steps."""
-    stopper = StoppingCriteria(frozenset(), REPLY, CONTEXT - len(prompt), (), lambda _ids: "")
+    stopper = StoppingCriteria(frozenset(), REPLY, CONTEXT - len(prompt))
     text, steps = greedy_reply(runner, prompt, decoder, stopper)
     return text, len(steps)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TypeVar
 
 from starlette.requests import Request as HttpRequest
@@ -112,7 +113,7 @@ async def tokenised(services: ApiServices, requests: Sequence[Request]) -> list[
     found: list[TokenisedRequest] = []
     for request in requests:
         if found and found[-1].request.prompt is request.prompt:  # another choice of the same prompt
-            found.append(found[-1].repeated(request))
+            found.append(replace(found[-1], request=request))
         else:
             found.append(await asyncio.wrap_future(services.engine.tokenise(request)))
     return found

@@ -27,7 +27,6 @@ from app.settings import assets_dir
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replayed_sleep import Device, SleepingCapturer
-from tests.engine.replies import Letters
 
 QUESTIONS = ("Tell me about lookahead decoding.", "How do I find the largest files on my disk?")
 SAMPLINGS = {"greedy": Sampling(), "sampled": Sampling(temperature=0.7, top_p=0.9)}
@@ -68,7 +67,7 @@ class ReplayedReplies:
         self._runner.forget()
         statistics = ModelStatistics(self._runner.vocabulary, first=self._first, make_drafter=best_drafter())
         decoder = make_lookahead(Decoding(rows=rows), ReplyContext(statistics, sampling=sampling))
-        stopper = StoppingCriteria(frozenset(), LIMIT, self._runner.context, (), Letters().decode)
+        stopper = StoppingCriteria(frozenset(), LIMIT, self._runner.context)
         written = generate(self._runner, prompt, decoder, sampler, stopper)
         return [item.tokens for item in written if isinstance(item, Step)]
 

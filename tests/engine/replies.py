@@ -20,7 +20,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session.reply_events import generate
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.reply_text import ReplyText, StoppingCriteria
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.architectures import VOCABULARY, Architecture
 
@@ -104,7 +104,9 @@ def stream(
 ) -> Generator[Prefilling | FirstToken | Step, None, None]:
     """One reply as it is written; closing it stops it."""
     ids = tuple(prompt)
-    stopper = StoppingCriteria(frozenset(eos), limit, runner.context - len(ids), stops, Letters().decode)
+    stopper = StoppingCriteria(
+        frozenset(eos), limit, runner.context - len(ids), ReplyText(Letters().decode, stops)
+    )
     yield from generate(runner, ids, decoder, make_sampler(sampling), stopper, buckets)
 
 

@@ -72,10 +72,7 @@ def tried_graphs(
 
 def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, timer: Timer | None) -> str:
     """Try graphs of 8 rows, or of 1 row if memory runs out; return why graphs are not used, or ""."""
-    note = NO_MEMORY
     for rows in (8, 1):
-        if not note.startswith(NO_MEMORY):
-            break
         steps = make(context=len(_TRIAL))
         try:
             fault = _fault_of(steps, rows, timer)
@@ -85,6 +82,8 @@ def _note_of_trials(make: Callable[..., GraphSteps], capturer: GraphCapturer, ti
                 raise
             note = f"{NO_MEMORY} when graphs were tried"
         capturer.release()
+        if not note.startswith(NO_MEMORY):
+            break
     return note
 
 

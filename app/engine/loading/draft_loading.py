@@ -173,16 +173,15 @@ def _head_source(target: LoadedModel, draft: ModelFolder) -> DraftModelSource:
         )
     read = _read_assistant if is_assistant(draft.path) else _read_eagle
     try:
-        return source_of(*read(draft, runner))
+        head, written = read(draft, runner)
+        return source_of(head, draft.name, runner, written)
     except (_Misfit, AppError):
         raise
     except Exception as error:  # files, torch and drivers raise errors of their own types
         raise _Misfit(f"its trial failed ({refused_because(error)})") from error
 
 
-def _read_assistant(
-    draft: ModelFolder, runner: BlockRunner
-) -> tuple[Assistant, str, BlockRunner, WrittenStates]:
+def _read_assistant(draft: ModelFolder, runner: BlockRunner) -> tuple[Assistant, WrittenStates]:
     """Read an assistant for the runner's model; let the model's passes write the states that assistants read."""
     model = runner.model
     with as_model_errors(draft), as_config_errors(draft):
@@ -192,8 +191,7 @@ def _read_assistant(
     with as_model_errors(draft):
         read = read_weights(draft, config, model.dtype, placement(model.device), described)
     read.requires_grad_(False).train(False).to(model.device)
-    assistant = Assistant(read, model.get_input_embeddings(), layers)
-    return assistant, draft.name, runner, write_last_states(model)
+    return Assistant(read, model.get_input_embeddings(), layers), write_last_states(model)
 
 
 def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str, int]:
@@ -215,7 +213,7 @@ def _read_layers(assistant: PreTrainedModel, model: PreTrainedModel) -> dict[str
     return layers
 
 
-def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str, BlockRunner, WrittenStates]:
+def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, WrittenStates]:
     """Read an EAGLE-3 head for the runner's model; let the model's passes write the states that the head reads."""
     config, model = read_eagle_config(draft.path, draft.name), runner.model
     if rotary_of(layer_config(config), runner.context).kind != "fixed":
@@ -232,7 +230,7 @@ def _read_eagle(draft: ModelFolder, runner: BlockRunner) -> tuple[EagleHead, str
     head.tie(_embedding(config, files, model), targets)
     head.requires_grad_(False).train(False)
     try:
-        return head, draft.name, runner, write_layer_states(model, states)
+        return head, write_layer_states(model, states)
     except ValueError as error:
         raise _Misfit(str(error)) from error
 

@@ -115,6 +115,5 @@ def run_in_part(model: PreTrainedModel, _choice: ModelChoice, context: int) -> K
         return run_in_chains(model, context, reason)
     attention = torchs_own(capabilities_of(model.device), _OWN)
     steps = EagerSteps(model, attention, _OWN if model.device.type == "cuda" else "")
-    rotary = rotary_of(model.config.get_text_config(decoder=True), context)
-    runner = BlockRunner(model, context, rotary, attention, steps)
+    runner = BlockRunner(model, context, rotary_of(model.config, context), attention, steps)
     return KernelChoice(runner, attention, {"fused": f"Layers keep torch's kernels: {_OWN}."})

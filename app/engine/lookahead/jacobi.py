@@ -3,8 +3,8 @@
 The text is the fixed point of "each token is what the model predicts from the tokens before it". A step feeds
 the current token and a window of guesses. Every row predicts the token after its own, and these predictions
 are the next guesses. Row 0 holds the current token, so its prediction is right however bad the guesses were,
-and each step commits at least one token. An example: a model that predicts the second-last token plus one, so
-that it writes 1 1 2 2 3 3 ..., with a window of 3 that starts from 1 1 1:
+and each step commits at least one token. In this example the model predicts the second-last token plus one, so
+that it writes 1 1 2 2 3 3 ...; the window has 3 guesses, which start as 1 1 1:
 
     text 1, then fed        1 | 1 1 1    predicted  2 2 2 2    the first guess was wrong: 2 is committed
     text 1 1, then fed      2 | 2 2 2    predicted  2 3 3 3    the first guess was right: 2 3 are committed

@@ -83,7 +83,9 @@ class Rotary:
 
 
 def rotary_of(config: PreTrainedConfig, context: int) -> Rotary:
-    """Return the config's rotary table; if several tables are not fixed, the table with the smallest switch."""
+    """Return the rotary table of a model with this config; if several tables are not fixed, the table with the
+    smallest switch."""
+    config = config.get_text_config(decoder=True)
     parameters = getattr(config, "rope_parameters", None) or {}
     one_set = "rope_type" in parameters  # otherwise there is a set for each kind of layer
     sets = [parameters] if one_set else [value for value in parameters.values() if isinstance(value, dict)]

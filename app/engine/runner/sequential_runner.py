@@ -140,9 +140,7 @@ class SequentialRunner:
         self.makes_cache = True  # whether the model makes its state itself
         self.model = model
         # If the rotary table depends on the text's length, keys cannot be reused in a text of another length.
-        self.has_fixed_positions = (
-            rotary_of(model.config.get_text_config(decoder=True), context).kind == "fixed"
-        )
+        self.has_fixed_positions = rotary_of(model.config, context).kind == "fixed"
         self._accepts = frozenset(signature(model.forward).parameters)
         self._state: State = {}
         self._prefix: list[int] = []  # committed tokens; the model has read all but the pending tokens

@@ -6,7 +6,7 @@ The tokenizer releases the interpreter's lock, so the engine's thread can decode
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from queue import Empty, PriorityQueue
 from threading import Event
@@ -41,10 +41,6 @@ class TokenisedRequest:
 
     request: Request
     tokens: "RequestTokens | None" = None
-
-    def repeated(self, request: Request) -> "TokenisedRequest":
-        """Return these tokens for another request, which has the same texts."""
-        return replace(self, request=request)
 
 
 @dataclass(frozen=True, slots=True)

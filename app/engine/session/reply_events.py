@@ -19,13 +19,11 @@ from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
 from app.engine.session.logprobs import LogprobsRecorder, Spell, prompt_logprobs
 from app.engine.text.prompt import RequestTokens
-from app.engine.text.reply_text import PLAIN, Decode, ReplyText, StoppingCriteria
-from app.values.chat_format import ReplyFormat
+from app.engine.text.reply_text import PLAIN, ReplyText, StoppingCriteria
 from app.values.messages import (
     Decoding,
     Event,
     Finished,
-    Options,
     Origin,
     Piece,
     Prefilling,
@@ -52,13 +50,19 @@ def reply_events(
 
     If the request wants the same text from every decoder, the runner pads blocks to fixed row counts (buckets);
     otherwise it does so only for CUDA graphs."""
-    options, prompt, before = request.options, tokens.prompt, tokens.begun
+    options, prompt = request.options, tokens.prompt
     decoding = options.decoding if loaded.can_draft else replace(options.decoding, decoder="plain")
     buckets = choose_buckets(loaded.profile) if decoding.same_text else ()
     form = loaded.info.chat_format.reply if request.is_chat else PLAIN
     decode = loaded.decode_with((*form.thought_markers, *request.control))
-    stopper = _stopping_criteria(loaded, options, tokens, decode, form)
-    text = ReplyText(decode, options.stop, before, form, tokens.opens_thought)
+    make_text = partial(ReplyText, decode, options.stop, tokens.begun, form, tokens.opens_thought)
+    stopper = StoppingCriteria(
+        frozenset() if options.ignore_eos else loaded.eos_ids,
+        options.max_new_tokens,
+        loaded.info.context - len(prompt),
+        make_text() if options.stop else None,
+    )
+    text = make_text()
     meter = StatisticsMeter(len(prompt), partial(loaded.profile.cost, buckets))
     reason: StopReason | None = None
     sampler, constraint = make_reply_sampler(loaded, request, tokens)
@@ -95,21 +99,6 @@ def _reply_context(
     sampling, texts = request.options.sampling, (tokens.documents, tokens.prediction)
     budget = next((source.budget for source in loaded.draft_models), None)
     return ReplyContext(loaded.statistics, loaded.profile, sampling, *texts, constraint, budget)
-
-
-def _stopping_criteria(
-    loaded: LoadedModel, options: Options, tokens: RequestTokens, decode: Decode, form: ReplyFormat
-) -> StoppingCriteria:
-    return StoppingCriteria(
-        eos_ids=frozenset() if options.ignore_eos else loaded.eos_ids,
-        max_new_tokens=options.max_new_tokens,
-        room=loaded.info.context - len(tokens.prompt),
-        stops=options.stop,
-        decode=decode,
-        before=tokens.begun,
-        form=form,
-        opens_thought=tokens.opens_thought,
-    )
 
 
 def generate(

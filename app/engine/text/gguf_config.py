@@ -171,15 +171,10 @@ def _recurrent(header: GgufHeader, usual: PreTrainedConfig, values: Mapping[str,
     inner, heads = header.value("ssm.inner_size"), header.value("ssm.time_step_rank")
     if not inner:
         return {}
-    expand = inner / values["hidden_size"]
-    sizes = {
-        "expand": int(expand) if expand.is_integer() else expand,
-        "mamba_expand": int(expand) if expand.is_integer() else expand,
-        "mamba_d_head": inner // heads,
-        "mamba_head_dim": inner // heads,
-        "linear_value_head_dim": inner // heads,
-    }
-    more = {"mamba": {"intermediate_size": inner}, "mamba2": {"head_dim": inner // heads}}
+    expand, size = inner / values["hidden_size"], inner // heads
+    sizes = dict.fromkeys(("expand", "mamba_expand"), int(expand) if expand.is_integer() else expand)
+    sizes |= dict.fromkeys(("mamba_d_head", "mamba_head_dim", "linear_value_head_dim"), size)
+    more = {"mamba": {"intermediate_size": inner}, "mamba2": {"head_dim": size}}
     known = {name: value for name, value in sizes.items() if name in _names_of(usual)}
     return known | more.get(usual.model_type.removeprefix("falcon_"), {})
 

@@ -232,24 +232,15 @@ class StoppingCriteria:
     """Ends one reply at an end-of-text id, a stop string, the maximum number of tokens or the context's end."""
 
     def __init__(
-        self,
-        eos_ids: frozenset[int],
-        max_new_tokens: int,
-        room: int,
-        stops: Sequence[str],
-        decode: Decode,
-        before: Sequence[int] = (),
-        form: ReplyFormat = PLAIN,
-        opens_thought: bool = False,
+        self, eos_ids: frozenset[int], max_new_tokens: int, room: int, text: ReplyText | None = None
     ) -> None:
         """Limit the reply to `room`, the tokens left in the context, and to `max_new_tokens` unless it is 0.
 
-        The parameters from `stops` on are those of ReplyText. Stop strings in `before` do not end the reply."""
+        `text` finds the stop strings; None if there are none."""
         self._eos_ids = eos_ids
         self._limit = min(max_new_tokens or room, room)
         self._limit_reason: StopReason = "max_tokens" if 0 < max_new_tokens <= room else "context"
-        self._text = ReplyText(decode, stops, before, form, opens_thought)
-        self._reads_text = bool(stops)
+        self._text = text
         self._count = 0
 
     @property
@@ -263,7 +254,7 @@ class StoppingCriteria:
             self._count += 1
             if token in self._eos_ids:
                 return StopCut(place, "eos")
-            if self._reads_text:
+            if self._text:
                 self._text.push((token,))
                 if self._text.is_stopped:
                     return StopCut(place, "stop_string")

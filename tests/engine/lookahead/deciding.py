@@ -15,7 +15,7 @@ from app.engine.lookahead.row_planner import (
 )
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.reply_text import ReplyText, StoppingCriteria
 from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.scripted_runner import ScriptedRunner
 
@@ -85,7 +85,7 @@ def drafted(
 
 
 def ends(max_new_tokens: int = 1000, eos: Sequence[int] = (), stops: Sequence[str] = ()) -> StoppingCriteria:
-    return StoppingCriteria(frozenset(eos), max_new_tokens, 1000, stops, decode=spelled)
+    return StoppingCriteria(frozenset(eos), max_new_tokens, 1000, ReplyText(spelled, stops))
 
 
 def spelled(ids: list[int]) -> str:

@@ -19,7 +19,7 @@ def second_last_and_one_more(line: Sequence[int]) -> int:
 
 
 def decode(runner: ScriptedRunner, width: int, limit: int, tokens: Sequence[int] = (1, 1)) -> list[Step]:
-    stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), limit, 1000)
     return list(jacobi(runner, list(tokens), make_sampler(Sampling()), stopper, width=width))
 
 
@@ -61,7 +61,7 @@ def test_whatever_the_window_the_text_is_plains(prompt: list[int], width: int, l
 
     fast, slow = ScriptedRunner(prompt[:-1], looks_far_back), ScriptedRunner(prompt[:-1], looks_far_back)
     quick = decode(fast, width, limit, prompt)
-    stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), limit, 1000)
     expected = list(plain(slow, list(prompt), make_sampler(Sampling()), stopper))
     assert [token for step in quick for token in step.tokens] == [
         token for step in expected for token in step.tokens

@@ -22,7 +22,7 @@ def drafted(text: Sequence[int], length: int) -> list[int]:
 
 
 def decode(runner: ScriptedRunner, tokens: list[int], limit: int) -> list[Step]:
-    stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), limit, 1000)
     return list(prompt_lookup(runner, tokens, make_sampler(Sampling()), stopper))
 
 

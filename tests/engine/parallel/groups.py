@@ -12,7 +12,7 @@ from app.engine.session.reply_events import generate
 from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import Architecture
-from tests.engine.replies import Letters, Reply, collect
+from tests.engine.replies import Reply, collect
 from tests.engine.tiny import with_tokenizer
 
 
@@ -54,5 +54,5 @@ def say(
 ) -> Reply:
     """One reply, sampled as the session does."""
     sampler = runner.sampler(sampling, from_logits)
-    stopper = StoppingCriteria(frozenset(), limit, runner.context - len(prompt), (), Letters().decode)
+    stopper = StoppingCriteria(frozenset(), limit, runner.context - len(prompt))
     return collect(generate(runner, prompt, make(), sampler, stopper))

@@ -14,7 +14,7 @@ from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right, wrong
 from tests.engine.parallel.groups import Group, say
-from tests.engine.replies import GREEDY, Letters, numbers, with_pool
+from tests.engine.replies import GREEDY, numbers, with_pool
 from tests.tiers import named, some, tiered
 
 PROMPT = numbers(WINDOW + 18)
@@ -122,7 +122,7 @@ def test_ranks_follow_a_text_that_was_written_alone(group: Group) -> None:
         shared.commit((0,))
     decode = make_lookahead(DECODINGS["W5-N4-G8"])
     tokens = list(text[: len(PROMPT) + 61])
-    stopper = StoppingCriteria(frozenset(), 29, shared.context, (), Letters().decode)
+    stopper = StoppingCriteria(frozenset(), 29, shared.context)
     for _ in decode(shared, tokens, sampler, stopper):
         pass
     assert tuple(tokens) == text

@@ -143,7 +143,7 @@ def test_every_decoder_says_the_same_on_a_device_that_computes_beside_the_host(
     for is_asynchronous in (False, True):
         runner = ScriptedRunner([40])
         runner.is_asynchronous = is_asynchronous
-        stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
+        stopper = StoppingCriteria(frozenset(), limit, 1000)
         steps = list(make_decoder(Decoding(name))(runner, [40, 4], make_sampler(Sampling()), stopper))
         said.append([token for step in steps for token in step.tokens])
         assert steps[-1].reason == "max_tokens"
@@ -153,7 +153,7 @@ def test_every_decoder_says_the_same_on_a_device_that_computes_beside_the_host(
 def test_of_a_stopped_reply_nothing_is_kept_that_was_not_shown() -> None:
     runner = ScriptedRunner([40])
     runner.is_asynchronous = True
-    stopper = StoppingCriteria(frozenset(), 30, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), 30, 1000)
     steps = make_decoder(Decoding())(runner, [40, 4], make_sampler(Sampling()), stopper)
     assert isinstance(steps, Iterator)
     shown = list(next(steps).tokens)

@@ -365,6 +365,6 @@ def test_whole_replies_are_those_of_row_by_row(zoo: Zoo, decoder: Decoder, sampl
     sampling = replace(sampling, temperature=sampling.temperature and 2.0)
     expected = says_plainly(runner, prompt, sampling)
     runner.forget()
-    stopper = StoppingCriteria(frozenset(), 28, runner.context - 20, (), Letters().decode)
+    stopper = StoppingCriteria(frozenset(), 28, runner.context - 20)
     said = collect(generate(runner, prompt, decoder, make_sampler(sampling, CARD), stopper))
     assert said.tokens == expected.tokens

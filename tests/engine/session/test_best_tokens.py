@@ -129,7 +129,7 @@ def test_replies_are_those_of_samplers_that_look_for_themselves(
     runner: BlockRunner, decoder: Decoder, sampling: Sampling
 ) -> None:
     prompt = numbers(20)
-    stopper = StoppingCriteria(frozenset(), 28, runner.context - 20, (), Letters().decode)
+    stopper = StoppingCriteria(frozenset(), 28, runner.context - 20)
     sampler = make_sampler(sampling, "cuda", runner.best_tokens)
     said = collect(generate(runner, prompt, decoder, sampler, stopper)).tokens
     runner.forget()

@@ -16,7 +16,7 @@ from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS
 from tests.engine.replayed_sleep import Device, SleepingCapturer
-from tests.engine.replies import Letters, Zoo, numbers
+from tests.engine.replies import Zoo, numbers
 
 LIMIT = 48
 SHOWING = 0.004
@@ -40,7 +40,7 @@ class Reply:
     def _tokens(self, rows: int, sampler: Sampler) -> list[int]:
         self._runner.forget()
         decoder = make_lookahead(Decoding(rows=rows), ReplyContext(ModelStatistics(self._runner.vocabulary)))
-        stopper = StoppingCriteria(frozenset(), LIMIT, 1000, (), Letters().decode)
+        stopper = StoppingCriteria(frozenset(), LIMIT, 1000)
         tokens: list[int] = []
         for item in generate(self._runner, numbers(20), decoder, sampler, stopper):
             if isinstance(item, Step):

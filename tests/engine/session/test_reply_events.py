@@ -14,7 +14,7 @@ from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 
 def decoded(decoding: Decoding, runner: ScriptedRunner, limit: int) -> list[Step]:
     """The steps of a reply, which says what the model says."""
-    stopper = StoppingCriteria(frozenset(), limit, 1000, (), decode=str)
+    stopper = StoppingCriteria(frozenset(), limit, 1000)
     steps = list(make_decoder(decoding)(runner, [40, 4], make_sampler(Sampling()), stopper))
     assert [token for step in steps for token in step.tokens] == text_after([40, 4], limit)
     assert steps[-1].reason == "max_tokens"

@@ -169,7 +169,7 @@ def spelled(ids: list[int]) -> str:
 
 
 def stopper(max_new_tokens: int = 100, room: int = 100, stops: tuple[str, ...] = ()) -> StoppingCriteria:
-    return StoppingCriteria(frozenset([EOS]), max_new_tokens, room, stops, spelled)
+    return StoppingCriteria(frozenset([EOS]), max_new_tokens, room, ReplyText(spelled, stops))
 
 
 def test_the_token_that_ends_the_reply_is_kept_and_nothing_behind_it() -> None:
@@ -203,7 +203,6 @@ def test_a_stop_string_over_the_border_of_two_steps_is_found() -> None:
 
 
 def test_a_stop_string_inside_one_token_ends_with_that_token() -> None:
-    watching = StoppingCriteria(
-        frozenset(), 100, 100, ["END"], lambda ids: "".join("the END of" for _ in ids)
-    )
+    text = ReplyText(lambda ids: "".join("the END of" for _ in ids), ["END"])
+    watching = StoppingCriteria(frozenset(), 100, 100, text)
     assert watching.cut([1, 2]) == StopCut(1, "stop_string")
