@@ -370,8 +370,8 @@ def noise_of(key: int, token: int) -> float:
     return -log(-log((_finalised((token + key) * _GOLDEN) >> 12) * 2.0**-52 + 2.0**-53))
 
 
-# SplitMix64's finaliser (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014) is written twice:
-# for Python's integers, and for tensors, whose int64 products overflow as the algorithm requires.
+# SplitMix64's finaliser is written twice: for Python's integers, and for tensors, whose int64 products overflow as
+# the algorithm requires (Steele, Lea, Flood: Fast splittable pseudorandom number generators, 2014).
 _GOLDEN, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB
 _WORD = 2**64 - 1
 
