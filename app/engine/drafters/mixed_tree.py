@@ -16,9 +16,6 @@ model that writes the reply) checks the pool's tree, and the draft model's guess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-import numpy as np
-from numpy.typing import NDArray
-
 from app.engine.block.block import MAX_DEPTH
 from app.engine.drafters.draft_model import DraftModel
 from app.engine.drafters.draft_model_chances import DraftModelChances, Judged, LearnedWeights
@@ -104,6 +101,8 @@ class ModelDrafter:
         self._model, self._budget = source.model, source.budget
         self._chances = source.chances(sources.sampling.temperature)
         self._alone, self._sources = alone, sources
+        # These concern only the pool's own guesses. The next `draft` judges the draft model's guesses.
+        self.edges, self.observe, self.learn_successors = alone.edges, alone.observe, alone.learn_successors
         self._drafted: list[_Drafted] = []  # trees that the text has not left yet
 
     def draft(self, context: Sequence[int], rows: int, depth: int, floor: float) -> DraftTree:
@@ -126,26 +125,13 @@ class ModelDrafter:
         drafted.fed = drafted.joint if self._budget.is_worth_rows else alone
         return drafted.fed
 
-    def edges(self, context: Sequence[int], position: int, is_current: bool = False) -> list[Edge]:
-        """Return the pool's own guesses."""
-        return self._alone.edges(context, position, is_current)
-
-    def observe(self, context: Sequence[int], accepted: Sequence[int]) -> None:
-        """Judge the pool's guesses by the accepted tokens; the next `draft` judges the draft model's guesses."""
-        self._alone.observe(context, accepted)
-
-    def learn_successors(
-        self, contexts: NDArray[np.int64], ids: NDArray[np.int64], logits: NDArray[np.float32]
-    ) -> None:
-        self._alone.learn_successors(contexts, ids, logits)
-
     def _finder(self, drafted: _Drafted, least_asked: float) -> FindEdges:
         trust = self._sources.estimator.trust
 
         def find(tree: DraftTree, node: int, near: Sequence[int], least: float) -> list[Edge]:
             del least
             depth = tree.depths[node]
-            edges = self._alone.edges(near, drafted.text + depth, not node)
+            edges = self.edges(near, drafted.text + depth, not node)
             if tree.reaches[node] < least_asked:
                 return edges
             proposed = self._model.propose(tree.path(node), self._sources.sampling)

@@ -69,12 +69,6 @@ class _Misfit(ValueError):
     """The reason why a model or head cannot draft: the part of a sentence after "because"."""
 
 
-def check_draft_model(draft: ModelFolder) -> None:
-    """Raise ModelBroken for a draft head with an invalid config, before anything is loaded."""
-    if is_draft_head(draft.path):
-        head_sizes(draft.path, draft.name)
-
-
 def with_draft_model(
     target: LoadedModel,
     draft: ModelFolder,

@@ -184,7 +184,10 @@ def packed_slices(
         stored = np.memmap(part.file, np.uint8, "c", part.begin, (*shared, part.size // prod(shared)))
         mapped.append(torch.from_numpy(stored))
     rows = torch.cat(mapped, mapped[0].dim() - 2) if len(mapped) > 1 else mapped[0]
-    rows = undo_in_stack(rows, changes).flatten(0, 1) if rows.dim() > 2 else undo(rows, changes, config)
+    if rows.dim() > 2:  # a stack's matrices stay transposed
+        rows = (_in_turn(rows) if "alternating" in changes else rows).flatten(0, 1)
+    else:
+        rows = undo(rows, changes, config)
     if len(rows) != shape[0]:
         raise ValueError(
             f"its tensor {parts[0].name} has the shape {parts[0].shape}, which does not fit {shape}"
@@ -328,11 +331,6 @@ ROW_CHANGES: Set[Change] = {"pairs", "grouped", "tiled values", "mixed"}
 """Changes that only move rows, so that they can be undone in packed rows, too."""
 STACK_CHANGES: Set[Change] = {"alternating", "transposed"}
 """Changes that are allowed for stacked matrices that stay packed. In these, "transposed" is not undone."""
-
-
-def undo_in_stack(rows: Tensor, changes: tuple[Change, ...]) -> Tensor:
-    """Return packed rows [experts, rows, bytes] with gates and values in transformers' order."""
-    return _in_turn(rows) if "alternating" in changes else rows
 
 
 def undo(weight: Tensor, changes: tuple[Change, ...], config: PreTrainedConfig) -> Tensor:

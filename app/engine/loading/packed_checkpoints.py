@@ -8,7 +8,7 @@
 transformers gets lazy weights, as for a GGUF file.
 """
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -40,11 +40,11 @@ Read = Callable[[str], Tensor]
 class QuantisedTensor:
     """A quantised weight [out, in], which is read when it is indexed or packed.
 
-    `stem` is the name of its layer; `names` are the names of all tensors in the checkpoint."""
+    `stem` is the name of its layer; `names` has the names of all tensors in the checkpoint."""
 
     stem: str
     form: CheckpointForm
-    names: Container[str]
+    names: TensorFiles
     read: Read
     dtype: torch.dtype
 

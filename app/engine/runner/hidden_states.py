@@ -5,8 +5,9 @@ So they are committed, rewound and kept with prefixes like the keys of all other
 graph) writes them to its slots, too.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -91,18 +92,15 @@ def cached_layers(model: PreTrainedModel) -> int:
 
 def _written_by(model: PreTrainedModel, modules: Sequence[nn.Module]) -> WrittenStates:
     """Make passes with a BlockCache store these modules' outputs, in cache layers after the model's own."""
-    begin = cached_layers(model)
-    layers = tuple(range(begin, begin + len(modules)))
-    hooks = zip(modules, map(_writer, layers), strict=True)
-    return WrittenStates(
-        layers, tuple(one.register_forward_hook(hook, with_kwargs=True) for one, hook in hooks)
+    places = dict(enumerate(modules, start=cached_layers(model)))
+    handles = (
+        module.register_forward_hook(partial(_write, layer), with_kwargs=True)
+        for layer, module in places.items()
     )
+    return WrittenStates(tuple(places), tuple(handles))
 
 
-def _writer(layer: int) -> Callable[[nn.Module, object, dict[str, Any], Any], None]:
-    def write(_module: nn.Module, _inputs: object, named: dict[str, Any], output: Any) -> None:
-        cache = named.get(CACHE_NAME)
-        if isinstance(cache, BlockCache):
-            write_states(cache, layer, output if isinstance(output, Tensor) else output[0])
-
-    return write
+def _write(layer: int, _module: nn.Module, _inputs: object, named: dict[str, Any], output: Any) -> None:
+    cache = named.get(CACHE_NAME)
+    if isinstance(cache, BlockCache):
+        write_states(cache, layer, output if isinstance(output, Tensor) else output[0])

@@ -13,7 +13,7 @@ import transformers
 
 from app.engine.embedding.embedder import SentenceModels
 from app.engine.embedding.job import EmbeddingJob
-from app.engine.loading.draft_loading import check_draft_model, with_draft_model
+from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.model_measurements import IdleMeasurement, keep, measured
 from app.engine.loading.offloading import check_can_offload, load_in_part
@@ -34,7 +34,7 @@ from app.engine.text.prompt import Fill, RequestTokenizer, RequestTokens
 from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
 from app.errors import BadOption, EngineClosed, LoadCancelled
-from app.values.draft_heads import refuse_draft_head
+from app.values.draft_heads import head_sizes, is_draft_head, refuse_draft_head
 from app.values.messages import (
     Device,
     Event,
@@ -236,7 +236,8 @@ class Session:
         if choice.offload:
             check_can_offload(folders[0], choice, self._plan)
         for draft in folders[1:]:
-            check_draft_model(draft)
+            if is_draft_head(draft.path):
+                head_sizes(draft.path, draft.name)  # an invalid config is refused before anything is loaded
         return folders
 
     def _written_or_begun_again(self, events: Callable[[], Iterator[Event]]) -> Iterator[Event]:

@@ -101,7 +101,7 @@ class RequestTokenizer:
         self._name, self._vocabulary = name, vocabulary
         self._controls = ControlTokens(tokenizer)
         self._fewest = FewestTokens(tokenizer)
-        self._encoded = lru_cache(REMEMBERED)(self._encode)
+        self.encoded = lru_cache(REMEMBERED)(self._encode)
 
     def tokens(self, request: Request) -> RequestTokens:
         """Turn a request's texts into tokens. Raises PromptTooLong, BadOption."""
@@ -110,17 +110,6 @@ class RequestTokenizer:
         self.check_vocabulary(prompt.ids)
         *documents, prediction = map(self._drafted, (*request.documents, request.prediction))
         return RequestTokens(self, *prompt, tuple(documents), prediction)
-
-    def encoded(self, prompt: Prompt, values: TemplateValues = NO_VALUES) -> EncodedPrompt:
-        """Encode a prompt. A chat is filled into the model's template. Raw text gets the special tokens that
-        the tokenizer adds. Ids stay as they are.
-
-        The last message of a chat is continued if it is the assistant's and has no calls. A prompt that is certain
-        to have too many tokens is refused before it is tokenised.
-
-        Raises PromptTooLong if the context has no room for a token of a reply. Raises BadOption for a prompt
-        without tokens, a chat that the template refuses, and ids that the model does not know."""
-        return self._encoded(prompt, values)
 
     def check_vocabulary(self, ids: Sequence[int]) -> None:
         """Raise BadOption unless each id has an embedding. On a GPU an id without embedding would make all later
@@ -150,7 +139,15 @@ class RequestTokenizer:
 
         return CachedTokenReader(context, tokens, self._spelled)
 
-    def _encode(self, prompt: Prompt, values: TemplateValues) -> EncodedPrompt:
+    def _encode(self, prompt: Prompt, values: TemplateValues = NO_VALUES) -> EncodedPrompt:
+        """Encode a prompt. A chat is filled into the model's template. Raw text gets the special tokens that
+        the tokenizer adds. Ids stay as they are.
+
+        The last message of a chat is continued if it is the assistant's and has no calls. A prompt that is certain
+        to have too many tokens is refused before it is tokenised.
+
+        Raises PromptTooLong if the context has no room for a token of a reply. Raises BadOption for a prompt
+        without tokens, a chat that the template refuses, and ids that the model does not know."""
         begun, opens_thought = list[int](), False
         with panics_as_errors():
             if isinstance(prompt, str):

@@ -16,7 +16,6 @@ from app.engine.loading.draft_loading import (
     CHUNKS,
     ROWS,
     USUAL,
-    check_draft_model,
     first_draft_statistics,
     logits_along,
     with_draft_model,
@@ -26,7 +25,7 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.runner.sequential_runner import SequentialRunner
 from app.engine.session.session import Session, no_progress
 from app.errors import AppError, BadOption, ModelBroken, OnlyDrafts
-from app.values.draft_heads import read_eagle_config
+from app.values.draft_heads import head_sizes, read_eagle_config
 from app.values.messages import ModelChoice, ModelFolder
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture
 from tests.engine.architectures import VOCABULARY as ZOO_VOCABULARY
@@ -278,7 +277,7 @@ def test_impossible_configs_are_refused_before_anything_is_loaded(
     layer, changes, words = broken
     folder = write_head(tmp_path / "head", config_of(LAYER | layer, **changes), {"fc.weight": torch.ones(1)})
     with pytest.raises(ModelBroken) as refused:
-        check_draft_model(folder)
+        head_sizes(folder.path, folder.name)
     assert words in str(refused.value)
     assert len(str(refused.value)) < 400
 
