@@ -247,10 +247,6 @@ def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
     return processors.TemplateProcessing(single=text, pair=[*text, "$B"], special_tokens=special)
 
 
-def main() -> None:
-    serve_each(_answer)
-
-
 def _answer(line: bytes) -> bytes:
     job: dict[str, Any] = json.loads(line)
     refused = ""
@@ -271,4 +267,4 @@ def _answer(line: bytes) -> bytes:
 
 
 if __name__ == "__main__":
-    main()
+    serve_each(_answer)

@@ -51,11 +51,6 @@ SAMPLES = (
 """The texts of a trial: many kinds of characters, and long runs for which a bad pattern takes exponential time."""
 
 
-def main() -> None:
-    limit_memory(MEMORY + LIBRARIES)
-    serve_each(_answer)
-
-
 def _answer(line: bytes) -> bytes:
     job: dict[str, Any] = json.loads(line)
     _end_after(job.pop("seconds"))
@@ -204,4 +199,5 @@ DOING: dict[str, Callable[..., str]] = {
 }
 
 if __name__ == "__main__":
-    main()
+    limit_memory(MEMORY + LIBRARIES)
+    serve_each(_answer)
