@@ -84,7 +84,7 @@ class Copies(TorchDispatchMode):  # type: ignore[no-untyped-call]
 def test_no_upload_of_a_pass_is_waited_for() -> None:
     with Copies() as copies:
         view = BlockView(chain_block((1, 2), 5, ()), 5, sdpa.attend, torch.device("meta"))
-        view.path_table(), view.lengths, view.sight(0)
+        view.positions, view.path_table(), view.lengths, view.sight(0)
     assert copies.waits == [False] * 4
 
 
