@@ -123,24 +123,23 @@ def capabilities_of(device: torch.device) -> DeviceCapabilities:
 
 def choose_attention(choice: AttentionChoice, machine: DeviceCapabilities, heads: HeadShape) -> Attention:
     """Return the chosen backend (auto: the best one). Raises AttentionUnavailable if it cannot be used."""
-    if choice == "auto":
-        if machine.device.type == "cpu":
-            if refusal("native", machine, heads):  # triton's interpreter is for tests
-                return SDPA
-            native = _try_backend("native", machine, heads)
-            return torchs_own(machine, f"native: {native}") if isinstance(native, str) else native
-        if machine.device.type != "cuda":
-            return torchs_own(machine)
-        found = refusal("triton", machine, heads) or _try_backend("triton", machine, heads)
+    if choice == "sdpa":
+        return torchs_own(machine)
+    if choice != "auto":
+        found = _try_backend(choice, machine, heads)
+        if isinstance(found, str):
+            raise AttentionUnavailable(choice, found)
+        return found
+    if machine.device.type == "cuda":
+        found = _try_backend("triton", machine, heads)
         if isinstance(found, Attention):
             found = slowness_of_triton(machine, heads) or found
         return found if isinstance(found, Attention) else torchs_own(machine, f"triton: {found}")
-    if choice == "sdpa":
+    # On a CPU a refusal needs no note, because torch's attention is the usual one there.
+    if machine.device.type != "cpu" or refusal("native", machine, heads):
         return torchs_own(machine)
-    found = refusal(choice, machine, heads) or _try_backend(choice, machine, heads)
-    if isinstance(found, str):
-        raise AttentionUnavailable(choice, found)
-    return found
+    found = _try_backend("native", machine, heads)
+    return torchs_own(machine, f"native: {found}") if isinstance(found, str) else found
 
 
 def torchs_own(machine: DeviceCapabilities, note: str = "") -> Attention:
@@ -203,7 +202,9 @@ def slowness_of_triton(
 
 
 def _try_backend(name: AttentionName, machine: DeviceCapabilities, heads: HeadShape) -> Attention | str:
-    """Make the backend and run its trials; return the backend, or why a trial failed."""
+    """Make the backend and run its trials; return the backend, or why it is refused or its trial failed."""
+    if reason := refusal(name, machine, heads):
+        return reason
     try:
         attention = _make(name, machine, heads)
         for attend in attention.variants or (attention.attend,):

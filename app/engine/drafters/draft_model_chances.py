@@ -30,7 +30,7 @@ GAP_ODDS = (-0.1, -0.5, -1.1, -1.8, -2.6, -3.6, -4.7, -5.7, 0.4, 0.8, 1.2, 1.6, 
 """Log odds of a token that a good draft model names, by gap class: distances, then leads of the expected token."""
 FIRST_CONFIDENCE, SCALE = 0.5, 0.5
 """The initial confidence, and the speed at which the confidence is learned, relative to other weights. The
-confidence is low, so that a draft model of which little is known gets only rows that the pool does not need."""
+confidence is low, so that a draft model about which little is known gets only rows that the pool does not need."""
 GAP_WEIGHTS = (*((1 - FIRST_CONFIDENCE) * odds for odds in GAP_ODDS[:LEADS]), *[0.0] * (GAP_CLASSES - LEADS))
 """The first weights of the gap classes. The weights of distances restore the log odds that FIRST_CONFIDENCE takes
 away. So at first only leads, which belong to expected tokens, are doubted; other tokens have low odds anyway."""
