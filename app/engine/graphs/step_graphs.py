@@ -197,11 +197,8 @@ class GraphSteps(EagerSteps):
         try:
             self._moves = self._moves or CapturedMoves(cache, self._capturer, self.model.device)
         except Exception as error:  # drivers, compilers and models raise errors of many types
-            if is_out_of_memory(error):  # the recorded steps are kept
-                self._can_record_moves = False
-                self.note = f"{NO_MEMORY} when a commit was recorded"
-            else:
-                self._give_up(error)
+            self._can_record_moves = False
+            self._failed(error, "a commit")
             super().commit(cache, rows)
             return
         self._moves.commit(cache, rows)
@@ -217,11 +214,8 @@ class GraphSteps(EagerSteps):
         try:
             bucket.graph = bucket.graph or self._capture(cache, block, bucket.inputs)
         except Exception as error:  # drivers, compilers and models raise errors of many types
-            if is_out_of_memory(error):  # steps with fewer rows may fit
-                self._refused.add(rows)
-                self.note = f"{NO_MEMORY} when a step of {rows} rows was recorded"
-            else:
-                self._give_up(error)
+            self._refused.add(rows)  # steps with fewer rows may fit the memory
+            self._failed(error, f"a step of {rows} rows")
             return super().forward(cache, block, batch_invariant)
         self._captured[rows] = bucket
         bucket.graph.replay()
@@ -288,8 +282,11 @@ class GraphSteps(EagerSteps):
             self._moves = None
             self._capturer.release()
 
-    def _give_up(self, error: Exception) -> None:
-        """Drop all graphs, record none from then on, and note why."""
+    def _failed(self, error: Exception, recorded: str) -> None:
+        """Note why a recording failed. Unless memory ran out, drop all graphs and record none from then on."""
+        if is_out_of_memory(error):
+            self.note = f"{NO_MEMORY} when {recorded} was recorded"
+            return
         self.release()
         self._logits = self._best = torch.empty(0)
         self._cache = None
