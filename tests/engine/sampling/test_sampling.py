@@ -39,7 +39,7 @@ from app.engine.session.reply_events import generate, make_decoder
 from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
-from tests.engine.replies import Letters, Zoo, collect, numbers, says_plainly
+from tests.engine.replies import Zoo, collect, numbers, says_plainly
 from tests.tiers import named, some
 
 DRAWS = 2000

@@ -23,7 +23,7 @@ from app.engine.text.reply_text import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS
-from tests.engine.replies import Letters, collect, load, numbers, says_plainly
+from tests.engine.replies import collect, load, numbers, says_plainly
 from tests.engine.simulated_graphs import SimulatedCapturer, SimulatedGraph, choose_by_torch
 
 SAMPLED = Sampling(temperature=1.5, seed=4)
