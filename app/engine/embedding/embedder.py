@@ -106,10 +106,15 @@ class SentenceModel:
 class SentenceModels:
     """Keeps the sentence-embedding model that was used last; loads a model when it is needed."""
 
-    def __init__(self, sandbox: Sandbox | None = None) -> None:
+    def __init__(
+        self,
+        sandbox: Sandbox | None = None,
+        load: Callable[[ModelFolder, Device], SentenceModel] | None = None,
+    ) -> None:
         """Begin without a model. With a sandbox, `embed` checks a model's tokenizer in it before loading the model;
         without a sandbox, models are trusted."""
         self._sandbox = sandbox
+        self._load = load or load_sentence_model
         self._key: tuple[ModelFolder, Device] | None = None
         self._model: SentenceModel | None = None
 
@@ -126,7 +131,7 @@ class SentenceModels:
             self.close()
             if self._sandbox:
                 self._sandbox.check_tokenizer(folder)
-            self._model, self._key = load_sentence_model(folder, device), key
+            self._model, self._key = self._load(folder, device), key
         return embed_anywhere(self._model, texts, on_tokens)
 
     def leave_gpu(self) -> bool:

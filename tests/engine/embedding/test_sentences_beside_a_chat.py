@@ -19,7 +19,7 @@ from app.engine.session.jobs import UnloadJob
 from app.engine.session.session import Session
 from app.values.messages import Device, ModelFolder, Piece, Request
 from tests.engine.places import Places, write_as
-from tests.engine.session.test_session import CPU, PROMPT, SHORT, StopAfter, ask, ids_of, silent
+from tests.engine.session.test_session import CPU, PROMPT, SHORT, ask, ids_of, silent
 
 FOLDER = ModelFolder(Path("sentences"), "sentences")
 CROWDED = replace(CPU, name="crowded")
@@ -115,7 +115,7 @@ def test_a_reply_that_finds_no_room_begins_again(session: Session, caplog: pytes
 
 def test_a_reply_of_which_something_was_shown_fails_and_the_next_one_has_room(session: Session) -> None:
     expected = ids_of(ask(session, model=CROWDED))
-    reply = session.events(Request(CROWDED, PROMPT, SHORT), silent, StopAfter())
+    reply = session.events(Request(CROWDED, PROMPT, SHORT), silent)
     next(event for event in reply if isinstance(event, Piece))
     embed(session)
     with pytest.raises(torch.OutOfMemoryError):
