@@ -1,11 +1,16 @@
 """A small hub on 127.0.0.1 for the real client, and the switch that lets the client reach it."""
 
 from collections.abc import Iterator
+from contextlib import nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from huggingface_hub import constants
 
+from app.models_registry.downloads import process
+from app.models_registry.downloads.process import DownloadMessage, DownloadRequest, message_from_line, to_line
+from app.models_registry.downloads.process_main import fetch
 from app.models_registry.hub.http import RetryPolicy
 from app.models_registry.hub.hub import Hub
 from tests.models_registry.hub_server import FakeHub, running
@@ -44,3 +49,21 @@ def server(reachable: None) -> Iterator[FakeHub]:  # noqa: ARG001 - it needs wha
 @pytest.fixture
 def hub(server: FakeHub, tmp_path: Path) -> Hub:
     return Hub(server.endpoint, tmp_path / "cache", retry_policy=IMPATIENT)
+
+
+class DownloadHere:
+    """Stands in for a process that fetches one model: it fetches in this one."""
+
+    def __init__(self, request: DownloadRequest) -> None:
+        self._request = replace(request, hub=replace(request.hub, cache=request.hub.root))
+
+    def messages(self) -> Iterator[DownloadMessage]:
+        said = list[bytes]()
+        fetch(to_line(self._request), said.append)
+        yield from map(message_from_line, said)
+
+
+@pytest.fixture
+def downloads_here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Download in this process, in tests of other things: a child takes long to import its libraries."""
+    monkeypatch.setattr(process, "DownloadProcess", lambda request: nullcontext(DownloadHere(request)))

@@ -27,6 +27,7 @@ from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent, write
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("downloads_here")
 CONFIG = (
     b'{"model_type": "llama", "hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, '
     b'"vocab_size": 16}'

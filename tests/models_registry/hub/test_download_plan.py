@@ -21,6 +21,7 @@ from tests.models_registry.model_files import model_files, safetensors, silent, 
 from tests.models_registry.test_installed_models import CONFIG
 
 INDEX, WHOLE = "model.safetensors.index.json", "model.safetensors"
+pytestmark = pytest.mark.usefixtures("downloads_here")
 SMALL = HubId("org/small")
 PLENTY = Memory("cpu", 8 << 30, 16 << 30)
 Files = dict[str, bytes]

@@ -19,6 +19,7 @@ from tests.models_registry.model_files import model_files, sharded_files, silent
 from tests.models_registry.test_installed_models import CONFIG
 from tests.support.waiting import until
 
+pytestmark = pytest.mark.usefixtures("downloads_here")
 PLENTY = Memory("cpu", 8 << 30, 16 << 30)
 SMALL = HubId("org/small")
 
