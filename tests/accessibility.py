@@ -14,14 +14,16 @@ RUN = """rules => axe.run(document, rules).then(found => found.violations.map(on
 })))"""
 END_TRANSITIONS = "document.getAnimations().forEach(one => one instanceof CSSTransition && one.finish())"
 """Else colours on their way from light to dark are looked at."""
-RULES = {"resultTypes": ["violations"]}
+RULES: dict[str, Any] = {"resultTypes": ["violations"]}
+OF_COLOURS = {**RULES, "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
+"""The rules that depend on colours, which are all that differs by night."""
 
 
-def grave_findings(page: Any) -> list[str]:
+def grave_findings(page: Any, rules: dict[str, Any] = RULES) -> list[str]:
     """What axe-core calls more than minor, a line each: the rule, the element, what is wrong with it."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe_script())
-    found = page.evaluate(RUN, RULES)
+    found = page.evaluate(RUN, rules)
     return [f"{one['id']} {node}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
 
 
@@ -34,7 +36,8 @@ def grave_by_day_and_by_night(page: Any) -> list[str]:
             "isDark => document.body.classList.contains('dark') === isDark", arg=scheme == "dark"
         )
         page.evaluate(END_TRANSITIONS)
-        found += [f"{scheme}: {one}" for one in grave_findings(page)]
+        rules = OF_COLOURS if scheme == "dark" else RULES
+        found += [f"{scheme}: {one}" for one in grave_findings(page, rules)]
     return found
 
 

@@ -5,18 +5,16 @@ import gc
 import os
 import platform
 import shutil
-import sys
 from collections.abc import Callable, Iterator, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests.support import quick_gradio
+from tests.support import quicker_modules
 
-quick_gradio.install()
+quicker_modules.install()
 
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
     # Without a card triton's kernels run in its interpreter. Triton reads this when it is imported, and the other
@@ -33,8 +31,8 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 LONG_FILES = (
-    "tests/engine/exactness/test_exactness.py", "tests/test_app_in_browser.py",
-    "tests/engine/layers/test_packed_weight_triton.py", "tests/test_models_in_browser.py",
+    "tests/engine/exactness/test_exactness.py", "tests/test_models_in_browser.py",
+    "tests/engine/layers/test_packed_weight_triton.py", "tests/ui/chat/test_chat_script.py",
     "tests/engine/measuring/test_profiling.py", "tests/ui/chat/test_typed_in_browser.py",
     "tests/engine/exactness/test_exactness_trained.py", "tests/ui/test_browser.py",
     "tests/engine/exactness/test_exactness_ends.py", "tests/ui/test_uploads_in_browser.py",
@@ -57,7 +55,6 @@ LONG_FILES = (
 )  # fmt: skip
 """Files of more than 10 seconds of a processor's time, in this order: one that computes, one that mostly waits, in
 turn, so that workers keep the processors busy from the beginning to the end."""
-PROFILING, MODEL_MEASUREMENTS = "app.engine.measuring.profiling", "app.engine.loading.model_measurements"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -142,22 +139,6 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = 100 if config.getoption("--thorough") else 20
     settings.register_profile("foresight", settings.default, deadline=None, max_examples=examples)
     settings.load_profile("foresight")
-
-
-@pytest.fixture(scope="session", autouse=True)
-def short_measurements() -> Iterator[None]:
-    """Models that are measured at each load are measured no longer than they must be, if the tests load any."""
-    profiling, loads = map(sys.modules.get, (PROFILING, MODEL_MEASUREMENTS))
-    with pytest.MonkeyPatch.context() as patch:
-        if profiling and loads:
-            patch.setattr(profiling, "ROUNDS", (1, 1))
-            patch.setattr(profiling, "SECONDS", 0.0)
-            patch.setattr(profiling, "QUESTION_SECONDS", 0.0)
-            patch.setattr(
-                loads, "measure_first_successors", partial(loads.measure_first_successors, seconds=0.0)
-            )
-            patch.setattr(loads, "SECONDS", 0.0)
-        yield
 
 
 @pytest.fixture(scope="session")

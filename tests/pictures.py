@@ -2,6 +2,7 @@
 
 `pytest tests/test_app_in_browser.py --thorough --screenshots DIR` takes every view with the demo model."""
 
+import os
 import shutil
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from app.settings import Settings, SettingsFile
 from app.values.messages import ModelChoice
 from tests.conftest import CHROMIUM_ARGUMENTS, CHROMIUM_NAMES
 from tests.page_driver import DESKTOP, LAPTOP, LAST, PageDriver
-from tests.support.app_process import AppProcess
+from tests.support.app_process import FULL_MEASUREMENTS, AppProcess
 
 QUESTION = "How does lookahead decoding work?"
 STARTER = "#starters button >> text=Quote from a text"
@@ -133,7 +134,7 @@ def main(model: str, folder: Path) -> None:
     chromium = next(filter(None, map(shutil.which, CHROMIUM_NAMES)))
     with tempfile.TemporaryDirectory() as data, sync_playwright() as driver:
         SettingsFile(Path(data)).save(Settings(ModelChoice(model, quantisation="int8")))
-        with AppProcess(Path(data)) as app:
+        with AppProcess(Path(data), {**os.environ, "HF_HUB_OFFLINE": "1", FULL_MEASUREMENTS: "1"}) as app:
             browser = driver.chromium.launch(executable_path=chromium, args=CHROMIUM_ARGUMENTS)
             take_pictures_of_docs(browser, app.url, folder)
             browser.close()

@@ -327,7 +327,7 @@ ASKED = (
     (f"--prompt '{'word ' * 3000}'", "Shorten it"),
     ("--prompt Hi --attention flash", "Choose auto"),
 )
-"""What `generate` refuses. The advice of all is followed twice, since loading a model takes a while."""
+"""What `generate` refuses. The advice of all is followed at once, because loading a model takes a while."""
 
 
 @pytest.fixture(scope="module")
@@ -369,10 +369,8 @@ def test_a_question_that_is_refused_gets_advice(files: Path, options: str, advic
     assert told.returncode in (1, 2) and advice in told.stderr, told.stderr
 
 
-@pytest.mark.parametrize(
-    "options", ["--prompts {}/good.jsonl", "--prompt Hi --model demo --attention auto --rows 3"]
-)
-def test_a_question_that_follows_the_advice_is_answered(files: Path, options: str) -> None:
+def test_a_question_that_follows_the_advice_is_answered(files: Path) -> None:
+    options = "--prompts {}/good.jsonl --model demo --attention auto --rows 3"
     done = typed(*_words(f"{GENERATE} {options}", files))
     assert done.returncode == 0, done.stderr
 

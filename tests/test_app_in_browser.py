@@ -1,4 +1,5 @@
-"""The app as a person starts it: `python run.py`, the demo model, a real Chromium."""
+"""The app as a person starts it: `python run.py`, the demo model, a real Chromium. Of this, what
+tests/test_models_in_browser.py holds also runs by default."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,7 +9,7 @@ import pytest
 
 from tests.accessibility import grave_by_day_and_by_night
 from tests.page_driver import LAST, PageDriver, watched
-from tests.pictures import HOUSE_RULES, KEY, QUESTION, take_pictures
+from tests.pictures import QUESTION, take_pictures
 from tests.support.app_process import CHECKOUT, AppProcess
 
 CODE_QUESTION = "Write a Python function that returns the sum of a list."
@@ -18,6 +19,7 @@ SEARCH = "#chat-search :is(input, textarea)"
 
 pytestmark = [
     pytest.mark.browser,
+    pytest.mark.thorough,
     pytest.mark.skipif(not (CHECKOUT / "run.py").exists(), reason="run.py is not there"),
 ]
 
@@ -47,26 +49,6 @@ def choose(person: PageDriver, selector: str, value: str) -> None:
     person.open_tab("live")
 
 
-def test_the_demo_model_replies_with_auto_and_its_numbers(person: PageDriver) -> None:
-    person.send(ENDLESS)
-    # A quick reply may be over before the page is looked at; tests/ui/test_browser.py holds that the numbers move.
-    person.page.wait_for_function("document.querySelector('#live')?.innerText.trim()")
-    assert len(person.wait_for_reply()) > 10
-    # On a machine that is busy with a browser auto may find that no draft pays, and write plainly.
-    assert person.text("#tokens-per-step") and person.text(":is(#speed-up, #panel .sentence)")
-    assert person.page.locator(".chart:visible polyline").count() == 1
-    assert person.page.locator(".step-bars path").count() > 1
-    person.press("Details")
-    assert "auto" in person.text(f"{LAST} .details")
-    bottoms = [person.page.locator(part).bounding_box() for part in (f"{LAST} .details", "#message")]
-    assert bottoms[0]["y"] + bottoms[0]["height"] <= bottoms[1]["y"], "details are brought into view"
-    person.press("Colours")
-    token = f"{LAST} .coloured .step [title]"
-    person.page.wait_for_selector(token)
-    assert "model" in str(person.page.get_attribute(token, "title"))
-
-
-@pytest.mark.thorough
 def test_with_the_switch_off_the_next_reply_is_plain(person: PageDriver) -> None:
     person.page.click("#lookahead input")
     person.page.wait_for_timeout(400)
@@ -79,7 +61,6 @@ def test_with_the_switch_off_the_next_reply_is_plain(person: PageDriver) -> None
     person.page.wait_for_timeout(400)
 
 
-@pytest.mark.thorough
 def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
     browser: Any, app: AppProcess, person: PageDriver
 ) -> None:
@@ -105,7 +86,6 @@ def test_a_reply_goes_on_without_its_page_is_stopped_by_another_and_continued(
     choose(person, "#max-tokens input", "512")
 
 
-@pytest.mark.thorough
 def test_questions_and_replies_have_versions(person: PageDriver) -> None:
     first = person.ask("Hi there")
     person.edit_question("How do I list all files with ls?")
@@ -119,7 +99,6 @@ def test_questions_and_replies_have_versions(person: PageDriver) -> None:
     person.wait_for_reply()
 
 
-@pytest.mark.thorough
 def test_chats_are_named_sorted_found_and_brought_back(person: PageDriver) -> None:
     person.ask("A table for two, please")
     title = person.text(".chat-line[aria-current] .open")
@@ -144,7 +123,6 @@ def test_chats_are_named_sorted_found_and_brought_back(person: PageDriver) -> No
     person.page.wait_for_selector(".chat-line >> text=Dinner")
 
 
-@pytest.mark.thorough
 def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: PageDriver) -> None:
     choose(person, "#max-tokens input", "24")
     long = "word " * 330
@@ -163,7 +141,6 @@ def test_a_chat_that_outgrows_the_model_asks_first_and_shows_its_cut(person: Pag
     choose(person, "#max-tokens input", "512")
 
 
-@pytest.mark.thorough
 def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
     person.open_tab("settings")
     person.page.fill("#system textarea", "Answer in one word.")  # as pasting does: no key is pressed
@@ -174,7 +151,6 @@ def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
     person.page.wait_for_function("document.querySelector('#system textarea').value === ''")
 
 
-@pytest.mark.thorough
 def test_the_xray_follows_pauses_steps_and_is_saved(person: PageDriver) -> None:
     person.ask(QUESTION)
     person.page.click("#open-xray")
@@ -197,7 +173,6 @@ def race(person: PageDriver) -> None:
     person.page.wait_for_selector("#race [data-replay]", timeout=300_000)
 
 
-@pytest.mark.thorough
 def test_a_race_ends_with_badges_and_is_exported(person: PageDriver) -> None:
     race(person)
     assert person.page.locator("#race .lane .badge >> text=identical text").count() == 2
@@ -205,25 +180,6 @@ def test_a_race_ends_with_badges_and_is_exported(person: PageDriver) -> None:
     assert person.page.locator("#race-history .past > *").count() >= 1
 
 
-def test_a_document_is_asked_cited_opened_and_removed(person: PageDriver) -> None:
-    person.paste("House rules", HOUSE_RULES)
-    person.page.click("#to-chat")
-    person.consult()
-    person.ask("Where is the spare key of the boathouse?")
-    assert "House rules" in person.text(f"{LAST} .cited")
-    person.page.click(f"{LAST} [data-do=source]")
-    person.page.wait_for_selector("#reading mark")
-    assert KEY in person.text("#reading mark")
-    person.page.click("#reading [data-do=prompt]")
-    person.page.wait_for_selector("#reading .original >> text=Question: Where is the spare key")
-    person.page.keyboard.press("Escape")
-    person.remove_document()
-    person.page.click("#to-chat")
-    person.press("Regenerate")
-    person.page.wait_for_selector(f"{LAST}:not(:has(.cited)) footer")
-
-
-@pytest.mark.thorough
 def test_the_self_check_is_good(person: PageDriver) -> None:
     person.page.click("#to-settings")
     person.page.click("#settings-nav [data-section=data]")
@@ -232,7 +188,6 @@ def test_the_self_check_is_good(person: PageDriver) -> None:
     assert person.page.locator("#checks i:not(.passed)").count() == 0
 
 
-@pytest.mark.thorough
 def test_the_page_is_there_by_day_and_by_night(
     browser: Any, app: AppProcess, person: PageDriver, screenshots: Path | None
 ) -> None:
@@ -246,7 +201,6 @@ def test_the_page_is_there_by_day_and_by_night(
         take_pictures(browser, app.url, screenshots)
 
 
-@pytest.mark.thorough
 def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> None:
     with PageDriver(browser, app.url) as driver:
         driver.wait_until_ready()
@@ -261,7 +215,6 @@ def test_a_race_and_an_xray_are_accessible(browser: Any, app: AppProcess) -> Non
         assert grave_by_day_and_by_night(driver.page) == []
 
 
-@pytest.mark.thorough
 def test_chats_outlive_the_app_and_private_ones_do_not(browser: Any, app: AppProcess) -> None:
     with PageDriver(browser, app.url) as driver:
         driver.wait_until_ready()

@@ -154,16 +154,6 @@ def process(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
     process.communicate()
 
 
-def test_why_a_model_was_not_loaded_is_told_while_the_api_goes_on(tmp_path: Path) -> None:
-    missing = tmp_path / "none"
-    process = started(tmp_path, "--model", str(missing), "--port", str(free_port()))
-    with ended(process):
-        assert process.stderr
-        told = process.stderr.readline()
-        assert told == f"Error: The folder {missing} does not exist: check the path.\n"
-        assert process.poll() is None
-
-
 def announced(process: subprocess.Popen[str]) -> str:
     """What it prints once it answers."""
     assert process.stdout
@@ -190,18 +180,21 @@ def test_it_prints_where_it_is_and_its_key_lists_its_models_for_a_page_and_ends_
     assert process.returncode == 0 and "Traceback" not in complaints
 
 
-def test_a_key_of_the_environment_is_asked_for_and_neither_printed_nor_seen_nor_handed_on(
+def test_a_key_of_the_environment_is_asked_for_and_not_shown_and_why_no_model_was_loaded_is_told(
     tmp_path: Path,
 ) -> None:
-    process = started(tmp_path, "--port", str(free_port()), variables={KEY_VARIABLE: "sk-of-the-shell"})
+    missing, variables = tmp_path / "none", {KEY_VARIABLE: "sk-of-the-shell"}
+    process = started(tmp_path, "--model", str(missing), "--port", str(free_port()), variables=variables)
     with ended(process):
-        assert process.stdout
+        assert process.stdout and process.stderr
+        told = process.stderr.readline()
+        assert told == f"Error: The folder {missing} does not exist: check the path.\n"
         lines = [process.stdout.readline() for _ in range(2)]
         url = address_in("".join(lines))
         assert "sk-of-the-shell" not in "".join(lines) + " ".join(map(str, process.args))
         with pytest.raises(HTTPError, match="401"):
             urlopen(f"{url}/models")
-        assert Servers(tmp_path).add(url, "sk-of-the-shell").models == ("demo",)
+        assert Servers(tmp_path).add(url, "sk-of-the-shell").models
         assert not KeyFile(tmp_path).path.exists()
 
 

@@ -9,10 +9,10 @@ from tests.support.document_kills import Killer
 from tests.tiers import todays_seed
 
 
-@pytest.mark.parametrize("times", [3, pytest.param(20, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("times", [1, pytest.param(20, marks=pytest.mark.thorough)])
 def test_killed_while_indexing_it_goes_on_to_the_same_passages(times: int, tmp_path: Path) -> None:
     killer = Killer(tmp_path, Random(todays_seed()))
     kills = [killer.kill(number) for number in range(times)]
     assert [(kill.number, kill.faults) for kill in kills if kill.faults] == []
-    if times > 3:
+    if times > 1:
         assert any(kill.ready < kill.taken for kill in kills)

@@ -1,8 +1,8 @@
 """Runs the app as a user does, as a child process with a data folder of its own.
 
-The process is `python -m tests.support.app_process`, which runs run.py but imports Gradio faster. With the argument
+The process is `python -m tests.support.app_process`, which runs run.py with quicker modules. With the argument
 `requests` it prints each request that it accepts. If the variable GPU_BUILD is set, its torch counts as built for
-CUDA."""
+CUDA; with FULL_MEASUREMENTS it measures a model for as long as the app of a user does."""
 
 import logging
 import os
@@ -18,7 +18,7 @@ from urllib.request import urlopen
 
 from app.database.data_folder import DataFolder
 from app.system import gpus
-from tests.support import quick_gradio
+from tests.support import quicker_modules
 
 CHECKOUT = Path(__file__).parents[2]
 START_SECONDS = 240.0
@@ -27,6 +27,7 @@ REQUESTS = "app.ui.frame.page_access"
 """The name of the log of requests."""
 REQUESTS_TOLD = "requests"
 GPU_BUILD = "FORESIGHT_TESTS_GPU_BUILD"
+FULL_MEASUREMENTS = "FORESIGHT_TESTS_FULL_MEASUREMENTS"
 
 
 class AppProcess:
@@ -145,5 +146,5 @@ if __name__ == "__main__":
         logging.getLogger(REQUESTS).setLevel(logging.INFO)
     if GPU_BUILD in os.environ:
         gpus.cuda_of_torch = lambda _find=None: (13, 0)  # type: ignore[assignment]
-    quick_gradio.install()
+    quicker_modules.install(measures_briefly=FULL_MEASUREMENTS not in os.environ)
     runpy.run_path(str(CHECKOUT / "run.py"), run_name="__main__")

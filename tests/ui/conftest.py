@@ -25,6 +25,7 @@ from tests.fake_documents import ScriptedDocuments
 from tests.fake_models import ScriptedModels
 from tests.fakes import ScriptedEngine, chat_tools
 from tests.page_driver import PageDriver, watched
+from tests.support.app_process import free_port
 from tests.support.waiting import PATIENCE, until
 
 
@@ -117,10 +118,16 @@ def key_of(running: Running) -> dict[str, str]:
     return {"Authorization": f"Bearer {running.endpoint.key}"}
 
 
+@pytest.fixture(scope="session")
+def page_port() -> int:
+    """A port for the pages of all tests, because a browser compiles the same scripts anew for each address."""
+    return free_port()
+
+
 @pytest.fixture
-def running(services: Services, app_context: AppContext) -> Iterator[Running]:
-    """The services' page, served on a free port."""
-    page = serve(services, app_context, port=0, open_browser=False)
+def running(services: Services, app_context: AppContext, page_port: int) -> Iterator[Running]:
+    """The services' page, served on the usual port of these tests or the next free one."""
+    page = serve(services, app_context, page_port, open_browser=False)
     yield page
     page.close()
 
@@ -153,15 +160,23 @@ def person(page_driver: PageDriver) -> PageDriver:
     return page_driver
 
 
-@pytest.fixture
-def script_page(browser: Any) -> Iterator[Callable[[str], Any]]:
-    """Opens a page that has the app's scripts, with a body of the test's own and without a server."""
+@pytest.fixture(scope="module")
+def script_tab(browser: Any) -> Iterator[Any]:
+    """One tab for all tests of a module that need no server, because a new one costs the browser two processes."""
     page = browser.new_page()
     page.set_default_timeout(5000)
+    yield page
+    page.close()
+
+
+@pytest.fixture
+def script_page(script_tab: Any) -> Callable[[str], Any]:
+    """Opens a page that has the app's scripts, with a body of the test's own and without a server."""
 
     def opened(body: str) -> Any:
-        page.set_content(f"<head>{head({})}</head><body>{body}</body>")
-        return page
+        script_tab.goto("about:blank")  # scripts of the last test do not run on
+        script_tab.mouse.move(0, 0)
+        script_tab.set_content(f"<head>{head({})}</head><body>{body}</body>")
+        return script_tab
 
-    yield opened
-    page.close()
+    return opened

@@ -69,18 +69,24 @@ def ask(running: Running, path: str, body: bytes | None = None, kind: str = "app
     return urlopen(Request(running.endpoint.origin + path, body, headers), timeout=SECONDS)
 
 
-def outcome(running: Running, event: int, data: list[Any], session: str = "") -> dict[str, Any]:
-    """What the page's queue says of an event once it is through."""
-    session = session or f"session{event}"
-    sent = json.dumps({"fn_index": event, "data": data, "session_hash": session}).encode()
-    ask(running, "/gradio_api/queue/join", sent).close()
+def outcomes(
+    running: Running, data: dict[int, list[Any]], session: str = "page"
+) -> dict[int, dict[str, Any]]:
+    """What the page's queue says of each of these events once they are through."""
+    names, found = dict[str, int](), dict[int, dict[str, Any]]()
+    for event, values in data.items():
+        sent = json.dumps({"fn_index": event, "data": values, "session_hash": session}).encode()
+        with ask(running, "/gradio_api/queue/join", sent) as answer:
+            names[json.load(answer)["event_id"]] = event
     with ask(running, f"/gradio_api/queue/data?session_hash={session}") as lines:
         for line in lines:
             if line.startswith(b"data:"):
                 message = json.loads(line.removeprefix(b"data:"))
                 if message["msg"] == "process_completed":
-                    return dict(message["output"])
-    raise AssertionError("the event never ended")
+                    found[names[message["event_id"]]] = dict(message["output"])
+                    if len(found) == len(data):
+                        return found
+    raise AssertionError("an event never ended")
 
 
 def events(running: Running) -> list[tuple[int, list[str]]]:
@@ -120,8 +126,10 @@ def test_no_event_takes_a_file_that_was_not_uploaded(
     own.write_text("My secret of this test")
     asked = events(shared)
     assert {"uploadbutton", "textbox", "dropdown"} <= {kind for _, inputs in asked for kind in inputs}
-    for event, inputs in asked:
-        assert outcome(shared, event, naming(str(own), inputs)).get("error") == str(NotUploaded()), event
+    ends = outcomes(shared, {event: naming(str(own), inputs) for event, inputs in asked}, "files")
+    assert {event: end.get("error") for event, end in ends.items()} == {
+        event: str(NotUploaded()) for event in ends
+    }
     assert (shared_documents.uploads, own.exists()) == (before, True)
     assert copies("My secret of this test") == []
 
@@ -151,8 +159,8 @@ def other_server() -> Iterator[tuple[str, list[str]]]:
 def test_no_event_fetches_an_address(shared: Running, other_server: tuple[str, list[str]]) -> None:
     address, asked = other_server
     takers = [one for one in events(shared) if {"uploadbutton", "textbox"} & set(one[1])]
-    for event, inputs in takers:
-        assert outcome(shared, event, naming(f"{address}/a", inputs)).get("error") == str(NotUploaded())
+    ends = outcomes(shared, {event: naming(f"{address}/a", inputs) for event, inputs in takers}, "address")
+    assert {end.get("error") for end in ends.values()} == {str(NotUploaded())}
     with pytest.raises(HTTPError, match="404"):
         ask(shared, f"/gradio_api/proxy={address}/b")
     assert asked == []
@@ -161,10 +169,10 @@ def test_no_event_fetches_an_address(shared: Running, other_server: tuple[str, l
 def test_an_upload_reaches_its_event_which_removes_it(shared: Running) -> None:
     (event, inputs), *_ = [one for one in events(shared) if one[1] == ["uploadbutton"]]
     for loading in loads(shared):
-        outcome(shared, loading, [], session="page")
+        outcomes(shared, {loading: []})
     with ask(shared, "/gradio_api/upload", UPLOAD, "multipart/form-data; boundary=b") as answer:
         [path] = json.load(answer)
-    assert "error" not in outcome(shared, event, [naming(path, inputs)], session="page")
+    assert "error" not in outcomes(shared, {event: [naming(path, inputs)]})[event]
     assert not Path(path).exists()
 
 

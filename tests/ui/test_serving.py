@@ -74,7 +74,7 @@ def test_settings_of_the_shell_do_not_open_the_page(tmp_path: Path) -> None:
 def modules_after(statement: str) -> set[str]:
     """The top-level modules that a fresh Python holds after this statement."""
     code = (
-        f"from tests.support import quick_gradio; quick_gradio.install(); {statement}; "
+        f"from tests.support import quicker_modules; quicker_modules.install(); {statement}; "
         "import sys; print(*{name.split('.')[0] for name in sys.modules})"
     )
     done = run_python(code)

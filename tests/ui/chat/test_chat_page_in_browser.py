@@ -21,7 +21,9 @@ def is_focused(person: PageDriver, selector: str) -> bool:
     return bool(person.page.evaluate("one => document.activeElement.matches(one)", selector))
 
 
-def test_sending_leads_to_the_end_and_a_button_leads_back(person: PageDriver, engine: ScriptedEngine) -> None:
+def test_sending_and_a_button_lead_to_the_end_and_an_empty_chat_is_read_from_its_top(
+    person: PageDriver, engine: ScriptedEngine
+) -> None:
     engine.text = LONG
     person.ask("Talk")
     person.page.evaluate("document.getElementById('thread').scrollTop = 0")
@@ -33,12 +35,8 @@ def test_sending_leads_to_the_end_and_a_button_leads_back(person: PageDriver, en
     person.page.wait_for_selector("#jump-to-latest")
     person.send("On")
     person.page.wait_for_selector("#jump-to-latest", state="hidden")
-
-
-def test_an_empty_chat_is_read_from_its_top(person: PageDriver, engine: ScriptedEngine) -> None:
-    engine.text = LONG
+    person.wait_for_reply()
     person.page.set_viewport_size({"width": 1366, "height": 420})
-    person.ask("Talk")
     person.page.click("#new-private-chat")
     person.page.wait_for_selector("#private-note")
     thread, note = (person.page.locator(part).bounding_box() for part in ("#thread", "#private-note"))
@@ -153,18 +151,9 @@ def test_a_chat_answers_as_json_of_a_schema_and_says_what_is_wrong_with_one(
     assert person.page.input_value("#json-schema textarea") == SCHEMA
 
 
-def test_the_menu_of_a_reply_is_seen_whole_in_a_low_window(person: PageDriver) -> None:
-    person.ask("Hi")
-    person.page.set_viewport_size({"width": 683, "height": 384})
-    person.page.click(f"{LAST} footer summary")
-    person.page.wait_for_function(
-        """menu => { const { left, bottom } = document.querySelector(menu).lastElementChild.getBoundingClientRect();
-        return document.elementFromPoint(left + 5, bottom - 5)?.closest(menu) }""",
-        arg=f"{LAST} footer .menu > div",
-    )
-
-
-def test_an_answer_written_again_gives_the_focus_to_the_message_box(person: PageDriver) -> None:
+def test_an_answer_written_again_gives_the_focus_to_the_message_box_and_its_menu_is_seen_whole(
+    person: PageDriver,
+) -> None:
     page = person.page
     person.ask("Hello")
     person.ask("And again")
@@ -180,3 +169,10 @@ def test_an_answer_written_again_gives_the_focus_to_the_message_box(person: Page
     page.wait_for_selector(f"{LAST} .versions >> text=1/2")
     page.wait_for_timeout(100)
     assert page.evaluate("document.activeElement.closest('.versions') !== null")
+    page.set_viewport_size({"width": 683, "height": 384})
+    page.click(f"{LAST} footer summary")
+    page.wait_for_function(
+        """menu => { const { left, bottom } = document.querySelector(menu).lastElementChild.getBoundingClientRect();
+        return document.elementFromPoint(left + 5, bottom - 5)?.closest(menu) }""",
+        arg=f"{LAST} footer .menu > div",
+    )

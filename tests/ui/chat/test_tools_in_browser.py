@@ -24,7 +24,7 @@ def servers(services: Services) -> FakeToolServers:
 
 
 @pytest.mark.browser
-def test_a_call_is_asked_for_allowed_and_folded_even_after_a_reload(
+def test_a_call_is_asked_for_allowed_and_folded_even_after_a_reload_and_continued_after_a_stop(
     servers: FakeToolServers, page_driver: PageDriver, engine: ScriptedEngine
 ) -> None:
     page = page_driver.page
@@ -48,16 +48,7 @@ def test_a_call_is_asked_for_allowed_and_folded_even_after_a_reload(
     assert "It is 12 degrees." in page.inner_text("#messages details.call")
     assert grave_by_day_and_by_night(page) == []
 
-
-@pytest.mark.browser
-def test_stop_leaves_a_call_that_can_be_continued(
-    servers: FakeToolServers, page_driver: PageDriver, engine: ScriptedEngine
-) -> None:
-    page = page_driver.page
-    page.click(".collection-picker > .open")
-    page.click("[data-do=choose-tools]")
-    page.wait_for_selector(".collection-picker.on")
-    page.keyboard.press("Escape")
+    # Stop leaves a call that can be continued.
     engine.text = CALL
     page_driver.send("How is the weather in Rome?")
     page.wait_for_selector("section.call.asked")
@@ -67,4 +58,4 @@ def test_stop_leaves_a_call_that_can_be_continued(
     page.click("#messages [data-do=continue]")
     page.click("[data-do=refuse-call]")
     page.wait_for_selector("#messages >> text=I do not know.")
-    assert servers.calls == []
+    assert len(servers.calls) == 1, "of the first message"

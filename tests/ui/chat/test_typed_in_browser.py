@@ -171,7 +171,9 @@ def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path
             shown(person, "half a thought, and the rest of it and more")
 
 
-def test_a_new_chat_where_one_is_shown_leaves_the_box_alone(person: PageDriver) -> None:
+def test_a_new_chat_where_one_is_shown_leaves_the_box_alone_and_what_is_sent_at_once_is_no_draft(
+    person: PageDriver, services: Services
+) -> None:
     script = """async () => {
         const box = document.querySelector("#message textarea");
         const drawn = new Promise((done) =>
@@ -184,12 +186,11 @@ def test_a_new_chat_where_one_is_shown_leaves_the_box_alone(person: PageDriver) 
         return box.value;
     }"""
     assert person.page.evaluate(script) == "words of their own"
-
-
-def test_a_text_that_is_replaced_and_sent_at_once_is_no_draft(person: PageDriver, services: Services) -> None:
     drafts = services.conversations.drafts
-    person.page.type(BOX, "Older")
-    until(lambda: drafts.of(0) == "Older")
+    text = "Wörter und noch mehr. " * 2_000
+    person.page.fill(BOX, text)
+    until(lambda: drafts.of(0) == text)
+    assert person.page.evaluate("'isLost' in document.body.dataset") is False
     script = """() => {
         const box = document.querySelector("#message textarea");
         box.value = "Newer";
@@ -200,10 +201,3 @@ def test_a_text_that_is_replaced_and_sent_at_once_is_no_draft(person: PageDriver
     until(lambda: services.chat)
     until(lambda: not drafts.of(services.chat) and not drafts.of(0))
     shown(person, "")
-
-
-def test_a_long_text_is_kept_as_a_draft(person: PageDriver, services: Services) -> None:
-    text = "Wörter und noch mehr. " * 2_000
-    person.page.fill(BOX, text)
-    until(lambda: services.conversations.drafts.of(0) == text)
-    assert person.page.evaluate("'isLost' in document.body.dataset") is False

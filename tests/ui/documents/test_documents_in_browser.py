@@ -44,7 +44,9 @@ def search(person: PageDriver, question: str) -> None:
     person.page.wait_for_selector(f"#search-results >> text=Results for “{question}”")
 
 
-def test_a_text_is_pasted_searched_read_and_removed(person: PageDriver) -> None:
+def test_a_text_is_pasted_searched_read_and_removed_and_a_replacement_is_undone(
+    person: PageDriver, documents: ScriptedDocuments
+) -> None:
     paste(person, TEXT, "Lease")
     person.page.wait_for_function("document.querySelector('#paste textarea').value === ''")
     search(person, "50: landlord")
@@ -66,6 +68,19 @@ def test_a_text_is_pasted_searched_read_and_removed(person: PageDriver) -> None:
         person.page.wait_for_selector(f"{listing} .document-card:has-text('Lease')", state="detached")
     assert person.page.locator("#search-results .document-card").count() == 1
     person.page.wait_for_selector("#reading", state="hidden")
+
+    # A replacement is undone by the toast or beside the document.
+    paste(person, "Eggs boil.", "Eggs")
+    eggs = max(documents.kept)
+    for button in ("#undo [data-do=undo]", "#document-list [data-do=keep-both]"):
+        documents.become(eggs, replaced=time())
+        person.page.wait_for_selector(
+            "#undo >> text=“Eggs” was replaced by a newer version. Undo keeps both."
+        )
+        person.page.click(button)
+        person.page.wait_for_selector("#undo .undo", state="detached")
+        person.page.wait_for_selector("#document-list [data-do=keep-both]", state="detached")
+        assert documents.calls[-1] == ("undo_replacement", eggs)
 
 
 @pytest.mark.thorough
@@ -146,19 +161,3 @@ def test_the_view_is_accessible(
         person.page.wait_for_selector(".undo")
         assert grave_findings(person.page) == []
         assert person.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
-
-
-def test_a_replacement_is_undone_by_the_toast_or_beside_the_document(
-    person: PageDriver, documents: ScriptedDocuments
-) -> None:
-    paste(person, "Eggs boil.", "Eggs")
-    (eggs,) = documents.kept
-    for button in ("#undo [data-do=undo]", "#document-list [data-do=keep-both]"):
-        documents.become(eggs, replaced=time())
-        person.page.wait_for_selector(
-            "#undo >> text=“Eggs” was replaced by a newer version. Undo keeps both."
-        )
-        person.page.click(button)
-        person.page.wait_for_selector("#undo .undo", state="detached")
-        person.page.wait_for_selector("#document-list [data-do=keep-both]", state="detached")
-        assert documents.calls[-1] == ("undo_replacement", eggs)

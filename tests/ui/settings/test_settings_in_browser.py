@@ -35,6 +35,11 @@ def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
         go_to(person, section)
         assert person.page.url.endswith(f"#/settings/{section}")
         assert grave_findings(person.page) == [], section
+    go_to(person, "data")
+    person.page.click("#self-check")
+    person.page.wait_for_selector("#checks li")
+    assert grave_by_day_and_by_night(person.page) == []
+    go_to(person, "about")
     go_to(person, "general")
     person.page.fill("#default-system textarea", "Be brief.")
     until(lambda: services.settings.chats.system == "Be brief.")
@@ -46,10 +51,23 @@ def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
     person.page.wait_for_function("document.querySelector('#system textarea').value === 'Be brief.'")
 
 
-def test_settings_of_all_chats_are_shown_as_saved_after_a_reload(
+def test_a_file_of_another_kind_is_answered_in_place_and_settings_are_shown_as_saved_after_a_reload(
     person: PageDriver, services: Services
 ) -> None:
+    go_to(person, "data")
+    picture = {"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n\x1a\n"}
+    for button, line, answer in (
+        ("#restore-backup", "#not-restored", "photo.png is not a whole backup of Foresight"),
+        ("#import-chats", "#imported", "Choose a file that Foresight or another chat app exported."),
+    ):
+        with person.page.expect_file_chooser() as chooser:
+            person.page.click(button)
+        chooser.value.set_files(picture)
+        person.page.wait_for_selector(f"{line} .problem >> text={answer}")
+    assert person.page.locator(".toast-body").count() == 0
+
     page = person.page
+    go_to(person, "general")
     page.fill("#default-system textarea", "Be brief.")
     page.check("#rolling-context input")
     go_to(person, "connect")
@@ -206,17 +224,3 @@ def test_the_view_fits_its_window(browser: Any, running: Running, width: int) ->
         for section in SECTIONS:
             go_to(driver, section)
             assert driver.page.evaluate("document.documentElement.scrollWidth") <= width
-
-
-def test_a_file_of_another_kind_is_answered_in_place(person: PageDriver) -> None:
-    go_to(person, "data")
-    picture = {"name": "photo.png", "mimeType": "image/png", "buffer": b"\x89PNG\r\n\x1a\n"}
-    for button, line, answer in (
-        ("#restore-backup", "#not-restored", "photo.png is not a whole backup of Foresight"),
-        ("#import-chats", "#imported", "Choose a file that Foresight or another chat app exported."),
-    ):
-        with person.page.expect_file_chooser() as chooser:
-            person.page.click(button)
-        chooser.value.set_files(picture)
-        person.page.wait_for_selector(f"{line} .problem >> text={answer}")
-    assert person.page.locator(".toast-body").count() == 0

@@ -43,7 +43,9 @@ def _a_long_chat(person: PageDriver, services: Services) -> Iterator[None]:
     person.page.wait_for_selector(".chat-line", state="detached")
 
 
-def test_a_hit_opens_the_chat_at_the_message_with_the_words_marked(person: PageDriver) -> None:
+def test_a_hit_opens_the_chat_at_the_message_with_the_words_marked_and_a_chat_is_dragged(
+    person: PageDriver, services: Services
+) -> None:
     person.page.fill("#chat-search :is(input, textarea)", "pomegranate tr")
     person.page.wait_for_selector("#chats mark")
     person.page.keyboard.press("Enter")
@@ -51,6 +53,16 @@ def test_a_hit_opens_the_chat_at_the_message_with_the_words_marked(person: PageD
     assert person.page.evaluate(MARKED) == ["Pomegranat\u00e9", "tr"]
     box = person.page.locator("#messages .said >> text=Pomegranat").bounding_box()
     assert 60 < box["y"] < 700
+
+    # It is dragged into a folder and out of it.
+    person.page.fill("#chat-search :is(input, textarea)", "")
+    services.conversations.stores.stored.make_folder("Fruit")
+    person.page.wait_for_selector(".fold >> text=Fruit")
+    person.page.drag_and_drop(".chat-line", ".folder .fold")
+    person.page.wait_for_selector(".folder + ul .chat-line >> text=Long one")
+    person.page.drag_and_drop(".folder + ul .chat-line", ".folders-head h3")
+    person.page.wait_for_selector("h3 + ul .chat-line >> text=Long one")
+    assert services.conversations.stores.stored.in_folder("Fruit") == ()
 
 
 def test_to_find_and_to_print_all_messages_are_drawn_by_day(person: PageDriver) -> None:
@@ -75,13 +87,3 @@ def test_to_find_and_to_print_all_messages_are_drawn_by_day(person: PageDriver) 
     person.page.emulate_media(media="screen")
     person.page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert person.is_dark()
-
-
-def test_a_chat_is_dragged_into_a_folder_and_out_of_it(person: PageDriver, services: Services) -> None:
-    services.conversations.stores.stored.make_folder("Fruit")
-    person.page.wait_for_selector(".fold >> text=Fruit")
-    person.page.drag_and_drop(".chat-line", ".folder .fold")
-    person.page.wait_for_selector(".folder + ul .chat-line >> text=Long one")
-    person.page.drag_and_drop(".folder + ul .chat-line", ".folders-head h3")
-    person.page.wait_for_selector("h3 + ul .chat-line >> text=Long one")
-    assert services.conversations.stores.stored.in_folder("Fruit") == ()

@@ -58,7 +58,9 @@ def focused(person: PageDriver) -> str:
     )
 
 
-def test_a_pinned_chat_keeps_the_focus_where_it_goes(person: PageDriver) -> None:
+def test_a_pinned_chat_keeps_the_focus_and_an_open_menu_stays_open_when_the_list_changes(
+    person: PageDriver, services: Services
+) -> None:
     page = person.page
     page.focus(".chat-line:has-text('Chat number 0') summary")
     page.keyboard.press("Enter")
@@ -67,10 +69,6 @@ def test_a_pinned_chat_keeps_the_focus_where_it_goes(person: PageDriver) -> None
     page.wait_for_function("document.querySelector('#chats .chat-line').innerText.includes('Chat number 0')")
     page.wait_for_timeout(100)
     assert focused(person).startswith("Chat number 0\n")
-
-
-def test_an_open_menu_stays_open_when_the_list_changes(person: PageDriver, services: Services) -> None:
-    page = person.page
     page.click(".chat-line:has-text('Chat number 7') summary")
     services.conversations.stores.stored.create(title="From elsewhere")
     page.wait_for_selector(".chat-line >> text=From elsewhere")
@@ -150,6 +148,17 @@ def test_a_deletion_is_undone_by_ctrl_z_or_its_toast_on_any_view(person: PageDri
     page.wait_for_selector(".chat-line >> text=Chat number 39")
     page.wait_for_selector("#undo .undo", state="detached")
 
+    # Once the last chat is deleted by the keyboard, the list keeps the focus.
+    page.locator(".chat-line summary").last.focus()
+    page.keyboard.press("Enter")
+    page.keyboard.press("Shift+Tab")  # from the menu's button to the chat, so that the focus came by a key
+    page.keyboard.press("Tab")
+    while not page.evaluate("document.activeElement.matches('[data-do=delete]')"):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    page.wait_for_function("count => document.querySelectorAll('.chat-line').length === count", arg=CHATS - 1)
+    page.wait_for_function("document.activeElement.closest('.chat-line')")
+
 
 @pytest.mark.thorough
 def test_a_folder_is_made_and_deleted_where_it_is_seen(person: PageDriver, services: Services) -> None:
@@ -168,16 +177,3 @@ def test_a_folder_is_made_and_deleted_where_it_is_seen(person: PageDriver, servi
     page.click("#undo [data-do=undo]")
     page.wait_for_selector(".fold >> text=Plans")
     assert [line.folder for line in store.summaries() if line.title == "Chat number 39"] == ["Plans"]
-
-
-def test_the_last_chat_is_deleted_by_the_keyboard_and_the_list_keeps_the_focus(person: PageDriver) -> None:
-    page = person.page
-    page.locator(".chat-line summary").last.focus()
-    page.keyboard.press("Enter")
-    page.keyboard.press("Shift+Tab")  # from the menu's button to the chat, so that the focus came by a key
-    page.keyboard.press("Tab")
-    while not page.evaluate("document.activeElement.matches('[data-do=delete]')"):
-        page.keyboard.press("Tab")
-    page.keyboard.press("Enter")
-    page.wait_for_function("count => document.querySelectorAll('.chat-line').length === count", arg=CHATS - 1)
-    page.wait_for_function("document.activeElement.closest('.chat-line')")
