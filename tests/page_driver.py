@@ -22,7 +22,7 @@ def watched(browser: Any, url: str) -> Iterator["PageDriver"]:
     """A person in front of the page. Whatever happens, the page stays quiet and asks nobody else."""
     with PageDriver(browser, url) as driver:
         yield driver
-        assert driver.complaints == []
+        assert driver.complaints == [], driver.complaints
         assert driver.foreign == []
 
 

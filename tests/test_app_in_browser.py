@@ -151,33 +151,11 @@ def test_instructions_hold_for_their_chat_alone(person: PageDriver) -> None:
     person.page.wait_for_function("document.querySelector('#system textarea').value === ''")
 
 
-def test_the_xray_follows_pauses_steps_and_is_saved(person: PageDriver) -> None:
-    person.ask(QUESTION)
-    person.page.click("#open-xray")
-    person.page.wait_for_selector("#xray-picture .xray")
-    person.page.click("#xray [data-move=live]")
-    person.page.wait_for_selector("#xray-picture .xray[data-live=no]")
-    person.page.click("#xray [data-move=first]")
-    person.page.wait_for_selector('#xray-picture .xray[data-shown="1"]')
-    person.page.keyboard.press("ArrowRight")
-    person.page.wait_for_selector('#xray-picture .xray[data-shown="2"]')
-    assert '"steps"' in person.saved("#xray [data-move=export]")
-    person.page.keyboard.press("Escape")
-    person.page.wait_for_selector("#xray", state="hidden")
-
-
 def race(person: PageDriver) -> None:
     person.page.click("#to-race")
     person.page.fill("#race-tokens input", "48")
     person.page.click("#race-start")
     person.page.wait_for_selector("#race [data-replay]", timeout=300_000)
-
-
-def test_a_race_ends_with_badges_and_is_exported(person: PageDriver) -> None:
-    race(person)
-    assert person.page.locator("#race .lane .badge >> text=identical text").count() == 2
-    assert '"lanes"' in person.saved("#race-export-json")
-    assert person.page.locator("#race-history .past > *").count() >= 1
 
 
 def test_the_self_check_is_good(person: PageDriver) -> None:

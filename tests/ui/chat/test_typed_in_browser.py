@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 
 from app.conversation import Reply
+from app.database.data_folder import data_dir_or_default
 from app.database.files import FILE_NAME
+from app.settings import Settings, SettingsFile
 from app.ui import Services
-from app.values.messages import Request
+from app.values.messages import ModelChoice, Request
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver
@@ -157,7 +159,11 @@ def draft_in(data_dir: Path) -> str:
 
 
 def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path: Path) -> None:
-    with AppProcess(tmp_path) as app:
+    folder = data_dir_or_default(tmp_path / "data")
+    SettingsFile(folder).save(
+        Settings(ModelChoice("far", server="http://127.0.0.1:9"))
+    )  # so no model is loaded
+    with AppProcess(folder) as app:
         with PageDriver(browser, app.url) as person:
             person.page.type(BOX, "half a thought, and th", delay=20)
             app.kill()
@@ -166,7 +172,7 @@ def test_a_draft_outlives_a_kill_right_after_the_last_key(browser: Any, tmp_path
             person.page.goto(app.url)
             shown(person, "half a thought, and the rest of it")
             person.page.type(BOX, " and more")
-            until(lambda: draft_in(tmp_path) == "half a thought, and the rest of it and more")
+            until(lambda: draft_in(folder) == "half a thought, and the rest of it and more")
         with PageDriver(browser, app.url) as person:
             shown(person, "half a thought, and the rest of it and more")
 
