@@ -5,7 +5,9 @@ import gc
 import os
 import platform
 import shutil
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from hypothesis import settings
 
 from tests.support import quicker_modules
 
-quicker_modules.install()
+quicker_modules.install(measures_briefly=False)
 
 if not any(Path(device).exists() for device in ("/dev/nvidiactl", "/dev/dxg")):
     # Without a card triton's kernels run in its interpreter. Triton reads this when it is imported, and the other
@@ -55,6 +57,7 @@ LONG_FILES = (
 )  # fmt: skip
 """Files of more than 10 seconds of a processor's time, in this order: one that computes, one that mostly waits, in
 turn, so that workers keep the processors busy from the beginning to the end."""
+PROFILING, MODEL_MEASUREMENTS = "app.engine.measuring.profiling", "app.engine.loading.model_measurements"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",
@@ -139,6 +142,22 @@ def pytest_configure(config: pytest.Config) -> None:
     examples = 100 if config.getoption("--thorough") else 20
     settings.register_profile("foresight", settings.default, deadline=None, max_examples=examples)
     settings.load_profile("foresight")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def short_measurements() -> Iterator[None]:
+    """Models that are measured at each load are measured no longer than they must be, if the tests load any."""
+    profiling, loads = map(sys.modules.get, (PROFILING, MODEL_MEASUREMENTS))
+    with pytest.MonkeyPatch.context() as patch:
+        if profiling and loads:
+            patch.setattr(profiling, "ROUNDS", (1, 1))
+            patch.setattr(profiling, "SECONDS", 0.0)
+            patch.setattr(profiling, "QUESTION_SECONDS", 0.0)
+            patch.setattr(
+                loads, "measure_first_successors", partial(loads.measure_first_successors, seconds=0.0)
+            )
+            patch.setattr(loads, "SECONDS", 0.0)
+        yield
 
 
 @pytest.fixture(scope="session")
