@@ -131,7 +131,7 @@ def fake_card() -> Iterator[Counter[str]]:
         (replacements, "is_close", lambda *_tensors: True),
         (replacements, "mismatch_share", lambda *_tensors: 0.0),
         (products, "is_close", lambda *_tensors: True),
-        (fuse, "rows_that_differ", lambda *_tensors: 0),
+        (fuse, "compare_with_torch", lambda *_models: None),
         (triton_kernels, "_rows", lambda states: states.reshape(-1, states.shape[-1]).contiguous()),
     ]
     with ExitStack() as stack:

@@ -11,7 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine import attention
-from app.engine.attention import Attend
+from app.engine.attention import Attend, sdpa
 from app.engine.block.block import Block, chain_block
 from app.engine.layers.recurrent_layers import read_chains, read_trees
 from app.engine.machine.device_faults import is_no_verdict
@@ -192,6 +192,21 @@ def rows_that_differ(
         if not agrees:
             return len(block)
     return 0
+
+
+def compare_with_torch(
+    ours: PreTrainedModel, attend: Attend, model: PreTrainedModel, rows: Iterable[int]
+) -> None:
+    """Compare the logits of `ours` with this attention to those of `model` with torch's, in a draft tree and in
+    chains of these row counts. Raises ArithmeticError if they differ."""
+    differing = rows_that_differ(
+        block_logits(ours, attend),
+        block_logits(model, sdpa.attend),
+        [tree_block(model), *trial_blocks(model, rows)],
+        tolerance_of(model),
+    )
+    if differing:
+        raise ArithmeticError(f"steps of {differing} rows give different logits")
 
 
 def tree_block(model: PreTrainedModel) -> Block:

@@ -32,12 +32,12 @@ class JoinedProduct(nn.Module):
     def __init__(self, product: nn.Module, sizes: Sequence[int]) -> None:
         super().__init__()
         self.product = product
-        self._sizes = list(sizes)
+        self.sizes = list(sizes)
 
     def forward(self, states: Tensor) -> tuple[Tensor, ...]:
         """Compute each part's product [..., out] of states [..., in]; rows of a part are not contiguous."""
         product: Tensor = self.product(states)
-        return torch.split(product, self._sizes, dim=-1)
+        return torch.split(product, self.sizes, dim=-1)
 
 
 @torch.no_grad()

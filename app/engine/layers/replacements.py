@@ -9,11 +9,12 @@ A module is a candidate if it has parts with certain names. Then it and its repl
     whole layer  its input in a real pass        bitwise identical to the replaced layer
     decoder      its input in a real pass        bitwise identical to the decoder with whole layers
 
-A module whose replacement does not agree is kept, so an unknown architecture becomes slower, not wrong.
+A module whose replacement does not agree is kept, so an unknown architecture becomes slower, not wrong. Modules of
+the same structure, such as all layers, share the trial of the first.
 """
 
 import logging
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import ExitStack
 from copy import deepcopy
 from dataclasses import dataclass
@@ -38,6 +39,7 @@ from app.engine.layers.fused_modules import (
     LayerKernels,
     NormShape,
 )
+from app.engine.layers.packed_weight import CpuPackedWeight
 from app.engine.layers.products import JoinedProduct, SeparateProducts
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close
@@ -73,14 +75,19 @@ TEXT = (3, 1, 4, 1, 5, 9, 2)
 
 M = TypeVar("M", bound=nn.Module)
 
+Make = Callable[[Any, Any], nn.Module | None]
+"""(a module, the replacement of a module of the same structure or None) -> the module's replacement. Only without
+such a replacement the new one is tried; None if the trial fails."""
+
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """The arguments and the output of a module in a real pass."""
+    """The arguments and the output of a module in a real pass, and the last scoring that was used until then."""
 
     args: tuple[Any, ...]
     named: dict[str, Any]
     output: Any
+    scoring: Scoring | None
 
 
 Calls = Mapping[nn.Module, ModuleCall]
@@ -106,42 +113,65 @@ class AttentionProbe:
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
     """Return replacements of the RMSNorms that have a weight, if their trials succeed."""
-    return _found(model.modules(), lambda module: _fused_norm(module, kernels))
+    # Each norm has its own trial, because norms of some weights, such as ones, agree with several kinds.
+    leaves = (module for module in model.modules() if not [*module.children()])
+    return _found(leaves, lambda norm, _like: _fused_norm(norm, kernels))
 
 
 @torch.inference_mode()
 def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
     """Return replacements of the MLPs that compute activation(gate) * up and then down_proj."""
-    like = torch.empty(0, dtype=model.dtype, device=model.device)
-    return _found(model.modules(), lambda module: _fused_mlp(module, like, kernels))
+    rows = torch.empty(0, dtype=model.dtype, device=model.device)
+
+    def fused(mlp: nn.Module, like: FusedGatedMLP | None) -> nn.Module | None:
+        if like:
+            return FusedGatedMLP(mlp, _gate_and_up(mlp), like.activation, kernels)
+        return _fused_mlp(mlp, rows, kernels)
+
+    return _found(_having(model.modules(), "down_proj"), fused)
 
 
 @torch.inference_mode()
 def find_attentions(calls: Calls, replaced: Replaced, kernels: LayerKernels) -> Replaced:
     """Return replacements of the self-attentions that rotate heads and then attend; they use fused norms."""
     attentions = _having(calls, "o_proj", "head_dim", "layer_idx")
-    fused = _found(attentions, lambda module: _fused_attention(module, calls[module], kernels))
+
+    def fused(attention: Any, like: FusedAttention | None) -> nn.Module | None:
+        call = calls[attention]
+        if like is None or call.scoring is None:
+            return _fused_attention(attention, call, kernels)
+        sizes = like.products.sizes if isinstance(like.products, JoinedProduct) else []
+        return FusedAttention(attention, _projections(attention, sizes), call.scoring, kernels)
+
+    found = _found(attentions, fused, lambda attention: calls[attention].scoring)
     # The new norms are set after the trials above, because these require bitwise identical results.
-    for module, attention in fused.items():
+    results: dict[Hashable, bool] = {}
+    for module, attention in found.items():
         for name in ("q_norm", "k_norm"):
             norm = attention.get_submodule(name)
             setattr(attention, name, replaced.get(norm, norm))
-        _take_head_norms(attention, calls[module])
-    return fused
+        _take_head_norms(attention, calls[module], results)
+    return found
 
 
-def _take_head_norms(attention: Any, call: ModuleCall) -> None:
-    """Let the kernels that rotate heads normalise them, too, if the result is the same up to rounding."""
+def _take_head_norms(attention: Any, call: ModuleCall, results: dict[Hashable, bool]) -> None:
+    """Let the kernels that rotate heads normalise them, too, if the result is the same up to rounding.
+
+    `results` are those of earlier trials, {structure of the attention: whether the result was the same}."""
     query, keys = attention.q_norm, attention.k_norm
     if not (isinstance(query, FusedNorm) and isinstance(keys, FusedNorm) and query.shape == keys.shape):
         return
     if len(query.weight) != attention.head_dim or len(keys.weight) != attention.head_dim:
         return  # these norms span all heads
-    separate, _ = probe_attention(attention, call)
+    structure = _structure(attention)
+    separate = None if structure in results else probe_attention(attention, call)[0]
     attention.q_norm, attention.k_norm = nn.Identity(), nn.Identity()
     attention.head_norms = HeadNorms(query.weight, keys.weight, query.shape)
-    together, _ = probe_attention(attention, call)
-    if not all(is_close(*pair) for pair in zip(together.states, separate.states, strict=True)):
+    if separate:
+        together, _ = probe_attention(attention, call)
+        pairs = zip(together.states, separate.states, strict=True)
+        results[structure] = all(is_close(*pair) for pair in pairs)
+    if not results[structure]:
         attention.q_norm, attention.k_norm, attention.head_norms = query, keys, None
 
 
@@ -150,13 +180,14 @@ def find_layers(calls: Calls, replaced: Replaced) -> Replaced:
     """Return replacements of decoder layers that add attention to their states and then normalise the sum."""
     layers = _having(calls, "input_layernorm", "self_attn", "post_attention_layernorm", "mlp")
 
-    def fused(layer: nn.Module) -> nn.Module | None:
+    def fused(layer: nn.Module, like: FusedLayer | None) -> nn.Module | None:
         theirs = copy_with(layer, replaced)
         if not isinstance(theirs.get_submodule("post_attention_layernorm"), FusedNorm):
             return None
-        return _if_same(FusedLayer(theirs), theirs, calls[layer], AttentionProbe())
+        ours = FusedLayer(theirs)
+        return ours if like or _is_same(ours, theirs, calls[layer], AttentionProbe()) else None
 
-    return _found(layers, fused)
+    return _found(layers, fused, lambda layer: [type(replaced.get(part)) for part in layer.modules()])
 
 
 @torch.inference_mode()
@@ -166,7 +197,11 @@ def find_whole_layers(
     """Return what `make` makes of each fused layer, if its output is bitwise identical to the layer's."""
     fused = {layer: new for layer, new in replaced.items() if isinstance(new, FusedLayer)}
 
-    return _found(fused, lambda layer: _if_same(make(fused[layer]), fused[layer], calls[layer], attend))
+    def whole(layer: nn.Module, like: nn.Module | None) -> nn.Module | None:
+        ours = make(fused[layer])
+        return ours if like or _is_same(ours, fused[layer], calls[layer], attend) else None
+
+    return _found(fused, whole, fused.get)
 
 
 def join_sums(calls: Calls, replaced: Replaced) -> None:
@@ -192,35 +227,56 @@ def find_whole_decoder(
 ) -> Replaced:
     """Return what `make` makes of the decoder, if its output is bitwise identical to the decoder's."""
 
-    def whole(decoder: nn.Module) -> nn.Module | None:
+    def whole(decoder: nn.Module, _like: nn.Module | None) -> nn.Module | None:
         theirs = copy_with(decoder, replaced)
-        return _if_same(make(theirs), theirs, calls[decoder], attend)
+        ours = make(theirs)
+        return ours if _is_same(ours, theirs, calls[decoder], attend) else None
 
     return _found([decoder], whole)
 
 
-def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
-    """Return what `make` returns for each module; modules for which `make` returns None or fails are left out."""
+def _found(
+    modules: Iterable[nn.Module], make: Make, further: Callable[[nn.Module], Any] = lambda _module: None
+) -> Replaced:
+    """Return what `make` returns for each module; modules for which `make` returns None or fails are left out.
+
+    Two modules have the same structure only if what `further` returns for them has the same structure, too."""
     found: dict[nn.Module, nn.Module] = {}
+    tried: dict[Hashable, nn.Module] = {}
     for module in modules:
+        structure = _structure((module, further(module)))
         try:
-            fused = make(module)
+            fused = make(module, tried.get(structure))
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
             if is_no_verdict(error):
                 raise
             log.info("%s is not replaced: %s", type(module).__name__, error)
             continue
         if fused is not None:
-            found[module] = fused.train(False)
+            found[module] = tried[structure] = fused.train(False)
     return found
+
+
+def _structure(value: Any) -> Hashable:
+    """Describe an object: all that it consists of, except the numbers in its tensors and the index of its layer."""
+    if isinstance(value, Tensor):
+        return value.shape, value.dtype, value.device
+    if isinstance(value, nn.Module):
+        return type(value), _structure(vars(value))
+    if isinstance(value, Mapping):
+        return tuple((name, _structure(each)) for name, each in value.items() if name != "layer_idx")
+    if isinstance(value, list | tuple | set):
+        return tuple(map(_structure, value))
+    if isinstance(value, CpuPackedWeight):
+        return type(value), value.bits, value.zero, _structure(value.parts)
+    return value if isinstance(value, Hashable) else id(value)
 
 
 def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     names = ("variance_epsilon", "eps", "epsilon")  # the names that classes use
     eps = next((one for name in names if isinstance(one := getattr(module, name, None), float)), 0.0)
-    is_leaf = not any(True for _ in module.children()) and len(list(module.parameters())) == 1
     takes_rows_alone = len(signature(module.forward).parameters) == 1  # a gated norm takes the gate, too
-    if not (eps and is_leaf and takes_rows_alone):
+    if not (eps and len(list(module.parameters())) == 1 and takes_rows_alone):
         return None
     weight = getattr(module, "weight", None)  # last, because a quantised layer's property dequantises
     if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
@@ -254,11 +310,7 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
         for table in tables
     ):
         return None
-    products: nn.Module
-    if isinstance(joined := getattr(module, "qkv_proj", None), nn.Module):
-        products = JoinedProduct(joined, [each.shape[1] * each.shape[3] for each in theirs.states])
-    else:
-        products = SeparateProducts(module.q_proj, module.k_proj, module.v_proj)
+    products = _projections(module, [each.shape[1] * each.shape[3] for each in theirs.states])
     fused = FusedAttention(module, products, theirs.scoring, kernels)
     ours, new = probe_attention(fused, call)
     pairs = zip((*ours.states, new), (*theirs.states, answer), strict=True)
@@ -266,16 +318,22 @@ def _fused_attention(module: Any, call: ModuleCall, kernels: LayerKernels) -> nn
     return fused if is_same else None
 
 
+def _projections(attention: Any, sizes: list[int]) -> nn.Module:
+    """Return the module that computes queries, keys and values of these sizes."""
+    if isinstance(joined := getattr(attention, "qkv_proj", None), nn.Module):
+        return JoinedProduct(joined, sizes)
+    return SeparateProducts(attention.q_proj, attention.k_proj, attention.v_proj)
+
+
+def _gate_and_up(mlp: Any) -> nn.Module:
+    """Return the module that computes gate and up. Raises AttributeError if the MLP has none."""
+    if isinstance(joined := getattr(mlp, "gate_up_proj", None), nn.Module):
+        return JoinedProduct(joined, [mlp.down_proj.in_features] * 2)
+    return SeparateProducts(mlp.gate_proj, mlp.up_proj)
+
+
 def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | None:
-    names = ("down_proj", "gate_up_proj", "gate_proj", "up_proj")
-    down, joined, gate, up = (getattr(module, name, None) for name in names)
-    products: nn.Module
-    if isinstance(down, nn.Module) and isinstance(joined, nn.Module):
-        products = JoinedProduct(joined, [module.down_proj.in_features] * 2)
-    elif all(isinstance(part, nn.Module) for part in (down, gate, up)):
-        products = SeparateProducts(module.gate_proj, module.up_proj)
-    else:
-        return None
+    products = _gate_and_up(module)
     made = torch.randn(
         (1, len(TEXT), module.down_proj.out_features), generator=torch.Generator().manual_seed(0)
     )
@@ -295,8 +353,8 @@ def _fused_mlp(module: Any, like: Tensor, kernels: LayerKernels) -> nn.Module | 
     return fused if is_last else None
 
 
-def _having(calls: Calls, *parts: str) -> list[nn.Module]:
-    return [module for module in calls if all(hasattr(module, part) for part in parts)]
+def _having(modules: Iterable[nn.Module], *parts: str) -> list[nn.Module]:
+    return [module for module in modules if all(hasattr(module, part) for part in parts)]
 
 
 def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
@@ -317,14 +375,19 @@ def mismatch_share(ours: Tensor, theirs: Tensor) -> float:
 def captured_calls(model: PreTrainedModel, attend: Attend) -> Calls:
     """Run a short pass and return the last call of each module."""
     calls: dict[nn.Module, ModuleCall] = {}
+    scorings: list[Scoring | None] = [None]
+
+    def attended(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
+        scorings.append(scoring)
+        return attend(query, cache, view, scoring)
 
     def record(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any], output: Any) -> None:
-        calls[module] = ModuleCall(args, named, output)
+        calls[module] = ModuleCall(args, named, output, scorings[-1])
 
     with ExitStack() as hooks:
         for module in model.modules():
             hooks.enter_context(module.register_forward_hook(record, with_kwargs=True))
-        run_block(model, block_cache(model.config), chain_block(TEXT, 0, wanted=(0,)), attend)
+        run_block(model, block_cache(model.config), chain_block(TEXT, 0, wanted=(0,)), attended)
     return calls
 
 
@@ -335,10 +398,10 @@ def probe_attention(module: nn.Module, call: ModuleCall) -> tuple[AttentionProbe
     return attention, answer
 
 
-def _if_same(ours: nn.Module, theirs: nn.Module, call: ModuleCall, attend: Attend) -> nn.Module | None:
-    """Return `ours` if the outputs of both layers or decoders are bitwise identical, else None."""
+def _is_same(ours: nn.Module, theirs: nn.Module, call: ModuleCall, attend: Attend) -> bool:
+    """Return whether the outputs of both layers or decoders are bitwise identical."""
     outputs = [_called(each, call, attend) for each in (ours, theirs)]
-    return ours if torch.equal(*(getattr(each, "last_hidden_state", each) for each in outputs)) else None
+    return torch.equal(*(getattr(each, "last_hidden_state", each) for each in outputs))
 
 
 def _called(module: nn.Module, call: ModuleCall, attend: Attend) -> Any:

@@ -17,18 +17,11 @@ from app.engine.attention.selector import (
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.layers.fuse import FusedModel, fuse
-from app.engine.layers.model_trial import (
-    block_logits,
-    check_sequential,
-    reason_against_trees,
-    rows_that_differ,
-    tree_block,
-    trial_blocks,
-)
+from app.engine.layers.model_trial import check_sequential, compare_with_torch, reason_against_trees
 from app.engine.layers.packing import pack_weights
 from app.engine.layers.recurrent_layers import calls_its_linears
 from app.engine.machine.device_faults import refused_because
-from app.engine.machine.hardware import rounding_of, tolerance_of
+from app.engine.machine.hardware import rounding_of
 from app.engine.runner.model_config import Rotary, heads_of, rotary_of
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.prefix_cache import PrefixCache, share_of_free
@@ -104,20 +97,14 @@ def run_in_blocks(
     Raises AttentionUnavailable if the trial fails and `choice` names another attention than torch's."""
     try:
         fused = fuse(model, machine, attention.attend)
-        if attention.attend is not SDPA.attend or fused.model is not model:
+        if attention.attend is not SDPA.attend or fused.is_fused:
             compile_variants(fused.model, attention)
             if machine.device.type == "cuda":
                 vocabulary = model.config.get_text_config(decoder=True).vocab_size
                 kernel_fault(model.device, model.dtype, vocabulary)  # compiled now, so that no reply waits
+        if not fused.is_fused and attention.attend is not SDPA.attend:  # `fuse` has compared a fused model
             rows = sorted({rows for rows, _ in machine.trials if rows > 1})
-            differing = rows_that_differ(
-                block_logits(fused.model, attention.attend),
-                block_logits(model, SDPA.attend),
-                [tree_block(model), *trial_blocks(model, rows)],
-                tolerance_of(model),
-            )
-            if differing:
-                raise ArithmeticError(f"steps of {differing} rows give different logits")
+            compare_with_torch(model, attention.attend, model, rows)
         return _blocks(fused, attention, context, choose_steps)
     except Exception as error:  # compilers, drivers and broken packages raise errors of their own types
         reason = f"its trial with this model failed ({refused_because(error)})"

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.attention.sdpa import attend
-from app.engine.layers.fused_modules import FusedAttention, FusedGatedMLP, FusedLayer, FusedNorm, NormShape
+from app.engine.layers.fused_modules import (
+    Activation,
+    FusedAttention,
+    FusedGatedMLP,
+    FusedLayer,
+    FusedNorm,
+    NormShape,
+)
 from app.engine.layers.replacements import (
     captured_calls,
     copy_with,
@@ -52,6 +59,31 @@ def parts_of(model: nn.Module) -> tuple[int, ...]:
 @pytest.mark.parametrize("name", EXPECTED)
 def test_of_each_architecture_it_takes_what_agrees(zoo: Zoo, name: str) -> None:
     assert parts_of(fused_model(zoo.loaded(named(name)), WrittenOut())) == EXPECTED[name]
+
+
+class CountingActivations(WrittenOut):
+    def __init__(self) -> None:
+        super().__init__()
+        self.count = 0
+
+    def gated_activation(self, gate: Tensor, up: Tensor, activation: Activation) -> Tensor:
+        self.count += 1
+        return super().gated_activation(gate, up, activation)
+
+
+def test_modules_of_the_same_structure_share_the_trial_of_the_first() -> None:
+    kernels, model = CountingActivations(), LLAMA.make()
+    assert len(find_mlps(model, kernels)) == 2 and kernels.count == 1
+    model.model.layers[1].mlp.up_proj.to(torch.bfloat16)
+    assert (
+        len(find_mlps(model, kernels)) == 1 and kernels.count == 2
+    )  # its types are others, so it is tried and fails
+
+
+def test_attentions_share_a_trial_only_with_equal_windows(zoo: Zoo) -> None:
+    model = fused_model(zoo.loaded(named("gemma2")), WrittenOut())
+    windows = [module.scoring.window for module in model.modules() if isinstance(module, FusedAttention)]
+    assert len(set(windows)) == 2
 
 
 def test_weights_are_asked_of_norms_alone() -> None:
