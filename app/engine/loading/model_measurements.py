@@ -37,6 +37,7 @@ from app.engine.lookahead.model_statistics import (
 from app.engine.lookahead.native_drafter import best_drafter, compiled_drafter
 from app.engine.lookahead.step_time_curve import CurveShape
 from app.engine.machine.compiling import Compiled
+from app.engine.machine.hardware import is_exact
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
 from app.engine.measuring.profiling import MeasuredRunner, profile_steps
 from app.engine.runner.runner import BlockRunner
@@ -73,7 +74,7 @@ def measured(
         profile = profile_steps(runner, part_of_load(progress, "Measuring the model's step", PREPARED, STEPS))
         if profile.is_whole or loaded.info.offloaded:  # an offloaded model is no faster at the next load
             cache.write("step", cache_key, asdict(profile))
-    is_same_text = runner.model.dtype.itemsize >= 4 or bool(profile.bucket_sets)
+    is_same_text = is_exact(runner.model) or bool(profile.bucket_sets)
     drafter, largest = find_drafter(), profile.free.buckets[-1]
     info = replace(loaded.info, same_text=is_same_text).with_note("same-text", profile.note)
     info = info.with_note("compiler", info.note("compiler") or drafter.note)

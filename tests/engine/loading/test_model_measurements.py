@@ -313,6 +313,13 @@ def test_chains_are_measured_and_each_tokens_successors_are_asked_for(tmp_path: 
     assert (again.profile, steps) == (loaded.profile, [])
 
 
+def test_chains_whose_activations_are_rounded_are_not_said_to_write_the_same_text(tmp_path: Path) -> None:
+    model: Any = load_zoo(CHAINED[0].make(), WithTexts())
+    model.runner.model.rounding = 0.6  # as a Linear has that rounds activations to 8 bits
+    info = opened(model, MeasurementCache(tmp_path))[0].info
+    assert not info.same_text and "may differ" in info.note("same-text")
+
+
 class WithTexts(Letters):
     """A tokenizer that knows a line break and nothing else."""
 
