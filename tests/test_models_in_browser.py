@@ -169,10 +169,10 @@ def test_a_file_of_a_repository_with_only_gguf_is_downloaded_by_one_click_and_lo
 
 @pytest.mark.thorough
 def test_the_load_dialog_is_used_by_keyboard_and_remembers(person: PageDriver) -> None:
-    person.page.focus("#installed button[aria-label$='oad… demo']")
+    person.page.focus("#installed button[aria-label$='… demo']")
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector("#load-dialog .question")
-    assert person.page.evaluate("document.activeElement.dataset.do") == "load-form"
+    assert person.page.evaluate("document.activeElement.dataset.do") in ("load-form", "close-load")
     person.page.select_option("#load-dialog select[name=context]", "512")
     person.page.wait_for_selector('#load-dialog option[value="512"][selected]', state="attached")
     person.page.focus("#load-dialog [name=quantisation]:checked")
@@ -183,7 +183,7 @@ def test_the_load_dialog_is_used_by_keyboard_and_remembers(person: PageDriver) -
     person.page.keyboard.press("Enter")
     person.page.wait_for_selector("#load-dialog .question", state="detached", timeout=300_000)
     wait_for(person, "#loaded", "int8 weights")
-    person.page.click("#installed button[aria-label='Reload… demo']")
+    person.page.click("#installed button[aria-label='Options… demo']")
     person.page.wait_for_selector('#load-dialog [value="int8"][checked]')
     assert person.page.input_value("#load-dialog select[name=context]") == "512"
     person.page.keyboard.press("Escape")
@@ -205,7 +205,7 @@ def test_where_a_card_is_too_small_a_box_says_what_main_memory_costs(
     with AppProcess(tmp_path / "data", environment) as app, PageDriver(browser, app.url) as person:
         page = person.page
         page.click("#to-models")
-        page.click("#installed button[aria-label$='oad… demo']")
+        page.click("#installed button[aria-label$='… demo']")
         page.select_option("#load-dialog select[name=dtype]", "bfloat16")
         box = "#load-dialog input[name=offload]"
         page.wait_for_selector(box)
@@ -318,8 +318,8 @@ def test_switching_under_a_reply_asks_first(person: PageDriver) -> None:
     person.send("Tell me everything that you know about the commands of a shell")
     person.wait_for_text()
     person.page.click("#to-models")
-    person.page.click("#installed button[aria-label$='oad… demo']")
-    load(person)
+    person.page.click("#installed button[aria-label$='… demo']")
+    load(person, dtype="float32")
     wait_for(person, "#loaded h4", "demo")
 
 

@@ -145,7 +145,9 @@ def move(connection: sqlite3.Connection, chat: int, folder: str) -> None:
 
 
 def count_from(connection: sqlite3.Connection, first: int) -> None:
-    connection.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chat', ?)", (first - 1,))
+    """Make the ids of an empty store's chats and messages begin at `first`, so that no other store has them."""
+    counted = [("chat", first - 1), ("message", first - 1)]
+    connection.executemany("INSERT INTO sqlite_sequence (name, seq) VALUES (?, ?)", counted)
 
 
 def require_chat(connection: sqlite3.Connection, chat: int) -> sqlite3.Row:

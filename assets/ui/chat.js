@@ -1,5 +1,5 @@
 // The thread: copying, editing in place, details, colours. The server may redraw a thread's HTML at any time, so what the
-// user opened and typed is kept here by message.
+// user opened and typed is kept here by message, and after a reload in this tab, except for private chats.
 (() => {
   const COPIED_MS = 1500;
   const shown = new Set(); // "12 details"
@@ -27,6 +27,19 @@
     for (const button of message.querySelectorAll("[data-show][aria-expanded]")) {
       button.setAttribute("aria-expanded", shown.has(key(id, button.dataset.show)));
     }
+  };
+
+  window.foresight.kept.messages = {
+    read: () => {
+      const stays = (one) => !window.foresight.isPrivate(parseInt(one)) && !one.endsWith("colours"); // the server draws these
+      return [[...shown], [...drafts], [...thoughts]].map((each) => each.filter((one) => stays([one].flat()[0])));
+    },
+    restore: ([were, ofDrafts, ofThoughts]) => {
+      were.forEach((one) => shown.add(one));
+      ofDrafts.forEach((one) => drafts.set(...one));
+      ofThoughts.forEach((one) => thoughts.set(...one));
+      document.querySelectorAll(".message[data-message]").forEach(apply);
+    },
   };
 
   // If an edited question is sent, the thread gets a new version of it, and only then is its box closed. If it is

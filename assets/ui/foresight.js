@@ -38,6 +38,7 @@
   // on which it began. A button with data-ask first asks for words in a box in its row. data-list is the id of a
   // list of suggestions for the box.
   window.foresight = {
+    kept: {}, // what stays in this tab when the page is reloaded: see typed.js
     closeMenu,
     isSearchKey({ key, ctrlKey, metaKey, shiftKey, altKey }) {
       return key.toLowerCase() === "k" && (ctrlKey || metaKey) && !shiftKey && !altKey;

@@ -15,12 +15,21 @@
     choose(localStorage.getItem(KEY));
   };
 
-  // The server redraws the lists; open details stay open.
+  // The server redraws the lists; open details stay open, in this tab also after a reload.
   const open = new Set();
   const show = (button) => {
     const isOpen = open.has(button.dataset.more);
     button.setAttribute("aria-expanded", isOpen);
     button.closest("li").querySelector(".model-detail").hidden = !isOpen;
+  };
+
+  const showAll = () => open.size && document.querySelectorAll("[data-more]").forEach(show);
+  window.foresight.kept.models = {
+    read: () => [...open],
+    restore: (names) => {
+      names.forEach((name) => open.add(name));
+      showAll();
+    },
   };
 
   document.addEventListener("click", ({ target }) => {
@@ -32,5 +41,5 @@
     if (!open.delete(more)) open.add(more);
     document.querySelectorAll("[data-more]").forEach(show);
   });
-  document.addEventListener("foresight-drawn", () => open.size && document.querySelectorAll("[data-more]").forEach(show));
+  document.addEventListener("foresight-drawn", showAll);
 })();

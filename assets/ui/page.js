@@ -75,8 +75,8 @@
   // Typed text belongs to the chat in which it was typed; the events of single keys may come too late. The text is kept
   // in the tab, also after a reload and after the end of the app, except for a private chat.
   const KEPT = "foresight-typed"; // [chat, text]
-  const FIRST_PRIVATE = 2 ** 40;
-  const isSecret = () => Number(chat) >= FIRST_PRIVATE || (chat === "0" && document.body.hasAttribute("data-is-private"));
+  window.foresight.isPrivate = (id) => id >= 2 ** 40; // of a chat or a message
+  const isSecret = () => window.foresight.isPrivate(Number(chat)) || (chat === "0" && document.body.hasAttribute("data-is-private"));
   const keepTyped = () => sessionStorage.setItem(KEPT, JSON.stringify(isSecret() ? [] : [chat, window.foresight.typed()]));
   const keptOf = (shown) => {
     const [of, text] = JSON.parse(sessionStorage.getItem(KEPT) ?? "[]");

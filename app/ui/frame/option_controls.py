@@ -33,6 +33,8 @@ class OptionValues(NamedTuple):
 
 EMPTY: Mapping[str, int] = MappingProxyType({"max_new_tokens": 0, "seed": NEW_SEED})
 """The value that an empty box means: no limit, or a new seed for each reply. All other boxes need a number."""
+LARGEST = 2**53 - 1
+"""The largest whole number that a box can report exactly, because the page's numbers are floats."""
 
 
 def to_values(options: Options) -> OptionValues:
@@ -66,6 +68,8 @@ def changed_options(base: Options, given: Mapping[str, Any]) -> tuple[Options, d
         owner = _owner(options, name)
         try:
             changed = replace(owner, **{name: _typed(name, value, getattr(owner, name))})
+            is_exact = not isinstance(value, int | float) or value <= LARGEST
+            require(is_exact, f"type a number up to {LARGEST:,}", value)
         except ImpossibleValue as error:
             faults[name] = error.sentence
             continue

@@ -16,7 +16,7 @@ from app.ui.frame.event_handlers import unexpected
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
-from app.ui.models.inventory import InventoryCache, fit_values, load_name
+from app.ui.models.inventory import InventoryCache, fit_values, is_same_model, load_name
 from app.values.messages import EngineStatus, ModelChoice
 from app.values.model import (
     USUAL_CONTEXT,
@@ -273,10 +273,15 @@ def folder_html(folder: FolderContents, problem: str) -> Markup:
     return render_macro("load_dialog.html", "folder_dialog", folder=folder, problem=problem)
 
 
-def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool) -> Markup:
-    """Render the dialog; nothing if it is closed."""
+def load_dialog_html(
+    form: LoadForm | None, status: EngineStatus, is_busy: bool, loaded: ModelChoice | None = None
+) -> Markup:
+    """Render the dialog; nothing if it is closed. `loaded` are the options with which the model in use was loaded;
+    the same model is loaded again only with other options."""
     if form is None:
         return Markup()
+    is_loaded = status.model is not None and is_same_model(form.model, status.model)
+    is_unchanged = is_loaded and loaded is not None and form.choice == replace(loaded, name=form.choice.name)
     return render_macro(
         "load_dialog.html",
         "load_dialog",
@@ -286,6 +291,8 @@ def load_dialog_html(form: LoadForm | None, status: EngineStatus, is_busy: bool)
         fit=fit_values(form.fit) if form.fit else None,
         slow=f"Slow: about {copying_words(form.fit.offloaded)}." if form.fit and form.fit.offloaded else "",
         progress=((status.phase == "loading" and status.note) or "Loading…") if form.is_loading else "",
-        is_busy=is_busy and not form.is_loading,
+        is_busy=is_busy and not form.is_loading and not is_unchanged,
+        is_loaded=is_loaded,
+        is_unchanged=is_unchanged and not form.is_loading,
         stop=STOP,
     )

@@ -56,7 +56,7 @@ class ModelsRenderer(CachedRenderer):
 
     def draw(self, inputs: tuple[Any, ...]) -> Parts:
         inventory, downloads, status, choice, servers, is_busy, form, folder, problem, _ = inputs
-        dialog = folder_html(folder, problem) if folder else load_dialog_html(form, status, is_busy)
+        dialog = folder_html(folder, problem) if folder else load_dialog_html(form, status, is_busy, choice)
         count = download_count(downloads)
         known = installed_or_downloading(inventory, downloads)
         return {
@@ -166,7 +166,7 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
         "is_loaded": is_loaded,
         "can_delete": model.origin in DELETABLE and not is_loaded,
         "resumed": hub_name(model) if model.state == "incomplete" else "",
-        "load": ("Reload…" if is_loaded else "Load…") if model.state == "ready" else "",
+        "load": ("Options…" if is_loaded else "Load…") if model.state == "ready" else "",
         "size": gigabytes(model.size),
         "facts": [ORIGINS[model.origin], model.revision[:8]],
         "fit": fit_values(one.fit) if one.fit else None,

@@ -17,7 +17,7 @@ from app.ui import Services
 from app.values.messages import ModelChoice, Request
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
-from tests.page_driver import PageDriver
+from tests.page_driver import LAST, PageDriver
 from tests.support.app_process import AppProcess
 from tests.support.waiting import until
 
@@ -108,6 +108,31 @@ def test_a_queue_is_shown_edited_and_kept_by_a_stop_and_a_reload(
     said = person.page.locator("#messages article.user .said").all_inner_texts()
     assert said == ["One", "half a thought", "Three"]
     assert person.page.input_value(BOX) == "Two\nin two lines"
+
+
+def test_an_edited_question_and_opened_details_outlive_a_reload_but_not_those_of_a_private_chat(
+    person: PageDriver,
+) -> None:
+    box, edit = ".message.user .editor textarea", ".message.user footer [data-show=editor]"
+    for button in ("#new-chat", "#new-private-chat"):
+        person.page.click(button)
+        person.page.wait_for_selector("#welcome")
+        person.ask("One")
+        assert person.page.locator(".editor:not([hidden]), .details:not([hidden])").count() == 0
+        person.press("Details")
+        person.page.hover(".message.user")
+        person.page.click(edit)
+        person.page.fill(box, "An edited question")
+    assert "An edited" in person.page.input_value(box)
+    person.page.click(".chat-line >> nth=1 >> .open")
+    person.page.wait_for_function("location.hash === '#/chat/1'")
+    person.reload()
+    person.page.wait_for_function(
+        "box => document.querySelector(box)?.value === 'An edited question'", arg=box
+    )
+    assert person.page.locator(f"{LAST} .details:not([hidden])").count() == 1
+    kept = person.page.evaluate("sessionStorage['foresight-boxes']")
+    assert kept.count("An edited question") == 1
 
 
 def test_the_draft_of_another_chat_never_replaces_what_is_typed(person: PageDriver) -> None:

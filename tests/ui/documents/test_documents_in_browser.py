@@ -161,3 +161,20 @@ def test_the_view_is_accessible(
         person.page.wait_for_selector(".undo")
         assert grave_findings(person.page) == []
         assert person.page.evaluate("document.documentElement.scrollWidth") <= size["width"]
+
+
+def test_the_open_collection_and_its_search_stay_when_the_page_is_reloaded(person: PageDriver) -> None:
+    box = "#document-search-text :is(input, textarea)"
+    for name in ("First", "Second"):
+        person.page.click("#collections [data-do=create]")
+        person.page.fill("#collections .in-place", name)
+        person.page.keyboard.press("Enter")
+        person.page.wait_for_selector(f"#collection-title >> text={name}")
+        paste(person, TEXT)
+    person.page.fill(box, "the roof")
+    for _ in range(2):
+        person.page.click("#to-chat")
+        person.reload()
+        person.page.click("#to-documents")
+        person.page.wait_for_selector("#collection-title h2 >> text=Second")
+        person.page.wait_for_function("box => document.querySelector(box).value === 'the roof'", arg=box)

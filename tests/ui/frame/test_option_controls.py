@@ -75,6 +75,10 @@ def test_what_has_no_control_is_kept() -> None:
         ("top_p", 0, "Top-p must be above 0 and at most 1."),
         ("seed", 1.5, "Type a whole number."),
         ("seed", float("inf"), "Type a whole number."),
+        *(
+            (name, 2**63, "Type a number up to 9,007,199,254,740,991.")
+            for name in ("max_new_tokens", "seed", "top_k")
+        ),
     ],
 )
 def test_an_impossible_value_gets_one_sentence_and_the_last_valid_one_is_used(

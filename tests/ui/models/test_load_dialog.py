@@ -27,7 +27,7 @@ from app.values.chat import ChatVersion
 from app.values.messages import EngineStatus, ModelChoice, Options
 from app.values.model import DraftModels
 from tests.fake_models import GB, HALF, SMALL, ScriptedModels, make_fit
-from tests.fakes import ScriptedEngine
+from tests.fakes import DEMO, ScriptedEngine
 
 NAME = f"org/small@{SMALL.revision}"
 ON_LINUX = ("Linux", "x86_64")
@@ -61,6 +61,23 @@ def press(actions: LoadActions, dialog: LoadDialog, do: str, name: str = "", **v
 
 def shown(dialog: LoadDialog, status: EngineStatus, is_busy: bool = False) -> str:
     return str(load_dialog_html(dialog.form, status, is_busy))
+
+
+def test_the_loaded_model_is_loaded_again_only_with_other_options(
+    actions: LoadActions, dialog: LoadDialog, services: Services
+) -> None:
+    loaded = EngineStatus("ready", model=replace(DEMO, name=SMALL.name, revision=SMALL.revision))
+
+    def look() -> str:
+        return str(load_dialog_html(dialog.form, loaded, True, services.settings.model))
+
+    services.change(lambda settings: settings.with_loaded(ModelChoice("org/small")))
+    actions.open(dialog, SMALL)
+    assert "Options of org/small" in look() and "is loaded with these options" in look()
+    assert "load-form" not in look() and "Loading stops it" not in look()
+    press(actions, dialog, "load-option", context="512")
+    assert "Stop and load" in look() and "Loading stops it" in look()
+    assert ">Load again<" in str(load_dialog_html(dialog.form, loaded, False, services.settings.model))
 
 
 def values_of(options: object) -> dict[str, list[str]]:

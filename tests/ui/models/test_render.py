@@ -171,11 +171,11 @@ def test_gguf_files_in_the_hubs_cache_count_as_models_too() -> None:
     assert "Models 2.00 GB, other files 48 GB, free 50 GB" in shown
 
 
-def test_the_loaded_model_can_be_reloaded_and_not_be_deleted() -> None:
+def test_the_loaded_model_has_options_and_cannot_be_deleted() -> None:
     loaded = EngineStatus("ready", model=replace(DEMO, name=SMALL.name, revision=SMALL.revision))
     html = installed_html(make_inventory(InstalledFit(SMALL, make_fit())), loaded)
     assert buttons(html) == [("ask-load", str(SMALL.path), "")]
-    assert "loaded Reload…" in text(html)
+    assert "loaded Options…" in text(html)
 
 
 def test_the_measured_peak_stands_beside_the_estimate() -> None:
@@ -279,7 +279,7 @@ def test_layers_and_same_text_are_no_news_where_they_are_used() -> None:
 
 def test_a_precision_loads_the_same_model_with_it(services: Services) -> None:
     html = str(load_choices_html(None, services.engine.status(), CHOICE))
-    assert re.search(r'data-name="float32"[^>]*aria-pressed="true"', html)
+    assert re.findall(r'data-name="([^"]*)"[^>]*aria-pressed="true" disabled', html) == ["float32", "auto"]
     assert load_choices_html(None, EngineStatus("starting"), CHOICE) == ""
     assert 'title="bfloat16 (half the memory of float32)"' in html
     value = json.dumps(["org/model", "auto", "auto", "int8", "auto"])

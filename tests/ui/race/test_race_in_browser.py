@@ -65,9 +65,17 @@ def test_what_is_typed_chosen_and_opened_stays_when_the_page_is_reloaded(
     boxes = {
         "#race-text textarea": "My own prompt.",
         "#race-tokens input": "77",
+        "#race-lane-2 input": "Lookahead W/N/G",
         "#race-lane-3 input": "Jacobi",
+        "#race-W-2 input": "11",
+        "#race-N-2 input": "0",
+        "#race-G-2 input": "13",
+        "#race-W-3 input": "14",
         "#filter-size input": "Up to 1 GB",
         "#paste textarea": "Pasted.",
+        "#chat-search :is(input, textarea)": "a chat",
+        "#search-text :is(input, textarea)": "a model",
+        "#folder :is(input, textarea)": "/models",
     }
     with PageDriver(browser, running.url) as person:
         page = person.page
@@ -75,15 +83,21 @@ def test_what_is_typed_chosen_and_opened_stays_when_the_page_is_reloaded(
         page.fill("#paste textarea", "Pasted.")
         page.click("#to-models")
         page.click("#folders .label-wrap")
+        page.fill("#folder :is(input, textarea)", "/models")
+        page.click("#installed [data-more] >> nth=0")
         page.click("#models-tab-discover")
+        page.fill("#search-text :is(input, textarea)", "a model")
         page.click("#filter-size input")
         page.click("[role=option] >> text=Up to 1 GB")
         page.click("#to-race")
-        page.click("#race-lane-3 input")
-        page.click("[role=option] >> text=Jacobi")
-        for box in ("#race-text textarea", "#race-tokens input"):
+        for lane in (2, 3):
+            page.click(f"#race-lane-{lane} input")
+            page.click(f"[role=option] >> text={boxes[f'#race-lane-{lane} input']}")
+        for box in filter(lambda box: "race" in box and "lane" not in box, boxes):
             page.fill(box, boxes[box])
+        page.wait_for_selector("#race-N-2-fault >> text=must be from 2")
         page.click("#to-chat")
+        page.fill("#chat-search :is(input, textarea)", "a chat")
         person.reload()
         page.click("#to-race")
         page.wait_for_selector("#race-text textarea")
@@ -91,7 +105,9 @@ def test_what_is_typed_chosen_and_opened_stays_when_the_page_is_reloaded(
             page.wait_for_function(
                 "([box, text]) => document.querySelector(box)?.value === text", arg=[box, text], timeout=9000
             )
+        page.wait_for_selector("#race-N-2-fault >> text=must be from 2")
         assert page.locator("#folders .label-wrap.open").count() == 1
+        assert page.locator("#installed .model-detail:not([hidden])").count() == 1
         page.wait_for_selector("#race-kind label.selected >> text=Own text")
         page.click("#race-another")
         page.wait_for_function("document.querySelector('#race-text textarea').value === 'My own prompt.'")
