@@ -110,9 +110,13 @@ def in_words(fit: ContextFit, leaves_out: bool = False, documents: str = "") -> 
         sent = f"Chat length: {fit.kept_tokens:,} of {fit.context:,} tokens"
         few = "oldest message is" if fit.left_out == 1 else f"{fit.left_out} oldest messages are"
         return f"{sent}: the {few} not sent."
-    return (
-        f"{used}: too long with {fit.reserve:,} reserved for the reply. You will be asked what to leave out."
-    )
+    if fit.tokens > fit.context:
+        problem = f"The chat has {fit.counted} tokens, and the model reads at most {fit.context:,}."
+    else:
+        problem = f"{used}: too long with {fit.reserve:,} reserved for the reply."
+    oldest = "oldest message" if fit.left_out == 1 else f"{fit.left_out:,} oldest messages"
+    choice = f"whether to leave out the {oldest}" if fit.fits_without_oldest else "what to leave out"
+    return f"{problem} You will be asked {choice}."
 
 
 def overflow_html(fit: ContextFit, pending: Press) -> str:

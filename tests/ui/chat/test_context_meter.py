@@ -66,8 +66,12 @@ def test_the_meter_says_how_much_of_the_context_is_used() -> None:
 
 def test_a_chat_that_is_too_long_is_told_before_it_is_sent() -> None:
     assert 'class="meter full"' in meter_html(FULL)
-    assert in_words(FULL).endswith(
-        "too long with 256 reserved for the reply. You will be asked what to leave out."
+    assert in_words(FULL) == (
+        "Chat length: 900 of 1,024 tokens: too long with 256 reserved for the reply. "
+        "You will be asked whether to leave out the 4 oldest messages."
+    )
+    assert in_words(ContextFit(9337, 8192, 256)) == (
+        "The chat has 9,337 tokens, and the model reads at most 8,192. You will be asked what to leave out."
     )
 
 
