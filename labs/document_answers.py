@@ -87,7 +87,7 @@ def collections(store: Documents, alone: bool) -> Mapping[str, int]:
 
 
 def ask(engine: Engine, store: Documents, model: str, one: AskedQuestion, collection: int) -> Judged:
-    """Ask a question, if it is a follow-up after the question before it, and judge the reply."""
+    """Ask a question and judge the reply. Before a follow-up, its earlier question is asked."""
     history: tuple[Message, ...] = ()
     if one.before:
         earlier, _, _ = _reply(engine, store, model, history, one.before, collection)

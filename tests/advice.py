@@ -286,7 +286,7 @@ KINDS = {
         merge it into
         use the model's safetensors
         [Aa]dd the model's (tokenizer|own|\{\})
-        choose such a folder
+        choose one of them by its path
         run `git lfs pull`
         delete (it|them|\{\}|what)
         resume

@@ -78,8 +78,8 @@ def print_statistics(reply: FinishedReply) -> None:
     numbers = reply.finished.statistics
     line = (
         f"[{reply.finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
-        f"{numbers.tokens_per_second:.1f} tokens/s, hit rate {numbers.hit_rate:.0%}, "
-        f"coverage {numbers.coverage:.0%}, {numbers.rows_per_step:.1f} rows per step, "
+        f"{numbers.tokens_per_second:.1f} tokens/s, drafts in {numbers.coverage:.0%} of steps, "
+        f"accepted in {numbers.hit_rate:.0%}, {numbers.rows_per_step:.1f} rows per step, "
         f"first token after {numbers.time_to_first_token:.2f} s]"
     )
     print_text(line, err=True)
@@ -175,6 +175,6 @@ def _engine_bar() -> Iterator[tuple[Progress, TaskID]]:
 
 
 def _end(bar: Progress) -> None:
-    # Older releases of rich print an empty line for a bar that is stopped without having been started.
+    # Without a terminal a bar never starts, and older releases of rich print an empty line when it is stopped.
     if bar.live.is_started:
         bar.stop()

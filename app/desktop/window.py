@@ -31,7 +31,7 @@ def require_window() -> None:
     """Raise WindowUnavailable if pywebview is not installed."""
     if find_spec("webview") is None:
         raise WindowUnavailable(
-            'A window of its own needs pywebview: install it with `pip install "pywebview>=5"`, '
+            'To open Foresight in its own window, install pywebview (`pip install "pywebview>=5"`), '
             "or start without --native."
         )
 
@@ -94,7 +94,7 @@ class _StderrReader:
     def last_line(self) -> str:
         """Wait for the end of stderr, at most END_SECONDS, and return its last line."""
         self._thread.join(END_SECONDS)
-        return self._line.decode(errors="replace").strip().rstrip(".") or "it did not say why"
+        return self._line.decode(errors="replace").strip().rstrip(".") or "the reason is unknown"
 
     def _read(self) -> None:
         for line in self._child.stderr or ():

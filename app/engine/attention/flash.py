@@ -1,10 +1,9 @@
 """The `flash` backend: attends over the prefix with the flash-attn package and over the block densely.
 
-The prefix needs no mask, so the unmodified package can attend to it. Attention to the prefix and attention to the
-block each also give the log of the sum of their weights; the two logs determine how the results are mixed
-(log-sum-exp). The sum is split at the end of the prefix, so a row's rounding depends on how many tokens before it
-were drafted. Another backend is used for texts that must be identical with and without drafts, for layers with a
-window, and for blocks without a prefix.
+The prefix needs no mask, so the unmodified package can attend to it. Each of the two attentions also returns the
+log-sum-exp of its scores, from which their outputs are merged. The sum is split at the end of the prefix, so a
+row's rounding depends on how many tokens before it were drafted. Another backend is used for texts that must be
+identical with and without drafts, for layers with a window, and for blocks without a prefix.
 """
 
 from collections.abc import Callable
@@ -20,7 +19,7 @@ SPLITS = 8
 
 OverCache = Callable[[Tensor, Tensor, Tensor, Tensor, float, float], tuple[Tensor, Tensor]]
 """(query [1, T, H, D], keys and values [1, n, KV, D], how many of the n slots are used: int32 [1], scale,
-softcap or 0.0) -> out [1, T, H, D] and the log of the weights' sum [1, H, T]."""
+softcap or 0.0) -> out [1, T, H, D] and the log-sum-exp of the scores [1, H, T]."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class FlashAttention:
 
 
 def _over_block(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> tuple[Tensor, Tensor]:
-    """Attend to the block's own rows in float32; return [H, T, DV] and the log of the weights' sum [H, T]."""
+    """Attend to the block's own rows in float32; return [H, T, DV] and the log-sum-exp of the scores [H, T]."""
     _, heads, rows, size = query.shape
     own = slice(view.prefix_length, view.prefix_length + rows)
     keys, values = cache.keys[0, :, None, own].float(), cache.values[0, :, None, own].float()

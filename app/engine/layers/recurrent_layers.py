@@ -190,8 +190,10 @@ class _Paths:
         self._visible, self._is_by_channel = visible, logs.dim() == 3
 
     def products(self, queries: Tensor, keys: Tensor) -> Tensor:
-        """Return [..., H, T, T]: the products of queries [..., H, T, K] and the keys [H, T, K] of their row and its
-        ancestors, with the decay between the two rows; 0 for all other keys."""
+        """Return [..., H, T, T] of queries [..., H, T, K] and keys [H, T, K].
+
+        If row j is row i or its ancestor, the value at (i, j) is the product of query i and key j, times the decay
+        from j to i; otherwise it is 0."""
         if not self._is_by_channel:
             between = (self.sums - self.sums.mT).masked_fill_(~self._visible, -torch.inf).exp_().float()
             return queries @ keys.mT * between

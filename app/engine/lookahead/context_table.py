@@ -1,4 +1,5 @@
-"""The successors and followers (`ngram_pool.py`) of each context, in one table of fixed size.
+"""One table of fixed size that keeps for each context its successors, which the model found likeliest to come next,
+and its followers, which came next in texts (`ngram_pool.py`).
 
 A context is a sequence of one to four tokens. Each context has a row of 16 integers of 32 bits:
 

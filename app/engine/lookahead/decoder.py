@@ -129,7 +129,9 @@ class _Reply:
     planner: DraftPlanner
     pool: Pool
     window: JacobiWindow
-    reporting: float = 0.0  # seconds of the last step's last part, which count as the next step's
+    reporting: float = (
+        0.0  # seconds that the previous step took after its commit; they count as the next step's
+    )
 
     def next_step(self) -> StepInParts:
         """Begin the next step, plain or drafted as the planner decides."""
@@ -139,8 +141,7 @@ class _Reply:
         return plain_step(self, began) if plan.is_plain else drafted_step(self, plan, began)
 
     def reported(self, began: float) -> None:
-        """Count a step's last part, from `began` to now, in the next step's time, unless a device computes
-        meanwhile."""
+        """Count the time from `began` to now in the next step, unless a device computes meanwhile."""
         if not self.runner.is_asynchronous:
             self.reporting = perf_counter() - began
 

@@ -74,7 +74,8 @@ ProgressListener = Callable[[int, int], None]
 
 
 def measured_text(runner: MeasuredRunner, prefix: int = PREFIX) -> list[int]:
-    """Make random tokens for the prefix and the largest block, few enough for a single rotary table."""
+    """Make random tokens for the prefix and the largest block, but fewer if the model uses another rotary table for
+    longer texts."""
     return random_tokens(runner.vocabulary, min(prefix + MEASURED_BUCKETS[-1], runner.horizon(0)))
 
 
@@ -85,7 +86,7 @@ def random_tokens(vocabulary: int, length: int) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class StepTimer:
-    """Times blocks after `prefix` tokens of the text. A round after the first begins only before `end`."""
+    """Times blocks after `prefix` tokens of the text. Rounds after the first begin only before `end`."""
 
     runner: MeasuredRunner
     text: Sequence[int]
@@ -95,8 +96,8 @@ class StepTimer:
     prefix: int = PREFIX
 
     def affordable(self, is_padded: bool = True) -> Buckets:
-        """Return the buckets to measure, for which the text must be long enough. They are buckets of FEW_BUCKETS if
-        a step takes long or, on a CPU, if blocks are not padded."""
+        """Return the buckets to measure; those that are too large for the text or the runner are left out. Only
+        buckets of FEW_BUCKETS are measured if a step takes long or, on a CPU, if blocks are not padded."""
         on_cpu = self.runner.model.device.type == "cpu"
         is_free_on_cpu = on_cpu and not is_padded and not self.runner.buckets
         one_row = 0.0 if is_free_on_cpu else self.without_progress().times((1,), False).seconds_for(1)
@@ -284,8 +285,8 @@ def _refusal_of_same_text(runner: BlockRunner, timer: StepTimer, buckets: Bucket
     if ratio < limit:
         return ""
     return (
-        f"{dtype}: the text may differ between lookahead on and off. Preventing that needs Triton attention; "
-        f"without it a step takes {ratio:.1f} times as long after {long.prefix:,} tokens"
+        f"{dtype}: the text may differ between lookahead on and off. Without Triton attention, "
+        f"preventing this would make a step take {ratio:.1f} times as long after {long.prefix:,} tokens"
     )
 
 

@@ -93,7 +93,7 @@ NEED_MORE = ("blip", "git", "idefics", "kosmos-2", "kosmos-2.5", "kyutai_speech_
 OTHER_OUTPUT = {
     "blt": "reads and writes bytes instead of tokens",
     "cpmant": "reads tokens of its own before each prompt, which Foresight does not support",
-    "diffusion_gemma": "does not write text token by token", "evolla": "writes texts about proteins",
+    "diffusion_gemma": "does not write text token by token", "evolla": "needs a protein in addition to its prompt",
     "pi0": "controls robots and writes no text",
 }  # fmt: skip
 """Other kinds of models that cannot be used here, and why."""
@@ -130,7 +130,8 @@ def _other_kind(names: list[str]) -> str:
             return sentence
     inside = {name.rpartition("/")[0] for name in names if name.endswith((f"/{WHOLE}", f"/{INDEX}"))}
     if models := sorted(folder for folder in inside if f"{folder}/{CONFIG}" in names):
-        return f"It has models in folders ({', '.join(models)[:100]}): choose such a folder on this machine."
+        folders = ", ".join(models)[:100]
+        return f"It has models in folders ({folders}): choose one of them by its path."
     for pattern, library in OTHER_FORMATS.items():
         if _matching(names, [pattern]):
             return f"Its weights are only in the format of {library}: choose it in safetensors, or as a GGUF file."
@@ -234,7 +235,7 @@ def _other_task(config: Mapping[str, Any], kind: str) -> str:
         return "turns sound into text, or text into sound"
     is_text = is_in(kind, TEXT, MULTIMODAL, PICTURES, TRANSLATING)
     if is_text and config.get("is_encoder_decoder", default_values(kind).get("is_encoder_decoder")):
-        return "is an encoder-decoder model, which reads all its input before it writes a text"
+        return "is an encoder-decoder model, and Foresight runs only decoder-only models"
     if is_in(kind, ENCODERS) and not config.get("is_decoder"):
         return "is an encoder, which turns texts into numbers and writes none"
     if kind in NEED_MORE:

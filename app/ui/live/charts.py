@@ -62,7 +62,8 @@ _GRID = "".join(
 
 
 BAR, GAP, TOKEN, BARS_HEIGHT = 4, 2, 8, 56
-"""Sizes of the step bars in their own units; if the longest step would not fit, all boxes are less tall."""
+"""Sizes in the picture's own units: the width of a bar, the gap between bars, the height of a token's box, and the
+picture's height. The boxes are lower if the longest step would not fit."""
 
 BARS_WIDTH = STRIP_STEPS * (BAR + GAP)
 

@@ -107,7 +107,10 @@ def test_what_is_widened_while_it_is_read_is_not_refused(method: str) -> None:
         (("config.json", "model.mlpackage/Manifest.json"), "in the format of Core ML"),
         (("config.json", "odd.safetensors"), "(odd.safetensors)"),
         (("config.json", "diffusion_pytorch_model.safetensors"), "or a part of one"),
-        (("inner/config.json", "inner/model.safetensors"), "models in folders (inner): choose such a folder"),
+        (
+            ("inner/config.json", "inner/model.safetensors"),
+            "models in folders (inner): choose one of them by its path",
+        ),
         (
             ("checkpoint-5/config.json", "checkpoint-5/model.safetensors.index.json"),
             "in folders (checkpoint-5)",
