@@ -168,7 +168,7 @@ def test_a_card_without_our_kernels_keeps_the_same_text_where_it_costs_little_in
     profile = profile_steps(with_costly_attention(watch, times, GPU_LIMIT), unwatched, watch)
     assert bool(profile.bucket_sets) == is_on
     assert bool(choose_buckets(profile)) == is_on
-    assert ("takes 4.0 times as long after 2,048 tokens" in profile.note) != is_on
+    assert ("take 4.0 times as long after 2,048 tokens" in profile.note) != is_on
 
 
 def test_a_cpu_keeps_the_same_text_whatever_it_costs() -> None:
