@@ -93,7 +93,7 @@ class NativeDrafter:
             gap_step=entries.GAP_STEP / (sampling.temperature or 1.0),
             farthest=farthest(sampling),
             top_p=sampling.top_p,
-            top_k=sampling.top_k,
+            top_k=min(sampling.top_k, table.vocabulary),  # a greater number would not fit 64 bits
             seed=sampling.seed,
             branches=sources.branches,
         )

@@ -25,7 +25,7 @@ TEXTS = st.lists(TOKENS, min_size=1, max_size=12)
 SAMPLINGS = st.builds(
     Sampling,
     temperature=st.sampled_from([0.0, 0.3, 1.0, 2.5]),
-    top_k=st.sampled_from([0, 1, 3, 40]),
+    top_k=st.sampled_from([0, 1, 3, 40, 2**63]),
     top_p=st.sampled_from([1.0, 0.9, 0.4]),
     min_p=st.sampled_from([0.0, 0.02, 0.3]),
     seed=st.integers(0, 2**63 - 1),
