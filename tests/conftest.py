@@ -41,6 +41,7 @@ LONG_FILES = (
     "tests/engine/attention/test_same_rows.py", "tests/ui/test_page.py",
     "tests/engine/sampling/test_sampling_triton.py", "tests/ui/test_accessibility.py",
     "tests/engine/layers/test_triton_kernels.py", "tests/ui/test_pages_in_browser.py",
+    "tests/engine/drafters/test_gemma4_assistant.py",
     "tests/engine/layers/test_model_trial.py", "tests/ui/chat/test_chat_page_in_browser.py",
     "tests/engine/layers/test_fused_models.py", "tests/ui/settings/test_settings_in_browser.py",
     "tests/engine/cpu_kernels/test_texts.py", "tests/ui/sidebar/test_finding_in_browser.py",

@@ -9,7 +9,7 @@ from app.chats.chat_table import collections_from_json
 from app.chats.message_table import marks_from_json, value_from_json
 from app.engine.measuring.measurement_cache import MeasurementCache
 from app.errors import SettingsNotRead
-from app.models_registry.downloads.downloads import SavedDownloads
+from app.models_registry.downloads.download_queue import SavedDownloads
 from app.models_registry.files.config import USUAL_TEMPERATURE, chat_template, own_temperature
 from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile

@@ -11,7 +11,7 @@ from uuid import UUID
 import pytest
 
 from app.database.data_folder import data_dir_or_default
-from app.models_registry.downloads.downloads import SavedDownloads
+from app.models_registry.downloads.download_queue import SavedDownloads
 from app.models_registry.hub.hub_id import HubId
 from app.settings import assets_dir
 from app.system.gpus import CudaGpu

@@ -19,7 +19,7 @@ from app.commands.console import print_json, print_text, progress_bar
 from app.commands.services import hub_in
 from app.database.data_folder import data_dir_or_default
 from app.errors import ModelError, ModelGated
-from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.downloads.download_queue import Downloads, SavedDownloads
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId, require_hub_id
 from app.values.model import Download, gigabytes

@@ -62,7 +62,7 @@ def list_models(
     as_json: AsJson = False,
 ) -> None:
     """List the models on this machine, or the recommended models."""
-    from app.models_registry.downloads.fetcher import disk_use
+    from app.models_registry.downloads.resumable_fetch import disk_use
     from app.models_registry.installed_models import installed
 
     with errors_as_sentences():

@@ -9,9 +9,15 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.conversation.call_patterns import alternatives, call_patterns, kinds_of, values_of, with_definitions
 from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.conversation.thinking import split_thought
+from app.conversation.tool_call_patterns import (
+    alternatives,
+    call_patterns,
+    kinds_of,
+    values_of,
+    with_definitions,
+)
 from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import json_text, parse_json
 from app.values.json_answers import for_grammar

@@ -11,8 +11,8 @@ from pathlib import Path
 from app.errors import ModelError, ModelNotFound
 from app.models_registry import installed_models
 from app.models_registry.catalogue import read_catalogue
-from app.models_registry.downloads.downloads import Downloads, SavedDownloads
-from app.models_registry.downloads.fetcher import disk_use
+from app.models_registry.downloads.download_queue import Downloads, SavedDownloads
+from app.models_registry.downloads.resumable_fetch import disk_use
 from app.models_registry.files.config import USUAL_TEMPERATURE, own_temperature, read_config
 from app.models_registry.files.fit_estimate import activation_bytes, judge_folder, row_price
 from app.models_registry.files.gguf_checks import gguf_files

@@ -36,7 +36,7 @@ from app.ui.frame.option_controls import (
     to_values,
 )
 from app.ui.frame.page_connections import Pages, PageSession, PageValue, add_page_socket
-from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
+from app.ui.frame.page_updates import ACTIVE_SECONDS, PolledRenderer
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.templates import render
 from app.ui.frame.theme import asset, head, make_theme

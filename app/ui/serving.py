@@ -11,7 +11,7 @@ from pathlib import Path
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.system.environment import without_network_settings
-from app.ui.frame.page_access import Guard, KeyCheck
+from app.ui.frame.page_key import Guard, KeyCheck
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.uploads import uploads_dir
 from app.web.listening import listen

@@ -1,9 +1,9 @@
-"""Calls are found while they are written. test_call_patterns.py has the forms, cut into pieces anywhere."""
+"""Calls are found while they are written. test_tool_call_patterns.py has the forms, cut into pieces anywhere."""
 
 import pytest
 
-from app.conversation.call_patterns import typed
 from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
+from app.conversation.tool_call_patterns import typed
 
 
 def test_arguments_are_given_out_while_they_are_written() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelError, ModelNotFound
-from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.downloads.download_queue import Downloads, SavedDownloads
 from app.models_registry.downloads.process import download
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
@@ -22,7 +22,7 @@ from app.models_registry.installed_models import (
 from app.models_registry.locate import locate
 from app.values.model import InstalledModel
 from tests.gguf_models import write_gguf
-from tests.models_registry.downloads.test_downloads import VALUES
+from tests.models_registry.downloads.test_download_queue import VALUES
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files, silent, write
 from tests.support.waiting import until

@@ -23,7 +23,7 @@ from tests.support import quicker_modules
 CHECKOUT = Path(__file__).parents[2]
 START_SECONDS = 240.0
 STOP_SECONDS = 60.0
-REQUESTS = "app.ui.frame.page_access"
+REQUESTS = "app.ui.frame.page_key"
 """The name of the log of requests."""
 REQUESTS_TOLD = "requests"
 GPU_BUILD = "FORESIGHT_TESTS_GPU_BUILD"

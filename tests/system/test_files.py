@@ -13,7 +13,7 @@ from app.database.database import Database
 from app.database.restoring import STAGED, stage
 from app.desktop.menu import MenuEntry, MenuFile, install
 from app.documents.file_import import PENDING_FOLDER, PendingFiles
-from app.models_registry.downloads.downloads import SavedDownloads
+from app.models_registry.downloads.download_queue import SavedDownloads
 from app.models_registry.hub.hub_id import HubId
 from app.remote.servers import ServerFile
 from app.settings import Settings, SettingsFile

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from app.ui.frame.page_stream import PageStream, PolledRenderer
+from app.ui.frame.page_updates import PageStream, PolledRenderer
 
 SECONDS = 300.0
 

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.block.block import chain_block
-from app.engine.drafters.assistant import Assistant
 from app.engine.drafters.draft_model import DraftModel, RunnerSequenceReader, prefilled
 from app.engine.drafters.eagle_head import EagleHead, layer_config
+from app.engine.drafters.gemma4_assistant import Assistant
 from app.engine.drafters.mixed_tree import DraftModelSource, DraftModelStatistics
 from app.engine.layers.quantised_layers import QuantisedEmbedding
 from app.engine.loading.head_loading import source_of

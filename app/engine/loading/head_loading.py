@@ -10,8 +10,8 @@ from transformers.modeling_layers import MtpModel
 
 from app.engine import attention
 from app.engine.block.block import chain_block
-from app.engine.drafters.assistant import Assistant, AssistantReader
 from app.engine.drafters.draft_model import DraftModel, SequenceReader
+from app.engine.drafters.gemma4_assistant import Assistant, AssistantReader
 from app.engine.drafters.head_reader import Head, HeadReader, MtpHead
 from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.lookahead.draft_model_budget import DraftModelBudget

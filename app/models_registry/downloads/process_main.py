@@ -6,7 +6,6 @@ from pathlib import Path
 from filelock import Timeout
 
 from app.errors import ModelBroken, ModelError
-from app.models_registry.downloads.fetcher import TransferState, fetch_files
 from app.models_registry.downloads.process import (
     DownloadFailed,
     DownloadFinished,
@@ -18,6 +17,7 @@ from app.models_registry.downloads.process import (
     to_line,
 )
 from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.downloads.resumable_fetch import TransferState, fetch_files
 from app.models_registry.files.model_files import is_complete
 from app.models_registry.hub.errors import as_model_errors
 from app.system import child_process

@@ -14,7 +14,7 @@ from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
 from app.ui.chat.thinking_control import thinking_html
 from app.ui.chat.tools_control import tool_choices, tools_note
-from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
+from app.ui.frame.page_updates import Parts, ReplyHtmlBlocks
 from app.ui.frame.services import Services
 from app.ui.frame.templates import problem_html, render
 from app.ui.frame.top_bar import status_html

@@ -17,7 +17,7 @@ from app.ui.documents.view import (
     listed_collections,
     open_collection,
 )
-from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.models.render import download_words

@@ -18,7 +18,7 @@ because pings are not answered.
                       {"typed": text}     the text of the message box
                       {"typed": text, "left": chat, "opened": number}
                                           the page draws another chat; the text belongs to the chat that it left
-    server -> page    {part: value, ...}  see page_stream.py
+    server -> page    {part: value, ...}  see page_updates.py
 """
 
 import asyncio
@@ -32,7 +32,7 @@ from typing import Any, Generic, TypeVar
 
 import fastapi
 
-from app.ui.frame.page_stream import PageStream, PolledRenderer
+from app.ui.frame.page_updates import PageStream, PolledRenderer
 
 T = TypeVar("T")
 KEPT = 64

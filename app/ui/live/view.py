@@ -13,7 +13,7 @@ from app.ui.frame.event_handlers import PageEvents, hidden_output
 from app.ui.frame.file_export import file_html
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
-from app.ui.frame.page_stream import Parts
+from app.ui.frame.page_updates import Parts
 from app.ui.frame.templates import render
 from app.ui.live.step_history import StepHistory, TracedReply
 from app.ui.live.xray import texts_of, xray_html

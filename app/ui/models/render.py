@@ -9,7 +9,7 @@ from typing import Any, cast, get_args
 from markupsafe import Markup
 
 from app.models_registry.installed_models import hub_name
-from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.top_bar import PHASES, describe, short_name

@@ -9,7 +9,7 @@ from markupsafe import Markup
 from app.conversation.race.decoder_comparison import LaneReader
 from app.conversation.race.race import HALF, ROUNDS, Race, RaceState
 from app.conversation.reply import Reply
-from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.templates import render_macro
 from app.ui.race.chart import TEMPLATE, chart_html
 from app.ui.race.formatting import KINDS, badge_words, between, difference_words, rate, times, title

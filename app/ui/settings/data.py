@@ -25,7 +25,7 @@ from app.ui.frame.event_handlers import (
 )
 from app.ui.frame.file_export import BACKUP, CHATS
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.uploads import discard, discard_all, text_of_upload, upload_at, use_uploads

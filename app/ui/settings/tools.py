@@ -14,7 +14,7 @@ from app.tools.importing import LONGEST, imported_servers, server_from
 from app.ui.frame.event_handlers import LISTEN, UPLOADED, Actions, PageEvents, submit_box, try_at_box
 from app.ui.frame.gradio_internals import pressed
 from app.ui.frame.page_connections import PageValue
-from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render_macro
 from app.ui.frame.uploads import text_of_upload, use_uploads

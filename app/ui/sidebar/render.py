@@ -16,7 +16,7 @@ from markupsafe import Markup
 from app.conversation import is_private
 from app.documents import Documents
 from app.ui.chat.state import CHAT_LIMIT, ChatState
-from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render, without_number
 from app.ui.frame.undo import UNDO_SECONDS, Deletions, Offer

@@ -10,7 +10,7 @@ import gradio as gr
 from app.settings import DEMO_MODEL, Settings
 from app.ui.frame.event_handlers import LISTEN, Actions, Notify, toast
 from app.ui.frame.gradio_internals import pressed
-from app.ui.frame.page_stream import CachedRenderer, Parts
+from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.services import Services
 from app.ui.frame.templates import render
 from app.ui.models.discover import MOST, best_models, quantisation_of

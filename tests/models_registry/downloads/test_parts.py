@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.errors import DiskFull, ModelError, ModelGated, SettingsNotSaved
-from app.models_registry.downloads.downloads import SavedDownloads, SpeedMeter
+from app.models_registry.downloads.download_queue import SavedDownloads, SpeedMeter
 from app.models_registry.downloads.process import (
     DownloadFailed,
     DownloadFinished,

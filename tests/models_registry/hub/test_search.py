@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelBroken, ModelError, ModelNotFound
-from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.downloads.download_queue import Downloads, SavedDownloads
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId
 from app.models_registry.hub.search import inspect_model, search

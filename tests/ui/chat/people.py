@@ -16,7 +16,7 @@ from app.ui.chat.render import ChatRenderer
 from app.ui.chat.state import BoxChange, ChatState
 from app.ui.chat.view import ChatActions
 from app.ui.frame.option_controls import OptionValues, to_values
-from app.ui.frame.page_stream import Parts, ReplyHtmlBlocks
+from app.ui.frame.page_updates import Parts, ReplyHtmlBlocks
 from app.ui.sidebar.render import ChatListRenderer
 from app.values.chat import ChatSettings, StoredMessage, Thread
 from app.values.messages import Options

@@ -16,7 +16,7 @@ from app.settings import SettingsFile
 from app.ui import Services
 from app.ui.chat.chat_settings import ChatSettingsActions
 from app.ui.chat.state import SentTexts
-from app.ui.frame.page_stream import Parts, PolledRenderer
+from app.ui.frame.page_updates import Parts, PolledRenderer
 from app.values.chat import ChatSettings
 from app.values.chat_format import DEFAULT_THINKING, Thinking
 from app.values.messages import Message

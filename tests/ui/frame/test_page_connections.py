@@ -25,7 +25,7 @@ from app.ui.frame.page_connections import (
     PageValue,
     add_page_socket,
 )
-from app.ui.frame.page_stream import Parts, PolledRenderer
+from app.ui.frame.page_updates import Parts, PolledRenderer
 from tests.support.waiting import PATIENCE, until
 
 SECONDS = PATIENCE

@@ -17,7 +17,7 @@ from app.ui.chat.reply_progress import ReplyProgress
 from app.ui.chat.state import ChatState
 from app.ui.frame.event_handlers import PageEvents
 from app.ui.frame.page_connections import Pages, PageSession, PageValue, add_page_socket
-from app.ui.frame.page_stream import ACTIVE_SECONDS, PolledRenderer
+from app.ui.frame.page_updates import ACTIVE_SECONDS, PolledRenderer
 from app.ui.frame.theme import head, make_theme
 from app.ui.live.step_history import TracedStep
 from app.ui.live.view import XrayRenderer, build_live_panel, build_xray

@@ -6,7 +6,7 @@ import pytest
 
 from app.conversation.race.race import Race
 from app.errors import StoreNotUsable
-from app.ui.frame.page_stream import Parts, PolledRenderer
+from app.ui.frame.page_updates import Parts, PolledRenderer
 from app.ui.race.render import RaceRenderer
 from app.ui.race.view import DEFAULT_TOKENS, NO_LANE, RaceActions, RaceViewState
 from app.values.messages import Decoding, EngineStatus, ModelChoice, ModelInfo, Options, Sampling

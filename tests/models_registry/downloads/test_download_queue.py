@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from app.errors import ModelError
-from app.models_registry.downloads.downloads import Downloads, SavedDownloads
+from app.models_registry.downloads.download_queue import Downloads, SavedDownloads
 from app.models_registry.downloads.process import DownloadProcess, DownloadProgress, DownloadRequest
 from app.models_registry.hub.hub import Hub
 from app.models_registry.hub.hub_id import HubId

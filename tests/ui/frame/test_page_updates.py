@@ -8,8 +8,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.errors import StoreFull
-from app.ui.frame import page_stream
-from app.ui.frame.page_stream import PageStream, Parts, PolledRenderer, ReplyHtmlBlocks
+from app.ui.frame import page_updates
+from app.ui.frame.page_updates import PageStream, Parts, PolledRenderer, ReplyHtmlBlocks
 from tests.support.waiting import PATIENCE
 from tests.ui.streaming import frames
 
@@ -120,7 +120,7 @@ def test_slow_views_are_polled_on_one_thread_and_a_view_that_fails_keeps_no_othe
 def test_a_resting_page_is_not_polled_and_at_once_when_the_person_does_something(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(page_stream, "IDLE_SECONDS", 10 * PATIENCE)
+    monkeypatch.setattr(page_updates, "IDLE_SECONDS", 10 * PATIENCE)
 
     async def run() -> int:
         stream, sights = PageStream([view := Sights({"title": "a"}).view()]), view.render.__self__  # type: ignore[attr-defined]

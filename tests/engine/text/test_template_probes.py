@@ -5,9 +5,9 @@ import json
 import pytest
 
 from app.engine.text.prompt import NO_ANSWER, fitted
-from app.engine.text.prompt_probes import find_chat_format
 from app.engine.text.sandbox import SandboxRefusal, chat_format_here, fill_here
 from app.engine.text.sandbox_main import fill
+from app.engine.text.template_probes import find_chat_format
 from app.values.chat_format import ChatFormat
 from app.values.messages import Message, PromptRole, ToolCall
 

@@ -11,7 +11,7 @@ import pytest
 from starlette.types import Message, Receive, Scope, Send
 
 from app.ui import Running
-from app.ui.frame.page_access import Guard, KeyCheck
+from app.ui.frame.page_key import Guard, KeyCheck
 from tests.ui.conftest import key_of
 
 UPLOAD = b'--b\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--b--\r\n'
@@ -111,7 +111,7 @@ def test_uploads_are_taken_up_to_the_limit(shared: Running, megabytes: int, stat
 
 
 def test_what_passes_is_logged_without_its_query(shared: Running, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "app.ui.frame.page_access")
+    caplog.set_level(logging.INFO, "app.ui.frame.page_key")
     answer(shared, "GET", f"/?key={shared.endpoint.key}", {})
     answer(shared, "GET", "/?secret=1", {})
     answer(shared, "GET", "/?secret=1", key_of(shared))

@@ -13,11 +13,11 @@ import pytest
 from huggingface_hub import snapshot_download
 
 from app.errors import DiskFull, ModelBroken, ModelError, ModelGated, ModelNotFound, ModelUnsafe
-from app.models_registry.downloads import fetcher
-from app.models_registry.downloads.fetcher import fetch_files, require_space
+from app.models_registry.downloads import resumable_fetch
 from app.models_registry.downloads.process import DownloadMessage, DownloadProgress, DownloadRequest
 from app.models_registry.downloads.process_main import download
 from app.models_registry.downloads.repo_cache import RepoCache
+from app.models_registry.downloads.resumable_fetch import fetch_files, require_space
 from app.models_registry.files.config import chat_template
 from app.models_registry.hub.errors import as_model_errors
 from app.models_registry.hub.hub import Hub
@@ -67,7 +67,7 @@ def test_the_files_are_those_of_the_hub_and_lie_as_other_programs_expect(
 def test_what_is_called_downloaded_survives_a_power_cut(
     fetch: Fetch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(fetcher, "SYNCED", 2**16)
+    monkeypatch.setattr(resumable_fetch, "SYNCED", 2**16)
     disk = Disk(monkeypatch)
     folder = fetch()
     weights = (folder / WEIGHTS).resolve()
@@ -247,7 +247,9 @@ def test_a_disk_without_room_is_told_before_anything_comes(
 ) -> None:
     def leave(free: int) -> None:
         usage = SimpleNamespace(free=free, total=free)
-        monkeypatch.setattr("app.models_registry.downloads.fetcher.shutil.disk_usage", lambda _: usage)
+        monkeypatch.setattr(
+            "app.models_registry.downloads.resumable_fetch.shutil.disk_usage", lambda _: usage
+        )
 
     server.models["org/small"] = model_files(VALUES)
     plan = hub.plan(HubId("org/small"))

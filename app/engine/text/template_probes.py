@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from app.engine.text.thoughts_and_calls import FIELDS, NAMES, TOOLS, Render, called, common, find_reply
+from app.engine.text.chat_format_detection import FIELDS, NAMES, TOOLS, Render, called, common, find_reply
 from app.values.chat_format import ChatFormat, ReplyFormat, ThinkingLevel, ThinkingMode
 
 Shown = Callable[..., str]
