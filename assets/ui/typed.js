@@ -60,7 +60,7 @@
     for (const title of titles()) if (parts[titleOf(title)] === !isOpen(title)) title.click();
     for (const each of details()) each.open ||= open.includes(each.dataset.name);
     if (collection && collectionButton("[aria-current]")?.dataset.name !== collection) collectionButton(`:has([data-name="${collection}"])`)?.click();
-    for (const [part, value] of Object.entries(others)) window.foresight.kept[part].restore(value);
+    for (const [part, value] of Object.entries(others)) window.foresight.kept[part]?.restore(value);
     for (const [id, label] of Object.entries(choices)) await choose(id, label);
     await Promise.all(Object.entries(texts).map(([id, text]) => fill(id, text)));
     isRestored = true;
