@@ -32,7 +32,7 @@ from app.desktop import menu
 from app.desktop.menu import MenuEntry
 from app.desktop.single_instance import switch
 from app.desktop.window import require_window
-from app.engine.machine.memory import share_one_heap
+from app.engine.machine.process_memory import share_one_heap
 from app.errors import BadOption, DataFolderInUse
 from app.system.environment import prepare
 from app.system.network_log import HUB_WHY, NetworkLog

@@ -22,7 +22,7 @@ from app.conversation.engine_protocol import EngineEmbedder
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
 from app.conversation.remote_engine import EngineWithServers
-from app.database.daily_backups import DailyBackups
+from app.database.backup_rotation import DailyBackups
 from app.database.data_folder import DataFolder
 from app.database.database import MEMORY, Database, database_in
 from app.database.restoring import apply_staged
@@ -36,7 +36,7 @@ from app.settings import Settings, SettingsFile, ToolSettings
 from app.system.machine import machine_name
 from app.system.network_log import HUB_WHY, NetworkLog
 from app.system.shutdown import SECONDS, end_within
-from app.tools.servers import ToolServers
+from app.tools.mcp_servers import ToolServers
 from app.ui import AppContext, Deletions, Running, Services, discard_all, serve
 from app.values.messages import ModelFolder
 from app.values.tools import ToolServer

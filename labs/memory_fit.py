@@ -61,7 +61,7 @@ def run(folder: Path, precision: Precision, context: int) -> dict[str, int]:
     """Load the model and answer a long prompt. Returns bytes of memory, and the tokens of the used context."""
     from app.commands.reply_output import events_of
     from app.engine import Engine
-    from app.engine.machine.memory import share_one_heap
+    from app.engine.machine.process_memory import share_one_heap
 
     share_one_heap()  # as app/main.py does
     peak = _Anonymous()

@@ -35,7 +35,7 @@ from app.models_registry.model_library import ModelLibrary
 from app.remote import Servers
 from app.settings import DEMO_MODEL, ModelSettings, Settings, SettingsFile, ToolSettings
 from app.system.network_log import NetworkLog
-from app.tools.servers import ToolServers
+from app.tools.mcp_servers import ToolServers
 from app.ui import AppContext, Services, serve
 from app.values.chat import ChatSettings, ChatVersion
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request

@@ -31,7 +31,7 @@ KINDS = {
         paste only the mcpServers part
         Check its quotation marks
     """,
-    "tests/tools/test_servers.py": r"""
+    "tests/tools/test_mcp_servers.py": r"""
         The arguments have more than
     """,
     "tests/tools/test_hostile_addresses.py": r"""

@@ -19,7 +19,7 @@ import pytest
 from typer.main import get_command
 
 from app.chats.chats import Chats
-from app.database.daily_backups import DailyBackups
+from app.database.backup_rotation import DailyBackups
 from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.database import Database, database_in
 from app.database.files import FILE_NAME, backups_in

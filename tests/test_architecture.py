@@ -281,7 +281,7 @@ def test_files_are_replaced_by_one_module() -> None:
     assert writing == {
         "app/system/files.py",
         "app/database/data_folder.py",  # the address of the instance that runs now
-        "app/engine/machine/memory.py",  # a file of the system
+        "app/engine/machine/process_memory.py",  # a file of the system
         "app/models_registry/hub/search.py",  # a temporary folder
         "app/documents/documents.py",  # another one
     }

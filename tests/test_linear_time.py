@@ -7,7 +7,7 @@ from app.chats.archive_reading import open_archive
 from app.commands.console import printable
 from app.conversation.citation_check import unsupported
 from app.conversation.prompt_sources import quoted
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.engine.text.reply_text import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id

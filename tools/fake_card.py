@@ -24,9 +24,9 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
-from app.engine.attention.selector import Attention
+from app.engine.attention.backend_choice import Attention
 from app.engine.block.block import chain_block
-from app.engine.graphs.step_graphs import EAGER_STEPS, GraphSteps
+from app.engine.graphs.step_recording import EAGER_STEPS, GraphSteps
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Sampling
@@ -114,7 +114,7 @@ class Recorded:
 def fake_card() -> Iterator[Counter[str]]:
     """Replace our kernels, functions that need a driver, and functions that read values, which fake tensors lack.
     Yields the number of launches by kernel."""
-    from app.engine.layers import fuse, products, replacements, triton_kernels
+    from app.engine.layers import fuse, module_replacements, products, triton_kernels
     from app.engine.machine import hardware
 
     launches = Counter[str]()
@@ -128,8 +128,8 @@ def fake_card() -> Iterator[Counter[str]]:
         (torch.cuda, "current_device", lambda: 0),
         (torch.cuda, "get_device_properties", lambda *_device: HOPPER),
         (torch, "equal", lambda one, other: one.shape == other.shape and one.device == other.device),
-        (replacements, "is_close", lambda *_tensors: True),
-        (replacements, "mismatch_share", lambda *_tensors: 0.0),
+        (module_replacements, "is_close", lambda *_tensors: True),
+        (module_replacements, "mismatch_share", lambda *_tensors: 0.0),
         (products, "is_close", lambda *_tensors: True),
         (fuse, "compare_with_torch", lambda *_models: None),
         (triton_kernels, "_rows", lambda states: states.reshape(-1, states.shape[-1]).contiguous()),

@@ -18,7 +18,7 @@ from app.commands.services import documents_in, embedded_documents
 from app.conversation import ReplySettings
 from app.conversation.citation_check import checked_sources, claims
 from app.conversation.prompt_builder import PromptBuilder
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.conversation.turn import TurnContext
 from app.documents import Documents, require_file
 from app.documents.reading.files import text_of

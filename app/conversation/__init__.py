@@ -16,7 +16,7 @@ from app.conversation.turn import (
     ReplySettings,
     Turn,
 )
-from app.engine.text.reader import CachedTokenReader
+from app.engine.text.token_counter import CachedTokenReader
 
 __all__ = [
     "BUNDLED", "CachedTokenReader", "ChatStores", "ChatTooLong", "ChatTools", "ContextFit", "Continuation",

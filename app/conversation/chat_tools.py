@@ -16,7 +16,7 @@ from app.documents.reading.formats import open_reader
 from app.documents.reading.process import TextPiece
 from app.errors import ArgumentsRefused, ToolFailed
 from app.settings import ToolSettings
-from app.tools.servers import ToolServers, arguments_object
+from app.tools.mcp_servers import ToolServers, arguments_object
 from app.tools.web_page import save_page
 from app.values.chat import ChatSettings
 from app.values.chat_format import UNKNOWN_FORMAT

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.documents.search.snippets import ABBREVIATIONS, sentences
 from app.documents.search.terms import STOP_WORDS, indexed, terms
 from app.values.chat import MessageContent

@@ -21,7 +21,7 @@ from app.conversation.prompt_sources import RetrievedContext
 from app.conversation.reply import Reply
 from app.conversation.reply_recorder import ReplyDraft, ReplyRecorder
 from app.conversation.summaries import SummaryWriter
-from app.conversation.thinking import without_thoughts
+from app.conversation.thought_parsing import without_thoughts
 from app.conversation.titles import ChatTitles
 from app.conversation.tool_rounds import ToolRounds
 from app.conversation.tool_use import ToolUse, with_rounds

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from app.documents.embedding import Vectors
 from app.engine import Engine
-from app.engine.text.reader import CachedTokenReader
+from app.engine.text.token_counter import CachedTokenReader
 from app.errors import ModelNotFound
 from app.values.logits import Grammar
 from app.values.messages import EngineStatus, EventSink, ModelChoice, ModelFolder, Request

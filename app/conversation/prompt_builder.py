@@ -19,7 +19,7 @@ from app.conversation.tool_use import NO_TOOLS, ToolUse, with_rounds
 from app.conversation.turn import Messages, ReplySettings, TurnContext
 from app.documents import Documents
 from app.documents.search.questions import is_conversational, self_contained
-from app.engine.text.reader import FAR, CachedTokenReader
+from app.engine.text.token_counter import FAR, CachedTokenReader
 from app.errors import AppError
 from app.values.chat import SUMMARY_REQUEST, ChatSettings, MessageContent
 from app.values.document import UNFINISHED, Sources

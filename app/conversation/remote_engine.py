@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import partial
 
 from app.conversation.engine_protocol import ModelEngine
-from app.engine.text.reader import CachedTokenReader
+from app.engine.text.token_counter import CachedTokenReader
 from app.remote import Servers
 from app.values.logits import Grammar
 from app.values.messages import EngineStatus, EventSink, ModelChoice, Request

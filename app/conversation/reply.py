@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from time import monotonic
 from typing import Literal
 
-from app.conversation.thinking import ThoughtClock
+from app.conversation.thought_parsing import ThoughtClock
 from app.values.chat import MessageContent, TokenMark
 from app.values.logits import TokenLogprobs
 from app.values.messages import (

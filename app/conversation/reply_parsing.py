@@ -10,7 +10,7 @@ from typing import Any
 
 import regex
 
-from app.conversation.thinking import ThoughtFold
+from app.conversation.thought_parsing import ThoughtFold
 from app.conversation.tool_call_patterns import call_patterns, loose_json, member_schema, value_end
 from app.values.chat_format import HERMES, CallFormat, first_marker
 from app.values.dataclass_json import json_text, parse_json

@@ -9,7 +9,7 @@ from dataclasses import replace
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.prompt_builder import PromptBuilder, summary_tokens, with_system
 from app.conversation.reply import Reply, ReplySoFar
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.conversation.tool_use import with_rounds
 from app.conversation.turn import Messages, ReplySettings
 from app.errors import AppError, ReplyFailed

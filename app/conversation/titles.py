@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from app.chats.chats import ChatStores
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply, ReplySoFar
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.conversation.tool_use import with_rounds
 from app.conversation.turn import ReplySettings
 from app.errors import AppError

@@ -19,7 +19,7 @@ from app.conversation.reply_parsing import Delta, ParsedReply, TextDelta
 from app.conversation.tool_use import ToolUse, with_rounds
 from app.conversation.turn import TurnContext
 from app.errors import AppError, ArgumentsRefused, ToolFailed
-from app.tools.servers import arguments_object
+from app.tools.mcp_servers import arguments_object
 from app.values.chat import MessageContent
 from app.values.chat_format import first_marker
 from app.values.logits import LogitsSettings

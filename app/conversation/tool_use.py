@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.conversation.tool_call_patterns import (
     alternatives,
     call_patterns,

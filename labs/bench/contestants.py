@@ -28,7 +28,7 @@ from app.engine.loading.loading import LoadedModel
 from app.engine.loading.parts import no_progress
 from app.engine.session.session import Session
 from app.engine.text.prompt import encode
-from app.engine.text.reader import CachedTokenReader
+from app.engine.text.token_counter import CachedTokenReader
 from app.errors import BadOption
 from app.values.messages import ModelFolder, Options, Prompt, Request
 from app.values.tokenizer_vocabulary import digest_of

@@ -12,7 +12,7 @@ import pytest
 from app.api.tool_fields import tool_use
 from app.conversation.reply import ReplySoFar
 from app.conversation.reply_parsing import ParsedReply
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.conversation.tool_use import FunctionFields, ToolUse
 from app.engine.session.session import Session
 from app.engine.text.sandbox import chat_format_here

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import BlockView, LayerCache, Scoring
+from app.engine.attention.backend_choice import Attention
 from app.engine.attention.paths import BORDER, POSITION, SLOTS
-from app.engine.attention.selector import Attention
 
 
 def attend_by_paths(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:

@@ -15,8 +15,8 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from app.engine.attention.selector import Attention
-from app.engine.graphs.step_graphs import GraphSteps
+from app.engine.attention.backend_choice import Attention
+from app.engine.graphs.step_recording import GraphSteps
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from app.engine.attention.selector import AMPERE
+from app.engine.attention.backend_choice import AMPERE
 from tests.engine.offline_compiler import HOPPER, LAPTOP, SHARED_MEMORY, Card, Compiled, compiled
 from tests.tiers import named, some
 

@@ -11,7 +11,7 @@ from app.system.child_process import ChildProcess, serve_until_closed
 from app.system.programs import OWN_FOLDER
 
 FORKS = multiprocessing.get_context("forkserver")
-FORKS.set_forkserver_preload(["app.tools.mcp_main"])
+FORKS.set_forkserver_preload(["app.tools.mcp_client_main"])
 
 
 class ForkedChild(ChildProcess):

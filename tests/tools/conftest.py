@@ -11,4 +11,4 @@ from tests.support.forked_children import ForkedChild
 def forked_children(monkeypatch: pytest.MonkeyPatch) -> None:
     """Fork the children instead of starting them, because each would import the `mcp` package."""
     if hasattr(os, "fork"):
-        monkeypatch.setattr("app.tools.servers.ChildProcess", ForkedChild)
+        monkeypatch.setattr("app.tools.mcp_servers.ChildProcess", ForkedChild)

@@ -14,8 +14,8 @@ import pytest
 
 from app.errors import ToolFailed
 from app.system.child_process import message_in
-from app.tools.mcp_main import _sentence
-from app.tools.servers import ToolServers
+from app.tools.mcp_client_main import _sentence
+from app.tools.mcp_servers import ToolServers
 from app.values.tools import ToolServer
 from tests.support.waiting import until
 

@@ -19,7 +19,7 @@ import transformers
 import typer
 
 from app import __version__
-from app.engine.machine.memory import release_memory
+from app.engine.machine.process_memory import release_memory
 from tools.gpu_report.kernels import attention_errors, attention_times
 from tools.gpu_report.plan import Plan, Row, tiny_plan
 from tools.gpu_report.replies import replies

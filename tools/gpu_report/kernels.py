@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.utils.benchmark import Timer
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.selector import Attention, HeadShape, capabilities_of, choose_attention
+from app.engine.attention.backend_choice import Attention, HeadShape, capabilities_of, choose_attention
 from app.engine.block.block import Block
 from app.engine.lookahead.draft_tree import DraftTree
 from app.errors import AttentionUnavailable

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from app.engine.attention.selector import HeadShape
+from app.engine.attention.backend_choice import HeadShape
 from app.settings import assets_dir
 from app.values.messages import DType
 

@@ -21,7 +21,7 @@ from app.engine.embedding.job import EmbeddedText, OnTokens, ignore_tokens
 from app.engine.loading.weights import HERE
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import choose_device
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.errors import AppError, BadOption, ModelBroken, first_line
 from app.values.messages import Device, ModelFolder

@@ -9,7 +9,7 @@ from warnings import catch_warnings, simplefilter
 
 import torch
 
-from app.engine.machine.memory import clear_workspaces
+from app.engine.machine.process_memory import clear_workspaces
 
 
 class GraphCapturer:

@@ -7,13 +7,13 @@ from functools import partial
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import Attention
+from app.engine.attention.backend_choice import Attention
 from app.engine.block.block import chain_block, padded
 from app.engine.graphs.graph_capture import GraphCapturer
-from app.engine.graphs.step_graphs import EAGER_STEPS, NO_MEMORY, Choose, GraphSteps
+from app.engine.graphs.step_recording import EAGER_STEPS, NO_MEMORY, Choose, GraphSteps
 from app.engine.machine.hardware import is_close
 from app.engine.machine.kernel_timing import Timer, slowness, step_seconds
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.measuring.cpu_threads import steps_on_cpu
 from app.engine.runner.kv_cache import BlockCache, block_cache
 from app.engine.runner.model_config import Rotary

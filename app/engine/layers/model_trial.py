@@ -16,7 +16,7 @@ from app.engine.block.block import Block, chain_block
 from app.engine.layers.recurrent_layers import read_chains, read_trees
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.hardware import is_close, tolerance_of
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.runner.kv_cache import BlockCache, attention_windows, block_cache, layer_windows
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import run_block

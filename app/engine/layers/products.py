@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from app.engine.layers.model_trial import ROWS
 from app.engine.layers.packed_layers import PackedLinear, join_packed
 from app.engine.machine.hardware import is_close
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 
 
 class SeparateProducts(nn.Module):

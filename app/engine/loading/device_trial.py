@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.attention import NAME, register
-from app.engine.attention.selector import SDPA
+from app.engine.attention.backend_choice import SDPA
 from app.engine.layers.model_trial import block_logits, tree_block, trial_blocks
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import (
+from app.engine.attention.backend_choice import (
     SDPA,
     Attention,
     DeviceCapabilities,

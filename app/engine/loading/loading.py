@@ -56,7 +56,7 @@ from app.engine.loading.weights import (
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import choose_device, dtype_name, numbered, sum_exactly
-from app.engine.machine.memory import expand_segments
+from app.engine.machine.process_memory import expand_segments
 from app.engine.measuring.measurement_cache import CacheKey
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
@@ -70,7 +70,7 @@ from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, main_template
 from app.values.config_parts import unread_parts
 from app.values.dataclass_json import json_text
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
-from app.values.quantisation import MOSTLY, Quantisation
+from app.values.quantisation_sizes import MOSTLY, Quantisation
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar_mask import Grammars

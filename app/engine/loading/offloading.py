@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import SDPA, capabilities_of, torchs_own
+from app.engine.attention.backend_choice import SDPA, capabilities_of, torchs_own
 from app.engine.layers.model_trial import reason_against_trees
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.kernel_choice import KernelChoice, run_in_chains

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from subprocess import CalledProcessError
 from traceback import clear_frames
 
-from app.engine.machine.memory import is_out_of_memory, is_uninitialised, release_memory
+from app.engine.machine.process_memory import is_out_of_memory, is_uninitialised, release_memory
 from app.errors import AppError, EngineClosed, LoadCancelled, ModelTooLarge, first_line
 
 log = logging.getLogger(__name__)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from app.engine.machine.compiling import processor_capabilities
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.errors import BadOption, first_line
 from app.system.gpus import driver_fault, listed_gpus
 from app.values.messages import Device, DType

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import Attention
+from app.engine.attention.backend_choice import Attention
 from app.engine.block.block import Block
 from app.engine.machine.hardware import is_exact
 from app.engine.measuring.same_bits import takes_rows_one_by_one

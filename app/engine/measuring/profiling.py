@@ -23,7 +23,7 @@ from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.drafters.draft_model import SequenceReader
 from app.engine.lookahead.drafter import GREEDY
 from app.engine.machine.hardware import dtype_name, is_exact
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.measuring.same_bits import (
     group_by_bits,
     has_experts,

@@ -18,8 +18,8 @@ import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
+from app.engine.attention.backend_choice import Attention
 from app.engine.attention.paths import NEWEST
-from app.engine.attention.selector import Attention
 from app.engine.block.block import Block, chain_block
 from app.engine.block.step_profile import Buckets
 from app.engine.layers.cpu_layers import NativeLayer

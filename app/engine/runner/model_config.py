@@ -8,7 +8,7 @@ from typing import Literal
 import torch
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from app.engine.attention.selector import HeadShape
+from app.engine.attention.backend_choice import HeadShape
 from app.engine.block.block import Block
 from app.engine.runner.kv_cache import attention_windows
 from app.values.model import UNKNOWN_CONTEXT

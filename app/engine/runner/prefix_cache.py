@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import common_length
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.runner.recurrent_state import StatesByLength
 from app.system.machine import PREFIX_SHARE, ram
 

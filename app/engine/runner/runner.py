@@ -1,6 +1,6 @@
 """Runs any blocks of rows on a transformers model, and keeps the committed prefix.
 
-A decoder's blocks run eagerly (`EagerSteps`) or as CUDA graphs (`step_graphs.py`), as decided at load. Prompts
+A decoder's blocks run eagerly (`EagerSteps`) or as CUDA graphs (`step_recording.py`), as decided at load. Prompts
 are always read eagerly.
 """
 
@@ -12,11 +12,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import Attend, BlockView
-from app.engine.attention.selector import SDPA, Attention
+from app.engine.attention.backend_choice import SDPA, Attention
 from app.engine.block.block import Block, chain_block, common_length, padded, siblings_block
 from app.engine.block.step_profile import Buckets, bucket_for
 from app.engine.machine.hardware import uploaded
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.runner.kv_cache import AHEAD, CACHE_NAME, BlockCache, block_cache
 from app.engine.runner.model_config import Rotary, anchored
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache

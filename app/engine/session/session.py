@@ -19,7 +19,7 @@ from app.engine.loading.model_measurements import IdleMeasurement, keep, measure
 from app.engine.loading.offloading import check_can_offload, load_in_part
 from app.engine.loading.parts import LOADED, no_progress
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
-from app.engine.machine.memory import (
+from app.engine.machine.process_memory import (
     is_out_of_memory,
     is_uninitialised,
     peak_bytes,
@@ -31,8 +31,8 @@ from app.engine.parallel.group import Ranks
 from app.engine.sampling.sampling import likeliest
 from app.engine.session.reply_events import never_stop, reply_events
 from app.engine.text.prompt import Fill, RequestTokenizer, RequestTokens
-from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, fill_here
+from app.engine.text.token_counter import CachedTokenReader
 from app.errors import BadOption, EngineClosed, LoadCancelled
 from app.values.draft_heads import head_sizes, is_draft_head, refuse_draft_head
 from app.values.messages import (

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from app.engine.embedding.job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
 from app.engine.machine.device_faults import app_error, is_device_fault, sentence_of
 from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
-from app.engine.machine.memory import address_space_left, is_out_of_memory, resident_bytes
+from app.engine.machine.process_memory import address_space_left, is_out_of_memory, resident_bytes
 from app.engine.session.jobs import (
     AnyJob,
     JobQueue,
@@ -28,8 +28,8 @@ from app.engine.session.jobs import (
     UnloadJob,
     fail_job,
 )  # fmt: skip
-from app.engine.text.reader import CachedTokenReader
 from app.engine.text.sandbox import Sandbox, panics_as_errors
+from app.engine.text.token_counter import CachedTokenReader
 from app.errors import AppError, EngineClosed, LoadCancelled, ModelTooLarge, first_line
 from app.values.chat_format import ChatFormat
 from app.values.logits import Grammar

@@ -11,7 +11,7 @@ from typing import Any
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from app.engine.machine.memory import address_space
+from app.engine.machine.process_memory import address_space
 from app.engine.text.gguf_config import config_of
 from app.errors import first_line
 from app.settings import assets_dir

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.text.control_tokens import ControlTokens
-from app.engine.text.reader import FAR, CachedTokenReader, FewestTokens, in_parts, spelled_token
 from app.engine.text.reply_text import begun_text
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
+from app.engine.text.token_counter import FAR, CachedTokenReader, FewestTokens, in_parts, spelled_token
 from app.errors import BadOption, PromptTooLong
 from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat, Thinking
 from app.values.dataclass_json import json_text, parse_json

@@ -15,7 +15,7 @@ from time import perf_counter
 
 from markupsafe import Markup
 
-from app.conversation.thinking import split_thought
+from app.conversation.thought_parsing import split_thought
 from app.ui.chat.live_markdown import LiveMarkdown
 from app.ui.chat.markdown import render as markdown_html
 from app.ui.frame.templates import render

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from app.ui.frame.templates import render
-from app.ui.live.draft_tree import Texts, draft_tree_svg
+from app.ui.live.draft_tree_picture import Texts, draft_tree_svg
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.tokens import ABOUT, visible
 

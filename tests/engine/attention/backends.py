@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import Attend, sdpa
+from app.engine.attention.backend_choice import capabilities_of
 from app.engine.attention.flash import FlashAttention
 from app.engine.attention.native import NativeAttention
-from app.engine.attention.selector import capabilities_of
 from app.engine.cpu_kernels import cpu_kernels
 from tests.engine.attention.cases import DEVICE
 

@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.selector import Attention, DeviceCapabilities, HeadShape, choose_attention
+from app.engine.attention.backend_choice import Attention, DeviceCapabilities, HeadShape, choose_attention
 from app.engine.block.block import Block
 from app.engine.cpu_kernels import cpu_kernels
 from tests.tiers import named, pairwise

@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
-from app.engine.attention.selector import Attention
+from app.engine.attention.backend_choice import Attention
 from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.lookahead.plain import plain

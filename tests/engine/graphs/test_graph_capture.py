@@ -9,14 +9,19 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import Attention, DeviceCapabilities, capabilities_of, choose_attention
+from app.engine.attention.backend_choice import (
+    Attention,
+    DeviceCapabilities,
+    capabilities_of,
+    choose_attention,
+)
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.graphs.graph_trial import choose_steps
-from app.engine.graphs.step_graphs import BUCKETS, EAGER_STEPS, GraphSteps
+from app.engine.graphs.step_recording import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.loading.loading import prepare
 from app.engine.lookahead.plain import plain
-from app.engine.machine.memory import release_memory
+from app.engine.machine.process_memory import release_memory
 from app.engine.runner.kv_cache import CHUNK
 from app.engine.runner.model_config import Rotary, heads_of
 from app.engine.runner.runner import BlockRunner

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor
 
+from app.engine.attention.backend_choice import DeviceCapabilities, capabilities_of
 from app.engine.attention.sdpa import attend
-from app.engine.attention.selector import DeviceCapabilities, capabilities_of
 from app.engine.cpu_kernels import cpu_kernels
-from app.engine.layers import replacements
+from app.engine.layers import module_replacements
 from app.engine.layers.fuse import TIMED_ROWS, fuse, fuse_by, refusal, slowness_of
 from app.engine.layers.fused_modules import NormShape
 from app.engine.layers.model_trial import block_logits, trial_blocks
@@ -121,7 +121,9 @@ def test_each_residual_sum_is_one_kernel_with_the_norm_after_it() -> None:
 
 def test_all_parts_are_tried_with_the_calls_of_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[Any] = []
-    monkeypatch.setattr(replacements, "run_block", lambda *given: passes.append(given) or run_block(*given))
+    monkeypatch.setattr(
+        module_replacements, "run_block", lambda *given: passes.append(given) or run_block(*given)
+    )
     assert fuse_by(WrittenOut(), model_of(), attend).is_fused
     assert len(passes) == 1
 

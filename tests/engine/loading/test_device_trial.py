@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import DeviceCapabilities, HeadShape, choose_attention, sdpa
+from app.engine.attention.backend_choice import DeviceCapabilities, HeadShape, choose_attention, sdpa
 from app.engine.loading.device_trial import device_fault, run_small
 from app.engine.sampling.sampling import make_sampler
 from app.values.messages import Sampling

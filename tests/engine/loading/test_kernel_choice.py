@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.selector import (
+from app.engine.attention.backend_choice import (
     SDPA,
     TRIALS,
     Attention,

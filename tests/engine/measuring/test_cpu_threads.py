@@ -6,7 +6,7 @@ import pytest
 import torch
 from transformers import PreTrainedModel
 
-from app.engine.attention.selector import SDPA
+from app.engine.attention.backend_choice import SDPA
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.measuring.cpu_threads import MARGIN, SHARE, ThreadChoice, ThreadedSteps

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM
 
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.selector import GPU_LIMIT, SDPA, Attention
+from app.engine.attention.backend_choice import GPU_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
 from app.engine.measuring import profiling
 from app.engine.measuring.profiling import (

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from app.engine.attention.selector import SDPA
+from app.engine.attention.backend_choice import SDPA
 from app.engine.lookahead.plain import plain
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import rotary_of

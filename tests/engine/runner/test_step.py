@@ -9,7 +9,7 @@ import pytest
 from torch import Tensor
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring, sdpa
-from app.engine.attention.selector import Attention
+from app.engine.attention.backend_choice import Attention
 from app.engine.runner.runner import compile_variants
 from app.engine.runner.step import FirstToken, StatisticsMeter, Step, StepInParts, in_turn, overlapped
 from app.engine.sampling.sampling import make_sampler

@@ -3,7 +3,7 @@
 from html import unescape
 from xml.etree import ElementTree
 
-from app.ui.live.draft_tree import draft_tree_svg, placed
+from app.ui.live.draft_tree_picture import draft_tree_svg, placed
 from app.ui.live.step_history import TracedStep
 from app.values.trace import StepTrace
 from tests.ui.live.traces import ESSAY, WORDS

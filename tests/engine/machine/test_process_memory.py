@@ -5,7 +5,7 @@ import platform
 import pytest
 import torch
 
-from app.engine.machine.memory import (
+from app.engine.machine.process_memory import (
     ALLOCATOR_VARIABLES,
     expand_segments,
     is_out_of_memory,

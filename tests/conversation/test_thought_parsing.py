@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.conversation.thinking import SplitReply, ThoughtClock, split_thought, without_thoughts
+from app.conversation.thought_parsing import SplitReply, ThoughtClock, split_thought, without_thoughts
 from app.values.chat import MessageContent
 from app.values.messages import Message, Piece, Statistics
 

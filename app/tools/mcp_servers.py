@@ -1,5 +1,5 @@
-"""Starts, asks and ends tool servers. Each server has a child process (`mcp_main.py`), which is the client of
-the protocol. When a server is first used, the child process is started, and it starts the server's program."""
+"""Starts, asks and ends tool servers. Each server has a child process (`mcp_client_main.py`), which is the client
+of the protocol. When a server is first used, the child process is started, and it starts the server's program."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from app.values.dataclass_json import parse_json, read
 from app.values.display_text import counted
 from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolServer
 
-MODULE = "app.tools.mcp_main"
+MODULE = "app.tools.mcp_client_main"
 LOG_BYTES, LOG_LINES, LONGEST_LINE = 2**16, 200, 500
 LOG_SECONDS = 0.02
 """Seconds between two readings of a server's log. A server that logs more must wait, because its pipe is full."""
@@ -32,7 +32,7 @@ LOOK_SECONDS = 0.1
 SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 60.0
 """Maximum number of seconds for a server's start, which may download its program, and for an answer."""
 SECONDS_TO_END = 3.0
-"""Seconds that a server may take to end by itself. It is longer than the time for which `mcp_main` waits."""
+"""Seconds that a server may take to end by itself. It is longer than the time for which `mcp_client_main` waits."""
 RETRY_SECONDS = 10.0
 """Seconds for which a server that failed to start is not started again, unless the user restarts it."""
 ENDED = "{name} ended unexpectedly. Look at its log, then restart it."

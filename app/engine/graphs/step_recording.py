@@ -30,14 +30,14 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from app.engine.attention import BlockView
+from app.engine.attention.backend_choice import Attention
 from app.engine.attention.paths import NEWEST, SLOTS, row_paths
-from app.engine.attention.selector import Attention
 from app.engine.block.block import MAX_DEPTH, Block
 from app.engine.block.step_profile import Buckets
 from app.engine.graphs.graph_capture import GraphCapturer
 from app.engine.machine.device_faults import reason_of
 from app.engine.machine.hardware import upload_into
-from app.engine.machine.memory import is_out_of_memory
+from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, are_in_place
 from app.engine.runner.runner import EagerSteps
 from app.engine.sampling.sampling import MOST_LIKELY, SETTINGS, Draws

@@ -13,7 +13,7 @@ from tokenizers import AddedToken, Regex, Tokenizer, models, normalizers, pre_to
 from transformers import AutoTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from app.engine.text.prompt import RequestTokenizer, encode
-from app.engine.text.reader import BYTES_OF_NFC, FAR, SHORT, CachedTokenReader, FewestTokens, in_parts
+from app.engine.text.token_counter import BYTES_OF_NFC, FAR, SHORT, CachedTokenReader, FewestTokens, in_parts
 from app.errors import BadOption
 from app.values.messages import Message
 from tests.engine.tiny import DEMO, STORIES

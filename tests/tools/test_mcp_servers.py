@@ -14,7 +14,7 @@ import pytest
 
 from app.errors import ToolFailed
 from app.system.child_process import ChildProcess, importing_environment
-from app.tools.servers import ToolServers
+from app.tools.mcp_servers import ToolServers
 from app.values.tools import ServerText, Tool, ToolServer
 from tests.support.waiting import until
 
@@ -30,7 +30,7 @@ def raw(mode: str = "", **more: str) -> ToolServer:
 
 @pytest.fixture
 def started_children(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("app.tools.servers.ChildProcess", ChildProcess)
+    monkeypatch.setattr("app.tools.mcp_servers.ChildProcess", ChildProcess)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_what_is_not_there_is_told(make: Make) -> None:
 def test_a_program_that_dies_at_its_start_is_told_with_its_log_and_not_started_again_at_once(
     make: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("app.tools.servers.RETRY_SECONDS", 3600.0)
+    monkeypatch.setattr("app.tools.mcp_servers.RETRY_SECONDS", 3600.0)
     servers = make(raw("dies"))
     with pytest.raises(ToolFailed, match=r"^raw ended unexpectedly \(exit code 1\)") as failure:
         servers.tools("raw")
@@ -275,7 +275,7 @@ def test_nothing_is_left_of_a_server_that_ignores_its_end(tmp_path: Path, how: s
 APP = """
 import sys
 from pathlib import Path
-from app.tools.servers import ToolServers
+from app.tools.mcp_servers import ToolServers
 from app.values.tools import ToolServer
 servers = ToolServers(lambda: [ToolServer("raw", (sys.executable, SERVER, "stubborn"))], Path(FOLDER))
 tools = {tool.name: tool for tool in servers.tools("raw")}

@@ -7,8 +7,8 @@ from typing import Any, cast
 import pytest
 import torch
 
-from app.engine.attention import selector
-from app.engine.attention.selector import (
+from app.engine.attention import backend_choice
+from app.engine.attention.backend_choice import (
     GPU_LIMIT,
     INTERPRETED,
     SDPA,
@@ -108,12 +108,12 @@ def test_triton_is_told_the_cards_multiprocessors_and_tried_by_spans_and_by_grou
 def test_attention_that_is_slower_than_torchs_is_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
     ours = replace(SDPA, name="triton")
     slow = "it takes 5.0 times as long as torch's for 1 row after 4,096 tokens"
-    monkeypatch.setattr(selector, "_try_backend", lambda *_asked: ours)
-    monkeypatch.setattr(selector, "slowness_of_triton", lambda *_asked: slow)
+    monkeypatch.setattr(backend_choice, "_try_backend", lambda *_asked: ours)
+    monkeypatch.setattr(backend_choice, "slowness_of_triton", lambda *_asked: slow)
     found = choose_attention("auto", CARD, LLAMA)
     assert (found.name, found.note, found.same_text_limit) == ("sdpa", f"triton: {slow}", GPU_LIMIT)
     assert choose_attention("triton", CARD, LLAMA) is ours, "it was chosen by name"
-    monkeypatch.setattr(selector, "slowness_of_triton", lambda *_asked: "")
+    monkeypatch.setattr(backend_choice, "slowness_of_triton", lambda *_asked: "")
     assert choose_attention("auto", CARD, LLAMA) is ours
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from app.chats.chats import Chats
-from app.database.daily_backups import DAY, DailyBackups
+from app.database.backup_rotation import DAY, DailyBackups
 from app.database.database import MEMORY, Database, database_in
 from app.database.files import BACKUPS, FILE_NAME, backups_in
 from app.database.restoring import apply_staged, discard_copies, stage
