@@ -26,8 +26,8 @@ NO_TEXT = re.compile(
 )
 """Code, formulas and links, in which [n] is not a marker."""
 FEWEST_WORDS = 3
-"""The text between two markers is a claim of its own if it has at least this many words, stop words not
-counted; otherwise the whole sentence is the claim."""
+"""A marker's claim is the text before it, from the previous marker or from the sentence's beginning, if this text
+has at least this many words, stop words not counted; otherwise the claim is the whole sentence."""
 FEWEST_JUDGED = 2
 """The words of a claim are judged only if there are at least this many: "Yes [1]." has nothing to look up."""
 SUPPORTED = 0.25
@@ -76,7 +76,7 @@ _NUMBER = re.compile(
     r"(?:\s?(thousand|million|billion)\b|((?-i:[MKk]))\b|\s?([ap])\.?m\b)?",
     re.IGNORECASE,
 )
-"""A number, with a following power of ten, or with am or pm."""
+"""A number in digits, with the scale (million, k) or the am or pm after it, if there is one."""
 ABOUT_SOURCES = frozenset(
     ("source", "sources", "document", "documents", "passage", "passages", "text", "question", "answer", "context",
      "section", "note", "yes", "no", "json")

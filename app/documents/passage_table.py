@@ -1,7 +1,8 @@
 """The tables of passages and of their index of words, and the current position of a citation.
 
-A citation of a passage names the passage's row, whose position changes with the text. A citation of a whole
-document is valid only while the document's text stays the same."""
+A citation of a passage has the id of the passage's row. If the text changes, the row's start and end are updated,
+so the citation still finds the passage. A citation of a whole document is valid only while the document's text
+stays the same."""
 
 import hashlib
 import sqlite3

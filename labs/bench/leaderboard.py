@@ -43,7 +43,7 @@ PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class Leaderboard:
-    """The headings of the categories, and the rows, fastest first."""
+    """The headings of the categories, the measured rows, fastest first, and the published rows."""
 
     categories: tuple[str, ...]
     measured: tuple[Row, ...]

@@ -21,9 +21,10 @@ COUNTED_LATER = re.compile(r"\0(\d+)\0")
 
 @dataclass(slots=True)
 class _List:
-    """A list that is open. `number` is the next item's number; `items` counts the items so far.
+    """A list, which is open until `is_over`. `items` counts its items so far; `number` is the next item's number.
 
-    `is_backwards` tells that the first number is the number of all items, which is unknown until the list ends."""
+    If `is_backwards`, the list counts down from its number of items, which is unknown until it ends. Then `number`
+    is the difference to it: 0, -1, -2."""
 
     tag: str
     kind: str
@@ -40,7 +41,8 @@ class HtmlLists:
     def __init__(self) -> None:
         self._open: list[_List] = []
         self._later: list[tuple[_List, int, str]] = []
-        """The items of lists that count backwards, each with its list, its negative place and its kind."""
+        """Items whose number is unknown until their list ends: the list, the difference to its number of items, and
+        the kind of the number."""
 
     def start(self, tag: str, attributes: Mapping[str, str]) -> None:
         if tag in LISTS:
@@ -57,7 +59,7 @@ class HtmlLists:
     def mark(self, attributes: Mapping[str, str]) -> str:
         """Counts the next item, and returns its number or bullet with a space.
 
-        The number may be a text that only `with_numbers` turns into a number."""
+        A placeholder stands for a number that is not known yet; `with_numbers` replaces it."""
         if not self._open:
             return BULLET
         one, value = self._open[-1], _whole(attributes.get("value"))
@@ -74,7 +76,7 @@ class HtmlLists:
         return f"{written(number, kind)}. "
 
     def with_numbers(self, text: str) -> str:
-        """Writes the numbers of lists that count backwards and are over; items of other such lists get bullets."""
+        """Replaces the placeholders in a text with numbers; items of lists that did not end get bullets."""
         return COUNTED_LATER.sub(self._number, text) if self._later else text
 
     def _number(self, at: re.Match[str]) -> str:

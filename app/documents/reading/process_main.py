@@ -55,7 +55,7 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
                 "install Foresight again as in its README, then add the file again."
             )
         return ReadFailed(
-            f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GB of memory: split it, or "
+            f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GiB of memory: split it, or "
             "save it as text, and add that file."
         )
     except Exception as error:  # for a malformed file, libraries raise errors of any kind

@@ -256,8 +256,8 @@ class Session:
         yield from events()
 
     def _makes_room(self, error: Exception) -> bool:
-        """Return whether to try again after memory ran out: a sentence-embedding model has left the GPU, or cuBLAS
-        could not start. In both cases memory is freed first."""
+        """Free memory after it ran out, and return whether to try again. Another try makes sense if the
+        sentence-embedding model could leave the GPU, or if cuBLAS could not start."""
         if not is_out_of_memory(error):
             return False
         if self._sentences.leave_gpu():

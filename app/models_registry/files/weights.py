@@ -38,8 +38,8 @@ NUMBERED = re.compile(r"\.(\d{1,6})\.")
 SINKS = ".sinks"
 RECURRENT = re.compile(r"\.x_proj|\.dt_proj|ssm_x\.|ssm_dt\.weight|time_mix|rg_lru|sconv|conv_qk")
 EXPERTS = re.compile(r"expert|_exps")
-"""RECURRENT matches tensors of recurrent layers that read the weights of their Linears directly. EXPERTS matches
-the matrices of experts, which transformers stacks in one tensor."""
+"""RECURRENT matches tensors of layers whose code reads `linear.weight` itself, so that they cannot be quantised.
+EXPERTS matches the matrices of experts, which transformers stacks in one tensor."""
 EMBEDDINGS = ".embed_tokens.weight"
 HEADS = ("lm_head.weight", "embed_out.weight", "output.weight")
 
@@ -56,7 +56,8 @@ class Tensor:
         if self.stored not in STORED_BYTES:
             raise ValueError(f"a tensor must be of a known type; it is “{self.stored}”")
         if len(self.shape) > MOST_SIZES or not all(isinstance(n, int) and 0 <= n < 2**48 for n in self.shape):
-            raise ValueError(f"a tensor must have sizes from 0 on; it is “{self.shape}”")
+            limits = f"at most {MOST_SIZES} dimensions, each from 0 to 2^48 - 1"
+            raise ValueError(f"a tensor must have {limits}; it has “{self.shape}”")
 
     @property
     def numbers(self) -> int:

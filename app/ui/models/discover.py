@@ -39,7 +39,7 @@ TASKS: dict[Task, str] = {
     "chat": "Chat",
     "code": "Code",
     "reasoning": "Reasoning",
-    "comparison": "Measured in papers",
+    "comparison": "For comparison with papers",
 }
 KINDS: dict[Kind, str] = {"dense": "", "hybrid": "some layers are recurrent", "mixture": "mixture of experts"}
 MOST = 3
@@ -102,7 +102,7 @@ def picks_html(inventory: Inventory | None, known: frozenset[str]) -> Markup:
 
 
 def catalogue_html(inventory: Inventory | None, filters: Filters, known: frozenset[str]) -> Markup:
-    """Render the models of the catalogue that the filters admit; those measured in papers come last."""
+    """Render the models of the catalogue that the filters admit; those for comparison with papers come last."""
     shown = [one for one in inventory.recommended if filters.admits(one)] if inventory else []
     current = [one for one in shown if one.entry.use != "comparison"]
     return render_macro(

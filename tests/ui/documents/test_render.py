@@ -60,7 +60,7 @@ def test_long_lists_are_shown_in_parts() -> None:
 def test_several_unfinished_documents_can_be_cancelled_at_once() -> None:
     several = [Document(number, 5, f"d{number}", state="waiting") for number in range(1, 251)]
     html = documents_html(several, most=100)
-    assert "250 documents are not read yet." in html
+    assert "250 documents are still being imported." in html
     assert 'data-do="cancel-all" data-name="5"' in html
     assert "cancel-all" not in documents_html([*several[:1], Document(9, 5, "d", state="ready")], most=100)
 
