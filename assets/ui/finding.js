@@ -72,18 +72,10 @@
     whenDrawn(() => !earlier(), print);
     drawAll();
   });
-  const LINE = 600; // CSS pixels that fit a line of paper
-  const formulas = () => document.querySelectorAll("#messages .formula");
   let wasDark = false;
   addEventListener("beforeprint", () => {
     wasDark = document.body.classList.contains("dark");
     document.body.classList.remove("dark");
-    for (const { style } of formulas()) style.width = "max-content";
-    const sizes = [...formulas()].map((one) => [one, Math.min(1, LINE / one.offsetWidth)]);
-    for (const [{ style }, size] of sizes) Object.assign(style, { width: "", fontSize: size < 1 ? `${size}em` : "" });
   });
-  addEventListener("afterprint", () => {
-    document.body.classList.toggle("dark", wasDark);
-    for (const { style } of formulas()) style.fontSize = "";
-  });
+  addEventListener("afterprint", () => document.body.classList.toggle("dark", wasDark));
 })();
