@@ -13,8 +13,8 @@ from hashlib import sha256
 from time import monotonic
 from typing import Any
 
-from app.engine.text.chat_format_detection import FIELDS
-from app.engine.text.template_probes import in_parts
+from app.engine.text.call_format_detection import FIELDS
+from app.engine.text.chat_format_detection import in_parts
 from app.errors import EngineClosed, GrammarRefused, ModelBroken, ProcessNotStarted
 from app.system.child_process import ChildProcess, could_not_start
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat

@@ -15,7 +15,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from app.engine.text.template_probes import find_chat_format
+from app.engine.text.chat_format_detection import find_chat_format
 from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
 from app.values.dataclass_json import to_dict

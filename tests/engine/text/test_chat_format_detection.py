@@ -1,193 +1,260 @@
-"""The markers of thoughts are read off a chat template, whatever they are."""
+"""What chat templates accept, what ends their turns, and how thinking is switched, all found by rendering them."""
+
+import json
 
 import pytest
 
-from app.conversation.thought_parsing import split_thought
-from app.engine.text.reply_text import ThoughtText, begun_text
-from app.engine.text.sandbox import chat_format_here
-from app.values.chat_format import CallFormat, ReplyFormat, first_marker
-from tests.engine.families import FAMILIES
+from app.engine.text.chat_format_detection import find_chat_format
+from app.engine.text.prompt import NO_ANSWER, fitted
+from app.engine.text.sandbox import SandboxRefusal, chat_format_here, fill_here
+from app.engine.text.sandbox_main import fill
+from app.values.chat_format import ChatFormat
+from app.values.messages import Message, PromptRole, ToolCall
 
-START = "{% for m in messages %}<|{{ m.role }}|>"
-END = "{{ m.content }}<|end|>{% endfor %}"
-ASKS = "{% if add_generation_prompt %}<|assistant|>{% endif %}"
-TEMPLATES = {
-    ("<think>", "</think>"): START
-    + "{% if m.reasoning_content %}\n<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
-    + END
-    + ASKS,
-    ("<x:think>", "</x:think>"): START
-    + "{% if m.reasoning %}<x:think>{{ m.reasoning }}</x:think>{% endif %}"
-    + END
-    + ASKS,
-    (
-        "[THINK]",
-        "[/THINK]",
-    ): "Think first: [THINK]so[/THINK] and answer.[INST]{{ messages[0].content }}[/INST]",
-    ("<|channel>thought", "<channel|>"): START
-    + "{% if m.tool_calls and m.reasoning_content %}<|channel>thought\n{{ m.reasoning_content }}\n<channel|>"
-    + "{% endif %}"
-    + END
-    + ASKS,
-    ("<|channel|>analysis<|message|>", "<|end|>"): START
-    + "{% if m.thinking %}<|channel|>analysis<|message|>{{ m.thinking }}<|end|><|start|>assistant"
-    + "<|channel|>final<|message|>{% endif %}"
-    + END
-    + ASKS,
-    ("Here are my steps:", "[BEGIN ANSWER]"): START
-    + "\n{% if m.reasoning_content %}{{ m.reasoning_content }}\n[BEGIN ANSWER]\n{% endif %}"
-    + END
-    + ASKS
-    + "{% if add_generation_prompt %}{{ '\n' }}Here are my steps:{% endif %}",
-    ("", ""): START + END + ASKS,
-}
-
-
-@pytest.mark.parametrize(("markers", "template"), TEMPLATES.items(), ids=lambda value: str(value)[:24])
-def test_markers_are_read_off_the_template(markers: tuple[str, str], template: str) -> None:
-    reply = chat_format_here(template, {}, []).reply
-    assert (reply.thought_opening, reply.thought_closing) == markers
-
-
-def test_an_empty_thought_of_the_prompt_shows_the_markers() -> None:
-    off = START + END + ASKS + "{% if enable_thinking is false %}<think></think>{% endif %}"
-    assert chat_format_here(off, {}, []).reply.thought_opening == "<think>"
-    assert chat_format_here(START + END + ASKS + "</think>", {}, []).reply.thought_closing == "</think>"
-
-
-def test_a_prompt_that_ends_with_the_opening_marker_opens_the_thought() -> None:
-    reply = chat_format_here(START + END + ASKS + "<think>\n", {}, []).reply
-    assert reply.is_opened_by("<|user|>Hi<|end|><|assistant|><think>\n")
-    assert not reply.is_opened_by("<|user|>What is <think>?<|end|><|assistant|><think>\n\n</think>\n\n")
-    assert not chat_format_here(START + END + ASKS, {}, []).reply.is_opened_by("Hi")
-
-
-def test_words_that_open_every_answer_are_not_shown() -> None:
-    template = START + "{% if m.role == 'assistant' %}all\n{% endif %}" + END + ASKS
-    reply = chat_format_here(template, {}, []).reply
-    assert reply.answer_opening == "all\n"
-    for pieces in (["all\nall\nHi"], list("all\nall\nHi")):
-        text = ThoughtText(reply)
-        assert "".join([*map(text.push, pieces), text.flush()]) == "all\nHi"
-    unlike = ThoughtText(reply)
-    assert unlike.push("al") + unlike.push("so") + unlike.flush() == "also"
-    assert begun_text(reply, "Hi", "", str) == "all\nHi", "it is continued as it was written"
-
-
-def test_a_marker_that_begins_earlier_wins_however_the_text_is_cut() -> None:
-    markers = (" to=self<|message|>", "to=")
-    assert first_marker("So to=s", markers) == (2, "")
-    assert first_marker("So to=self<|message|>", markers) == (2, " to=self<|message|>")
-    assert first_marker("So to=x", markers) == (3, "to=")
-
-
-RESPONSE = (
-    START
-    + "{% if m.role == 'assistant' %}{% if m.thinking %}<|open|>think<|sep|>{{ m.thinking }}<|close|>think<|sep|>"
-    + "{% endif %}<|open|>response<|sep|>{{ m.content }}<|close|>response<|sep|><|end|>"
-    + "{% else %}{{ m.content }}<|end|>"
-    + "{% endif %}{% endfor %}"
-    + ASKS
-    + "{% if add_generation_prompt %}<|open|>think<|sep|>{% endif %}"
+TURNS = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+ASSISTANT = "<|im_start|>assistant\n"
+REASONING = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n\n{% endif %}"
+    "{{ m.content }}<|im_end|>\n{% endfor %}"
 )
-
-
-def test_an_answer_may_begin_although_the_prompt_has_opened_a_thought() -> None:
-    reply = chat_format_here(RESPONSE, {}, []).reply
-    assert reply.answer_header == "<|open|>response<|sep|>"
-    answer = "<|open|>response<|sep|>Yes.<|close|>response<|sep|>"
-    for text, seen in (
-        (answer, "Yes."),
-        (f"Hm.<|close|>think<|sep|>{answer}", "<think>\nHm.</think>Yes."),
-        ("<|open|>x", "<think>\n<|open|>x"),
-        ("Say <|open|>response<|sep|>?", "<think>\nSay <|open|>response<|sep|>?"),
-    ):
-        for pieces in ([text], list(text)):
-            written = ThoughtText(reply, True)
-            assert "".join([*map(written.push, pieces), written.flush()]) == seen
-
-
-def test_a_begun_answer_without_a_thought_closes_the_one_that_the_prompt_opens() -> None:
-    reply, opened = chat_format_here(RESPONSE, {}, []).reply, "Hi<|open|>think<|sep|>"
-    assert begun_text(reply, "Yes", opened, str) == "<|close|>think<|sep|><|open|>response<|sep|>Yes"
-    assert begun_text(reply, "Hm.\n</think>\n\nYes", opened, str) == "Hm.\n</think>\n\nYes", "an old reply"
-
-
-GLM = (
-    "{% for m in messages %}<|{{ m.role }}|>\n{% if m.role == 'assistant' %}"
-    "<think>{{ m.reasoning_content }}</think>"
-    "{% if m.content %}{{ '\n' + m.content }}{% endif %}{% else %}{{ m.content }}{% endif %}{% endfor %}"
-    "{% if add_generation_prompt %}<|assistant|>"
-    "{% if enable_thinking is false %}{{ '\n<think></think>' }}{% endif %}{% endif %}"
+GEMMA = (
+    "{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}"
+    "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('Roles must alternate') }}{% endif %}<start_of_turn>{{ m.role }}\n{{ m.content | trim }}"
+    "<end_of_turn>\n{% endfor %}<start_of_turn>model\n"
 )
+MISTRAL = (
+    "{% set ns = namespace(asks=true) %}{% for m in messages %}"
+    "{% if m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}"
+    "{% if (m.role == 'user') != ns.asks %}{{ raise_exception('Roles must alternate') }}{% endif %}"
+    "{% set ns.asks = not ns.asks %}{% endif %}[{{ m.role }}]{{ m.content }}</s>{% endfor %}"
+)
+HARMONY = (
+    "Reasoning: {{ reasoning_effort if reasoning_effort is defined else 'medium' }}"
+    "{% for m in messages %}<|start|>{{ m.role }}"
+    "{% if m.thinking %}<|channel|>analysis<|message|>{{ m.thinking }}<|end|><|start|>assistant{% endif %}"
+    "{% if m.role == 'assistant' %}<|channel|>final{% endif %}<|message|>{{ m.content }}<|end|>{% endfor %}"
+    "<|start|>assistant"
+)
+CONTROLS = ("<|im_start|>", "<|im_end|>", "<start_of_turn>", "<end_of_turn>", "<|start|>", "<|end|>", "</s>")
 
 
-def test_line_ends_after_a_thought_that_the_prompt_closes_are_not_part_of_the_answer() -> None:
-    reply = chat_format_here(GLM, {}, []).reply
-    assert reply.thought_end == "</think>\n"
-    assert rewritten(reply, "\nYes.\n\nNo.\n") == rewritten(reply, "\n\nYes.\n\nNo.\n") == "Yes.\n\nNo.\n"
-    assert rewritten(reply, "\n<think>\nHm.</think>\nYes.") == "<think>\nHm.</think>\nYes."
-    assert rewritten(ReplyFormat(), "\nYes.") == "\nYes.", "a model that does not think"
-    assert begun_text(reply, "Yes", "<|assistant|>\n<think></think>", str) == "\nYes", "as it was written"
-    assert begun_text(reply, "Yes", "<|assistant|>", str) == "Yes"
-
-
-def test_control_tokens_are_markers_if_the_template_shows_none() -> None:
-    silent = START + END + ASKS
-    harmony = ["<|start|>", "<|channel|>", "<|message|>", "<|end|>", "<|return|>"]
-    text = ThoughtText(chat_format_here(silent, {}, harmony).reply)
-    written = "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>Yes."
-    assert "".join([*map(text.push, written), text.flush()]) == "<think>Hm.</think>Yes."
-    assert chat_format_here(silent, {}, ["[THINK]", "[/THINK]"]).reply.thought_opening == "[THINK]"
-    assert not chat_format_here(silent, {}, ["<|end|>", "<|message|>", "[THINK]"]).reply.thought_opening
-
-
-def rewritten(form: ReplyFormat, text: str) -> str:
-    """The text, the same however it is cut."""
-    found = set[str]()
-    for pieces in ([text], list(text)):
-        reply = ThoughtText(form)
-        found.add("".join([*map(reply.push, pieces), reply.flush()]))
-    (one,) = found
-    return one
-
-
-def test_a_call_without_an_end_tag_may_spell_the_markers_of_thoughts() -> None:
-    calls = CallFormat("json", before_name="[TOOL_CALLS]", after_name="[ARGS]")
-    form = ReplyFormat("[THINK]", "[/THINK]", calls=calls)
-    call = '[TOOL_CALLS]f[ARGS]{"a": "[/THINK] [THINK]"}'
-    assert rewritten(form, f"[THINK]Hm.[/THINK]{call}") == f"<think>Hm.</think>{call}"
-
-
-WRAPPED = {
-    "shown": START
-    + "{% if m.role == 'assistant' %}{% if m.reasoning_content %}<think>\n{{ m.reasoning_content }}\n</think>\n"
-    + "{% endif %}<answer>\n{{ m.content }}\n</answer><|end|>{% else %}{{ m.content }}<|end|>"
-    + "{% endif %}{% endfor %}"
-    + ASKS,
-    "Hunyuan": "{% for m in messages %}{{ m.content }}{{ '<|eos|>' if m.role == 'assistant' else '<|extra_0|>' }}"
-    + "{% endfor %}{% if enable_thinking is false %}<think>\n\n</think>\n{% endif %}",
-    "mentioned": "Write <think></think> and <answer></answer>. " + START + END + ASKS,
-}
-
-
-@pytest.mark.parametrize("name", WRAPPED)
-def test_tags_around_an_answer_go_with_their_line_breaks(name: str) -> None:
-    form = chat_format_here(WRAPPED[name], {}, []).reply
-    for thought in ("<think>\nHm.\n</think>\n", ""):
-        split = split_thought(rewritten(form, f"{thought}<answer>\nOne.\n\nTwo.\n</answer>"))
-        assert (split.thought, split.answer) == ("Hm." if thought else "", "One.\n\nTwo.")
-
-
-def test_a_message_to_a_tool_that_was_not_offered_is_not_shown() -> None:
-    form = chat_format_here(FAMILIES["gpt-oss"].template, {}, []).reply
-    thought, final = (
-        "<|channel|>analysis<|message|>Hm.<|end|>",
-        "<|start|>assistant<|channel|>final<|message|>Yes.",
+def found(template: str) -> ChatFormat:
+    return find_chat_format(
+        lambda messages, values: fill(template, [dict(one) for one in messages], dict(values)), CONTROLS
     )
-    for aside in (
-        "<|start|>assistant to=container.exec<|channel|>commentary<|message|>ls to=x",
-        "<|start|>assistant<|channel|>commentary to=python <|constrain|>code<|message|>ls()",
-    ):
-        assert rewritten(form, thought + aside) == "<think>Hm.</think>"
-        assert rewritten(form, f"{thought}{aside}<|end|>{final}") == "<think>Hm.</think>Yes."
+
+
+def modes(template: str) -> dict[str, object]:
+    return {mode.level: json.loads(mode.values) for mode in found(template).modes}
+
+
+@pytest.mark.parametrize(
+    ("switch", "levels"),
+    [
+        ("", {}),
+        (
+            "{% if enable_thinking is defined and not enable_thinking %}<think>\n\n</think>{% endif %}",
+            {"on": {}, "off": {"enable_thinking": False}},
+        ),
+        ("{% if thinking %}<think>{% else %}</think>{% endif %}", {"off": {}, "on": {"thinking": True}}),
+        (
+            "{% if thinking %}<think>{{ 'hard' if reasoning_effort == 'max' }}{% endif %}",
+            {"off": {}, "on": {"thinking": True}, "max": {"thinking": True, "reasoning_effort": "max"}},
+        ),
+        (
+            "{% if thinking_budget == 0 %}skip{% elif thinking_budget %}{{ thinking_budget }}{% endif %}",
+            {"default": {}, "on": {"thinking_budget": -1}, "off": {"thinking_budget": 0}},
+        ),
+        (
+            "{% if reasoning_effort is defined and reasoning_effort not in ('low', 'high') %}"
+            "{{ raise_exception('low or high') }}{% endif %}{{ reasoning_effort or 'high' }}",
+            {"high": {}, "low": {"reasoning_effort": "low"}},
+        ),
+    ],
+)
+def test_the_levels_of_thinking_are_those_that_change_the_prompt(
+    switch: str, levels: dict[str, object]
+) -> None:
+    assert modes(TURNS + ASSISTANT + switch) == levels
+
+
+def test_a_template_that_writes_any_effort_into_the_prompt_has_the_three_that_models_learn() -> None:
+    known = found(HARMONY)
+    assert [mode.level for mode in known.modes] == ["medium", "low", "high"]
+    assert known.reply.thought_opening == "<|channel|>analysis<|message|>"
+    assert known.reply.thought_end == "<|end|><|start|>assistant<|channel|>final<|message|>"
+
+
+def test_words_in_the_system_prompt_switch_where_they_change_the_end_of_the_prompt() -> None:
+    switch = "{% if '/no_think' in messages[0].content %}<think></think>{% else %}<think>\n{% endif %}"
+    first, second = found(TURNS + ASSISTANT + switch).modes
+    assert (first.level, first.system, first.opens_thought) == ("on", "", True)
+    assert (second.level, second.system, second.opens_thought) == ("off", "/no_think", False)
+
+
+def test_words_of_the_templates_own_system_prompt_switch_too() -> None:
+    default = (
+        "{% if messages[0].role != 'system' %}<|im_start|>system\ndetailed thinking on<|im_end|>\n{% endif %}"
+    )
+    removes = (
+        "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n"
+    )
+    known = found(default + removes + "{% endfor %}" + ASSISTANT)
+    spoken = [(mode.level, mode.system) for mode in known.modes]
+    assert spoken == [("on", "detailed thinking on"), ("off", "detailed thinking off")]
+    assert known.reply.thought_opening == "<think>", "the template removes thoughts from earlier answers"
+    assert not found(removes + "{% endfor %}" + ASSISTANT).modes
+
+
+def test_a_template_that_always_opens_a_thought_has_one_mode() -> None:
+    (mode,) = found(TURNS + ASSISTANT + "<think>\n").modes
+    assert (mode.level, mode.values, mode.opens_thought) == ("on", "{}", True)
+
+
+def test_the_text_between_a_thought_and_its_answer_is_the_templates() -> None:
+    assert found(REASONING + ASSISTANT).reply.thought_end == "\n</think>\n\n"
+    assert found(TURNS + ASSISTANT).reply.thought_end == ""
+
+
+@pytest.mark.parametrize(
+    ("template", "ends"),
+    [
+        (TURNS + ASSISTANT, "<|im_end|>"),
+        ("<|im_start|>system\nBe kind.<|im_end|>\n" + TURNS + ASSISTANT, "<|im_end|>"),
+        (GEMMA, "<end_of_turn>"),
+        (HARMONY, ""),
+        ("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}assistant:", ""),
+        (
+            "{% for m in messages %}<|{{ m.role }}|>\n{{ m.content }}{% endfor %}<|assistant|>".replace(
+                "<|{{ m.role }}|>", "{{ '<|im_start|>' if m.role == 'user' else '<|start|>' }}"
+            ),
+            "<|im_start|>",
+        ),
+    ],
+)
+def test_a_turn_ends_with_the_control_token_after_an_answer_unless_a_thought_ends_with_it(
+    template: str, ends: str
+) -> None:
+    assert "".join(found(template).turn_ends[:1]) == ends
+
+
+def test_a_template_of_a_vision_model_gets_contents_as_lists_of_parts() -> None:
+    template = (
+        "{% for m in messages %}{{ m.role }}: {% for p in m.content %}{{ p.text }}{% endfor %}\n{% endfor %}"
+    )
+    known = found(template)
+    assert not known.takes_text and known.takes_system
+    assert "user: Hi" in fill_here(template, [Message("user", "Hi")], {}, parts=True)
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["{% for t in tools %}{{ t }}{% endfor %}", "{{ functions + datetime }}"],
+    ids=["tools", "more"],
+)
+def test_a_template_of_a_model_for_tools_is_filled_without_tools(template: str) -> None:
+    assert "Hello" in fill_here(template + TURNS, [Message("user", "Hello")], {})
+
+
+def test_a_template_may_append_to_lists() -> None:
+    template = (
+        "{% set said = [] %}{% for m in messages %}{% set _ = said.append(m.content) %}{% endfor %}{{ said }}"
+    )
+    assert fill_here(template, [Message("user", "Hi"), Message("user", "you")], {}) == "['Hi', 'you']"
+
+
+def test_a_template_that_changes_its_messages_changes_no_other_probe() -> None:
+    changes = "{% for m in messages %}{% set _ = m.update(role=m.role + '+') %}{% endfor %}"
+    assert "user++" not in str(chat_format_here(changes + TURNS + ASSISTANT, {}))
+    assert chat_format_here(changes + TURNS + ASSISTANT, {}) == chat_format_here(
+        changes + TURNS + ASSISTANT, {}
+    )
+
+
+S, U, V, A = Message("system", "S1"), Message("user", "U1"), Message("user", "U2"), Message("assistant", "A1")
+CALL, RESULT = Message("assistant", "", (ToolCall("1", "f", "{}"),)), Message("tool", "R1", call_id="1")
+ORDERS = {
+    "su": (S, U), "uu": (U, V), "s": (S,), "au": (A, U), "sau": (S, A, U), "suauu": (S, U, A, U, V),
+    "usu": (U, S, V), "uaau": (U, A, A, U), "ssu": (S, S, U), "uas u": (U, A, S, U),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "template", [TURNS, GEMMA, MISTRAL, HARMONY], ids=["any", "gemma", "mistral", "harmony"]
+)
+@pytest.mark.parametrize("order", list(ORDERS))
+def test_messages_in_any_order_are_taken_whole(template: str, order: str) -> None:
+    text = fill_here(template, fitted(ORDERS[order], found(template)), {})
+    assert all(message.content in text for message in ORDERS[order])
+
+
+def test_a_question_after_a_tools_result_is_taken() -> None:
+    chat = (S, U, CALL, RESULT, V)
+    with pytest.raises(SandboxRefusal):
+        fill_here(MISTRAL, chat, {})
+    sent = fitted(chat, found(MISTRAL))
+    assert [one.content for one in sent] == ["S1", "U1", "", "R1", NO_ANSWER, "U2"]
+    assert "[user]U2" in fill_here(MISTRAL, sent, {})
+
+
+def test_a_system_text_goes_before_the_first_question_where_the_template_refuses_it() -> None:
+    sent = fitted((S, U, V, A, V), found(GEMMA))
+    assert [(one.role, one.content) for one in sent] == [
+        ("user", "S1\n\nU1\n\nU2"), ("assistant", "A1"), ("user", "U2"),
+    ]  # fmt: skip
+
+
+def test_a_system_message_alone_is_the_users_only_where_the_template_takes_none() -> None:
+    assert fitted((S,), found(TURNS)) == [S]
+    assert fitted((S, S), found(GEMMA)) == [Message("user", "S1\n\nS1")]
+    needs_a_question = (
+        TURNS
+        + "{% if messages | selectattr('role', 'equalto', 'user') | list == [] %}{{ fail() }}{% endif %}"
+    )
+    assert fitted((S,), found(needs_a_question)) == [Message("user", "S1")]
+    shows_tools_there = (
+        "{% for m in messages %}{% if m.role == 'user' and tools %}<tool_call>{{ tools | tojson }}{% endif %}"
+        "{{ m.content }}{% endfor %}"
+    )
+    assert fitted((S,), found(shows_tools_there)) == [Message("user", "S1")]
+
+
+def test_an_empty_answer_between_questions_is_told_where_roles_must_alternate() -> None:
+    asked = (U, Message("assistant", ""), U)
+    assert fitted(asked, found(GEMMA))[1].content == NO_ANSWER
+    assert fitted(asked, found(TURNS))[1].content == ""
+
+
+def test_a_template_that_omits_the_system_message_does_not_take_it() -> None:
+    omits = "{% for m in messages if m.role != 'system' %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
+    assert not found(omits).takes_system
+    roles: list[PromptRole] = [one.role for one in fitted((S, U), found(omits))]
+    assert roles == ["user"]
+
+
+OMITTING = (
+    "{% for m in messages %}<{{ m.role }}>{{ m.content }}"
+    "{% if shown and m.tool_calls %}{{ m.tool_calls }}{% endif %}"
+    "{% endfor %}{% if tools %}%s{{ tools | tojson }}{% endif %}"
+)
+CALLED = (ToolCall("1", "f", '{"a": "b", "n": 1}'), ToolCall("2", "g", ""))
+
+
+@pytest.mark.parametrize(
+    ("words", "written"),
+    [
+        ("List of tools: [", '<|tool_call_start|>[f(a="b", n=1), g()]<|tool_call_end|>'),
+        (
+            "<|tool_call|>",
+            '<|tool_call|>[{"name": "f", "arguments": {"a": "b", "n": 1}}, {"name": "g", "arguments": {}}]',
+        ),
+    ],
+)
+def test_calls_that_the_template_omits_are_in_the_text_in_the_models_form(words: str, written: str) -> None:
+    form = found(OMITTING.replace("%s", words))
+    asked = (Message("user", "Go"), Message("assistant", "So.", CALLED), Message("tool", "one", call_id="1"))
+    assert [one.content for one in fitted(asked, form)] == ["Go", f"So.{written}", "one"]
+    shown = found("{% set shown = true %}" + OMITTING.replace("%s", words))
+    assert fitted(asked, shown) == list(asked)

@@ -215,7 +215,7 @@ def test_a_gated_model_that_cannot_be_judged_yet_says_what_to_do() -> None:
         "a/b", "", 5, make_download("x").files, is_gated=True, problems=("It is gated: run this.",)
     )
     html = results_html(SearchResults("a/b", inspected=((locked, "https://hub/a/b"),)), NOBODY)
-    assert "Accept the terms" in text(html) and "run this" not in text(html)
+    assert "accept the terms" in text(html) and "run this" not in text(html)
     assert ("download", "a/b", "") in buttons(html)
     unsafe = replace(locked, files=(), problems=("It has pickles.",))
     html = results_html(SearchResults("a/b", inspected=((unsafe, ""),)), NOBODY)
