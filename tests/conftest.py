@@ -49,7 +49,7 @@ LONG_FILES = (
     "tests/engine/session/test_thinking.py", "tests/documents/test_kills.py",
     "tests/engine/session/test_worker.py", "tests/documents/reading/test_reading.py",
     "tests/engine/loading/test_model_measurements.py", "tests/test_main.py",
-    "tests/engine/graphs/test_step_recording.py", "tests/test_advice.py",
+    "tests/engine/graphs/test_graph_steps.py", "tests/test_advice.py",
     "tests/engine/drafters/test_eagle_head.py", "tests/tools/test_gpu_report.py",
     "tests/engine/sampling/test_sampling.py", "tests/commands/test_run.py",
     "tests/engine/loading/test_offloading.py", "tests/commands/test_serve.py",

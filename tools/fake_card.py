@@ -26,7 +26,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 from app.engine.attention import NAME, register
 from app.engine.attention.backend_choice import Attention
 from app.engine.block.block import chain_block
-from app.engine.graphs.step_recording import EAGER_STEPS, GraphSteps
+from app.engine.graphs.graph_steps import EAGER_STEPS, GraphSteps
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Sampling

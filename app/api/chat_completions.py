@@ -11,7 +11,7 @@ from fastapi import APIRouter, Response
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, answer_head
-from app.api.chat_translation import ChatPlan, ChatRequest, answer_chat
+from app.api.engine_request import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError
 from app.api.request_fields import JsonRoute, refuse
 from app.api.services import ServedModel, Services

@@ -13,7 +13,7 @@ from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, foresight_block, usage
 from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage
-from app.api.chat_translation import ChatPlan, ChatRequest, answer_chat
+from app.api.engine_request import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError, validated_at
 from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, described, refuse
 from app.api.services import ServedModel, Services

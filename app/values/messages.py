@@ -13,7 +13,7 @@ from typing import Literal, Protocol, get_args
 
 from app.values.chat_format import ChatFormat, Thinking
 from app.values.logits import LogitsSettings, TokenLogprobs
-from app.values.quantisation_sizes import Quantisation, QuantisationChoice, kept_words
+from app.values.quantisations import Quantisation, QuantisationChoice, kept_words
 from app.values.tools import CalledTool
 from app.values.trace import NO_TRACE, StepTrace
 from app.values.trace import Origin as Origin

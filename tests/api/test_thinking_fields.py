@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.api.application import RunningApi, build_api
-from app.api.chat_translation import ChatRequest
+from app.api.engine_request import ChatRequest
 from app.api.errors import ApiError
 from app.api.request_fields import engine_requests
 from app.api.responses import ResponseRequest

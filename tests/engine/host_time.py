@@ -11,7 +11,7 @@ import sys
 from statistics import median
 
 from app.engine.block.context_entries import Packed
-from app.engine.graphs.step_recording import GraphSteps
+from app.engine.graphs.graph_steps import GraphSteps
 from app.engine.loading.loading import load
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.decoder import ReplyContext

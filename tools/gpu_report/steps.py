@@ -25,7 +25,7 @@ from app.engine.runner.model_config import Rotary, context_of, heads_of
 from app.engine.runner.runner import BlockRunner
 from app.errors import first_line
 from app.values.messages import Sampling
-from app.values.quantisation_sizes import Quantisation
+from app.values.quantisations import Quantisation
 from tools.gpu_report.plan import Plan, Row
 
 KERNELS = 15

@@ -70,7 +70,7 @@ from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, main_template
 from app.values.config_parts import unread_parts
 from app.values.dataclass_json import json_text
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
-from app.values.quantisation_sizes import MOSTLY, Quantisation
+from app.values.quantisations import MOSTLY, Quantisation
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar_mask import Grammars

@@ -19,7 +19,7 @@ from app.engine.measuring.same_bits import (
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.values.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
-from app.values.quantisation_sizes import Quantisation
+from app.values.quantisations import Quantisation
 from tests.engine.replies import GREEDY, says_plainly, write
 from tests.engine.tiny import DEMO
 

@@ -17,8 +17,8 @@ from app.engine.attention.backend_choice import (
 )
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_capture import GraphCapturer
+from app.engine.graphs.graph_steps import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.graphs.graph_trial import choose_steps
-from app.engine.graphs.step_recording import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.loading.loading import prepare
 from app.engine.lookahead.plain import plain
 from app.engine.machine.process_memory import release_memory

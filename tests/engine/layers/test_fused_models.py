@@ -13,7 +13,7 @@ from app.engine.lookahead.plain import plain
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Decoding, Sampling
-from app.values.quantisation_sizes import Quantisation
+from app.values.quantisations import Quantisation
 from tests.engine.architectures import BRANCHING, Architecture, architecture, llama_dynamic
 from tests.engine.attention.cases import DEVICE
 from tests.engine.layers.fusing import fused_runner, named

@@ -49,7 +49,7 @@ from app.engine.text.prompt import encode
 from app.errors import BadOption
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.values.model import Memory
-from app.values.quantisation_sizes import Quantisation, model_bytes
+from app.values.quantisations import Quantisation, model_bytes
 from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
 from tests.engine.recurrent_architectures import RECURRENT, TREES

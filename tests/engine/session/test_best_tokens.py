@@ -11,8 +11,8 @@ from torch.utils._pytree import tree_leaves
 
 from app.engine.block.block import chain_block
 from app.engine.block.context_entries import SUCCESSORS
+from app.engine.graphs.graph_steps import EAGER_STEPS, GraphSteps
 from app.engine.graphs.graph_trial import tried_graphs
-from app.engine.graphs.step_recording import EAGER_STEPS, GraphSteps
 from app.engine.lookahead.plain import plain
 from app.engine.runner.model_config import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner

@@ -3,7 +3,7 @@
 from statistics import median
 from time import thread_time
 
-from app.engine.graphs.step_recording import GraphSteps
+from app.engine.graphs.graph_steps import GraphSteps
 from app.engine.lookahead import ModelStatistics, make_lookahead
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.runner.model_config import rotary_of

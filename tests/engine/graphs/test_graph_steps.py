@@ -20,8 +20,8 @@ from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.block.block import Block, chain_block, padded
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.graphs.graph_capture import own_workspaces, run_and_end
+from app.engine.graphs.graph_steps import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
-from app.engine.graphs.step_recording import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
 from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.machine.kernel_timing import Run

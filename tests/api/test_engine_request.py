@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from app.api.chat_completions import ChatCompletionPlan
-from app.api.chat_translation import ChatRequest, chat_plan
+from app.api.engine_request import ChatRequest, chat_plan
 from app.api.services import ApiServices, served_model
 from app.engine import Engine
 from app.values.messages import ModelChoice
