@@ -57,7 +57,7 @@ class Tensor:
             raise ValueError(f"a tensor must be of a known type; it is “{self.stored}”")
         if len(self.shape) > MOST_SIZES or not all(isinstance(n, int) and 0 <= n < 2**48 for n in self.shape):
             limits = f"at most {MOST_SIZES} dimensions, each from 0 to 2^48 - 1"
-            raise ValueError(f"a tensor must have {limits}; it has “{self.shape}”")
+            raise ValueError(f"a tensor must have {limits}; it is “{self.shape}”")
 
     @property
     def numbers(self) -> int:

@@ -102,12 +102,12 @@ def test_all_that_is_found_is_counted_and_listed_as_far_as_asked() -> None:
 def test_an_empty_folder_is_listed_and_can_only_be_removed_without_chats() -> None:
     html = chat_list_html(ChatList(folders=("Work",), expanded={"Work": True}), TODAY)
     assert headings(html) == ["Folders", "Work0"]
-    assert "Empty." in html
+    assert "This folder is empty." in html
     assert re.findall(r'data-do="(\w+-folder)"', html) == ["make-folder", "rename-folder", "remove-folder"]
     full = chat_list_html(
         ChatList((line(1, folder="Work"), line(2, folder="Work")), folders=("Work",)), TODAY
     )
-    assert "Delete with 2 chats" in full and "Empty." not in full
+    assert "Delete with 2 chats" in full and "This folder is empty." not in full
 
 
 def test_private_chats_are_neither_pinned_nor_moved() -> None:

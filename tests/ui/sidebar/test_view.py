@@ -104,7 +104,7 @@ def test_a_chat_is_put_into_a_folder_and_out_of_it(person: Librarian) -> None:
     assert f'data-do="open" data-name="{chat}"' in person.sidebar.partition('<span dir="auto">Work</span>')[2]
     person.do("move", chat, "")
     inside, _, outside = person.sidebar.partition('<span dir="auto">Work</span>')[2].partition("Today")
-    assert "Empty." in inside and f'data-name="{chat}"' in outside
+    assert "This folder is empty." in inside and f'data-name="{chat}"' in outside
 
 
 def test_a_folder_is_collapsed_and_expanded(person: Librarian) -> None:
@@ -175,7 +175,7 @@ def test_undo_leaves_the_chat_that_was_opened_since(person: Librarian) -> None:
 def test_an_empty_folder_is_made_and_removed_and_comes_back(person: Librarian) -> None:
     store = person.services.conversations.stores.stored
     person.do("make-folder", "", " Garden  plans ")
-    assert store.folders() == ("Garden plans",) and "Empty." in person.sidebar
+    assert store.folders() == ("Garden plans",) and "This folder is empty." in person.sidebar
     person.do("remove-folder", "Garden plans")
     assert (store.folders(), person.toast.count("The folder “Garden plans” was removed.")) == ((), 1)
     person.do("undo")
