@@ -113,9 +113,8 @@ class AttentionProbe:
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
     """Return replacements of the RMSNorms that have a weight, if their trials succeed."""
-    # Each norm has its own trial, because norms of some weights, such as ones, agree with several kinds.
-    leaves = (module for module in model.modules() if not [*module.children()])
-    return _found(leaves, lambda norm, _like: _fused_norm(norm, kernels))
+    # Norms share no trial, because norms of some weights, such as ones, agree with several kinds.
+    return _found(model.modules(), lambda norm: _fused_norm(norm, kernels))
 
 
 @torch.inference_mode()
@@ -128,7 +127,7 @@ def find_mlps(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
             return FusedGatedMLP(mlp, _gate_and_up(mlp), like.activation, kernels)
         return _fused_mlp(mlp, rows, kernels)
 
-    return _found(_having(model.modules(), "down_proj"), fused)
+    return _found(_having(model.modules(), "down_proj"), _sharing(fused))
 
 
 @torch.inference_mode()
@@ -143,7 +142,11 @@ def find_attentions(calls: Calls, replaced: Replaced, kernels: LayerKernels) -> 
         sizes = like.products.sizes if isinstance(like.products, JoinedProduct) else []
         return FusedAttention(attention, _projections(attention, sizes), call.scoring, kernels)
 
-    found = _found(attentions, fused, lambda attention: calls[attention].scoring)
+    def varying(attention: nn.Module) -> Any:
+        call = calls[attention]
+        return call.scoring, call.named.get("position_embeddings")
+
+    found = _found(attentions, _sharing(fused, varying))
     # The new norms are set after the trials above, because these require bitwise identical results.
     results: dict[Hashable, bool] = {}
     for module, attention in found.items():
@@ -187,7 +190,9 @@ def find_layers(calls: Calls, replaced: Replaced) -> Replaced:
         ours = FusedLayer(theirs)
         return ours if like or _is_same(ours, theirs, calls[layer], AttentionProbe()) else None
 
-    return _found(layers, fused, lambda layer: [type(replaced.get(part)) for part in layer.modules()])
+    return _found(
+        layers, _sharing(fused, lambda layer: [type(replaced.get(part)) for part in layer.modules()])
+    )
 
 
 @torch.inference_mode()
@@ -201,7 +206,7 @@ def find_whole_layers(
         ours = make(fused[layer])
         return ours if like or _is_same(ours, fused[layer], calls[layer], attend) else None
 
-    return _found(fused, whole, fused.get)
+    return _found(fused, _sharing(whole, fused.get))
 
 
 def join_sums(calls: Calls, replaced: Replaced) -> None:
@@ -227,7 +232,7 @@ def find_whole_decoder(
 ) -> Replaced:
     """Return what `make` makes of the decoder, if its output is bitwise identical to the decoder's."""
 
-    def whole(decoder: nn.Module, _like: nn.Module | None) -> nn.Module | None:
+    def whole(decoder: nn.Module) -> nn.Module | None:
         theirs = copy_with(decoder, replaced)
         ours = make(theirs)
         return ours if _is_same(ours, theirs, calls[decoder], attend) else None
@@ -235,26 +240,38 @@ def find_whole_decoder(
     return _found([decoder], whole)
 
 
-def _found(
-    modules: Iterable[nn.Module], make: Make, further: Callable[[nn.Module], Any] = lambda _module: None
-) -> Replaced:
-    """Return what `make` returns for each module; modules for which `make` returns None or fails are left out.
-
-    Two modules have the same structure only if what `further` returns for them has the same structure, too."""
+def _found(modules: Iterable[nn.Module], make: Callable[[nn.Module], nn.Module | None]) -> Replaced:
+    """Return what `make` returns for each module; modules for which `make` returns None or fails are left out."""
     found: dict[nn.Module, nn.Module] = {}
-    tried: dict[Hashable, nn.Module] = {}
     for module in modules:
-        structure = _structure((module, further(module)))
         try:
-            fused = make(module, tried.get(structure))
+            fused = make(module)
         except (TypeError, ValueError, RuntimeError, LookupError, AttributeError) as error:
             if is_no_verdict(error):
                 raise
             log.info("%s is not replaced: %s", type(module).__name__, error)
             continue
         if fused is not None:
-            found[module] = tried[structure] = fused.train(False)
+            found[module] = fused.train(False)
     return found
+
+
+def _sharing(
+    make: Make, varying: Callable[[nn.Module], Any] = lambda _module: None
+) -> Callable[[nn.Module], nn.Module | None]:
+    """Return `make` with its second argument filled in: the last replacement of a module of the same structure.
+
+    Two modules have the same structure only if what `varying` returns for them has the same structure, too."""
+    replacements: dict[Hashable, nn.Module] = {}
+
+    def shared(module: nn.Module) -> nn.Module | None:
+        structure = _structure((module, varying(module)))
+        fused = make(module, replacements.get(structure))
+        if fused is not None:
+            replacements[structure] = fused
+        return fused
+
+    return shared
 
 
 def _structure(value: Any) -> Hashable:
@@ -275,8 +292,9 @@ def _structure(value: Any) -> Hashable:
 def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     names = ("variance_epsilon", "eps", "epsilon")  # the names that classes use
     eps = next((one for name in names if isinstance(one := getattr(module, name, None), float)), 0.0)
+    is_leaf = not any(True for _ in module.children()) and len(list(module.parameters())) == 1
     takes_rows_alone = len(signature(module.forward).parameters) == 1  # a gated norm takes the gate, too
-    if not (eps and len(list(module.parameters())) == 1 and takes_rows_alone):
+    if not (eps and is_leaf and takes_rows_alone):
         return None
     weight = getattr(module, "weight", None)  # last, because a quantised layer's property dequantises
     if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
