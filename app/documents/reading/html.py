@@ -13,7 +13,7 @@ from pathlib import Path
 from lxml.etree import HTMLParser
 
 from app.documents.reading.files import encoding_of
-from app.documents.reading.html_lists import BULLET, HtmlLists
+from app.documents.reading.html_lists import BULLET_MARK, HtmlLists
 from app.documents.reading.process import ReadMessage, ReadProgress, ReadTitle, TextPiece
 from app.values.document import MARGINS
 from app.values.text_normalisation import weight_of
@@ -259,7 +259,7 @@ class Page:
 
     def _numbers(self) -> str:
         """Returns the numbers of the items that have begun without words so far; "" after a bullet."""
-        return "" if self._mark == BULLET or len(self._mark) > LONGEST_MARK else self._mark
+        return "" if self._mark == BULLET_MARK or len(self._mark) > LONGEST_MARK else self._mark
 
     def _close(self, tag: str) -> None:
         if tag == "pre" and self._is_code:

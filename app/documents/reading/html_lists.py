@@ -4,13 +4,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from app.documents.reading.lists import written
+from app.documents.reading.lists import BULLET, KINDS, written
 
-BULLET = "- "
+BULLET_MARK = f"{BULLET} "
 LISTS = frozenset(("ol", "ul", "menu", "dir"))
-KINDS = {
-    "1": "decimal", "a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRoman",
-    "decimal": "decimal", "decimal-leading-zero": "decimalZero", "lower-alpha": "lowerAlpha",
+NAMED_KINDS = {
+    **KINDS, "decimal": "decimal", "decimal-leading-zero": "decimalZero", "lower-alpha": "lowerAlpha",
     "lower-latin": "lowerAlpha", "upper-alpha": "upperAlpha", "upper-latin": "upperAlpha",
     "lower-roman": "lowerRoman", "upper-roman": "upperRoman", "none": "", "disc": "", "circle": "", "square": "",
 }  # fmt: skip
@@ -61,7 +60,7 @@ class HtmlLists:
 
         A placeholder stands for a number that is not known yet; `with_numbers` replaces it."""
         if not self._open:
-            return BULLET
+            return BULLET_MARK
         one, value = self._open[-1], _whole(attributes.get("value"))
         if value is not None:
             one.number, one.is_backwards = value, False
@@ -69,7 +68,7 @@ class HtmlLists:
         one.number += one.step
         one.items += 1
         if not kind:
-            return BULLET
+            return BULLET_MARK
         if one.is_backwards:
             self._later.append((one, number, kind))
             return f"\0{len(self._later) - 1}\0"
@@ -84,14 +83,14 @@ class HtmlLists:
         if place >= len(self._later):
             return ""
         one, number, kind = self._later[place]
-        return f"{written(one.items + number, kind)}. " if one.is_over else BULLET
+        return f"{written(one.items + number, kind)}. " if one.is_over else BULLET_MARK
 
 
 def _kind(attributes: Mapping[str, str], usual: str) -> str:
     """Returns the kind of an element's numbers, "" for bullets; `usual` if its attributes name no kind."""
     style = STYLE.search(attributes.get("style", ""))
     named = [*(style[1].lower().split() if style else ()), attributes.get("type", "")]
-    return next((KINDS[one] for one in named if one in KINDS), usual)
+    return next((NAMED_KINDS[one] for one in named if one in NAMED_KINDS), usual)
 
 
 def _whole(text: str | None) -> int | None:

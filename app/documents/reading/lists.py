@@ -7,6 +7,8 @@ import re
 from dataclasses import dataclass, field
 
 BULLET = "-"
+KINDS = {"1": "decimal", "a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRoman"}
+"""The kinds of numbers, by the first number of each, as HTML and OpenDocument name them."""
 ROMAN = ((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"),
          (10, "x"), (9, "ix"), (5, "v"), (4, "iv"), (1, "i"))  # fmt: skip
 PLACE = re.compile(r"%([1-9])")

@@ -5,10 +5,9 @@ from collections.abc import Iterator
 
 from docx.oxml.xmlchemy import BaseOxmlElement as Element
 
-from app.documents.reading.lists import BULLET, Level, NumberedList
+from app.documents.reading.lists import BULLET, KINDS, Level, NumberedList
 
 OUTLINE = "outline-style"
-KINDS = {"1": "decimal", "a": "lowerAlpha", "A": "upperAlpha", "i": "lowerRoman", "I": "upperRoman"}
 MAX_BASED = 10
 """Maximum length of a chain of styles, each of which is based on the next."""
 NUMBER = re.compile(r"-?\d{1,9}", re.ASCII)
