@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from app.conversation import Reply
 from app.engine import Engine
+from app.engine.session.session import Session, no_progress
 from app.values.messages import Event, Failed, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.places import Places
 from tests.support.waiting import until
@@ -56,6 +57,14 @@ def ask(
     reply = reply or Reply()
     engine.submit(Request(replace(CPU, name=model), prompt, options), reply)
     return reply
+
+
+def tokens_and_end(session: Session, request: Request) -> tuple[list[int], Finished]:
+    """The tokens that a session writes, and its last event."""
+    events = list(session.events(request, no_progress))
+    finished = events[-1]
+    assert isinstance(finished, Finished)
+    return [token for event in events if isinstance(event, Piece) for token in event.token_ids], finished
 
 
 def events_of(reply: Reply) -> list[Event]:

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,8 @@ from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session, no_progress
-from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request, Sampling
+from tests.engine.asking import tokens_and_end
 from tests.engine.eagle_heads import (
     KINDS,
     NAMED,
@@ -229,11 +229,7 @@ def open_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
 
 
 def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], Finished]:
-    events = list(session.events(Request(CHOICE, chat or QUESTION, options), no_progress))
-    finished = events[-1]
-    assert isinstance(finished, Finished)
-    pieces = [event.token_ids for event in events if isinstance(event, Piece)]
-    return list(chain.from_iterable(pieces)), finished
+    return tokens_and_end(session, Request(CHOICE, chat or QUESTION, options))
 
 
 @pairwise(

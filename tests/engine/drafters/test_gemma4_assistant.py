@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,8 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session, no_progress
 from app.errors import BadOption, ModelBroken
-from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
+from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Request, Sampling
+from tests.engine.asking import tokens_and_end
 from tests.engine.assistants import (
     ASSISTANTS,
     TARGETS,
@@ -153,11 +153,7 @@ def open_model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Open]:
 
 
 def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], Finished]:
-    events = list(session.events(Request(CHOICE, chat or QUESTION, options), no_progress))
-    finished = events[-1]
-    assert isinstance(finished, Finished)
-    pieces = [event.token_ids for event in events if isinstance(event, Piece)]
-    return list(chain.from_iterable(pieces)), finished
+    return tokens_and_end(session, Request(CHOICE, chat or QUESTION, options))
 
 
 @pairwise(

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cache
-from itertools import chain
 
 import pytest
 
 from app.engine.session.session import Session, no_progress
 from app.values.messages import Decoding, Finished, Message, ModelChoice, Options, Piece, Request, Sampling
+from tests.engine.asking import tokens_and_end
 from tests.engine.heads import CONFIGS, Taught, write_with_head
 from tests.engine.places import Places
 from tests.tiers import named, pairwise, some
@@ -50,10 +50,7 @@ def request(options: Options, *chat: Message) -> Request:
 
 
 def ask(session: Session, options: Options, *chat: Message) -> tuple[list[int], Finished]:
-    events = list(session.events(request(options, *chat), no_progress))
-    pieces, finished = [event for event in events if isinstance(event, Piece)], events[-1]
-    assert isinstance(finished, Finished)
-    return list(chain.from_iterable(piece.token_ids for piece in pieces)), finished
+    return tokens_and_end(session, request(options, *chat))
 
 
 @pairwise(
