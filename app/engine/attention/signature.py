@@ -69,7 +69,7 @@ class BlockView:
 
     @cached_property
     def positions(self) -> Tensor:
-        """The rows' positions [T]."""
+        """The positions [T] of the block's rows in the text."""
         given = self.recorded_positions
         return uploaded(np.array(self.block.positions), self.device) if given is None else given
 

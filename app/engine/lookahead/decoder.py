@@ -129,9 +129,7 @@ class _Reply:
     planner: DraftPlanner
     pool: Pool
     window: JacobiWindow
-    reporting: float = (
-        0.0  # seconds that the previous step took after its commit; they count as the next step's
-    )
+    reporting: float = 0.0  # seconds of the previous step after its commit, counted in the next step
 
     def next_step(self) -> StepInParts:
         """Begin the next step, plain or drafted as the planner decides."""
