@@ -29,7 +29,7 @@ from app.database.restoring import apply_staged
 from app.desktop.window import show_window
 from app.documents import PENDING_FOLDER, Documents
 from app.engine import Engine
-from app.engine.machine.device_plan import ALONE, RankPlan
+from app.engine.machine.device_options import ALONE, RankPlan
 from app.errors import AppError, BadOption, SettingsNotSaved, StoreError, impossible_values
 from app.remote import Servers
 from app.settings import Settings, SettingsFile, ToolSettings

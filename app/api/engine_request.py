@@ -4,6 +4,7 @@ OpenAI's chat completions and responses, Anthropic's messages and Ollama's chats
 """
 
 import asyncio
+import secrets
 from collections.abc import Callable
 from typing import Annotated, Any
 
@@ -13,11 +14,14 @@ from starlette.requests import Request as HttpRequest
 
 from app.api.answers import Plan
 from app.api.chat_messages import MOST_MESSAGES, ChatMessage, engine_messages
-from app.api.request_fields import Limit, PenaltyFields, Prediction, Some, engine_requests, text_of
+from app.api.request_fields import Limit, PenaltyFields, Prediction, Some, text_of
 from app.api.services import ApiServices, ServedModel
 from app.api.tool_fields import MOST_TOOLS, ResponseFormat, ToolFields, form_grammar, tool_use
-from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
+from app.conversation.tool_use import ToolUse
+from app.errors import impossible_values
+from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat
 from app.values.logits import MOST_LOGPROBS
+from app.values.messages import Decoding, Options, Prompt, Request
 
 
 class ChatRequest(PenaltyFields):
@@ -60,6 +64,41 @@ class ChatPlan(Plan):
         )
         super().__init__(requests, tools)
         self.asked, self.model = asked, model.id
+
+
+def engine_requests(
+    fields: PenaltyFields,
+    model: ServedModel,
+    prompt: Prompt,
+    tools: ToolUse,
+    max_tokens: int | None,
+    prediction: str = "",
+    top_logprobs: int = -1,
+    of_prompt: bool = False,
+) -> list[Request]:
+    """Make a request for each choice, each with its own seed. Raises ApiError or BadOption.
+
+    If the client sends no seed, the first seed is random."""
+    first = fields.seed if fields.seed is not None else secrets.randbits(32)
+    decoding = Decoding((fields.foresight and fields.foresight.decoder) or "auto")
+    thinking = fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
+    stop = tuple(filter(None, fields.stop or ()))
+    with impossible_values():
+        logits = fields.logits(tools.grammar, top_logprobs, of_prompt)
+        return [
+            Request(
+                model.choice,
+                prompt,
+                Options(fields.sampling(seed), decoding, max_tokens or 0, stop=stop, thinking=thinking),
+                logits=logits,
+                prediction=prediction,
+                tools=tools.native,
+                variables=fields.template_variables,
+                control=tools.control,
+                only_prompt=max_tokens == 0,
+            )
+            for seed in ((first + place) % 2**63 for place in range(fields.n or 1))
+        ]
 
 
 MakePlan = Callable[[ChatRequest, ServedModel, ChatFormat], Plan]

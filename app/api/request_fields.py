@@ -7,7 +7,6 @@ surrogates in strings are replaced by U+FFFD.
 import asyncio
 import json
 import re
-import secrets
 from collections.abc import Callable, Coroutine, Mapping
 from typing import Annotated, Any, ClassVar, Literal, TypeVar, get_args
 
@@ -28,12 +27,9 @@ from pydantic_core import PydanticCustomError, from_json
 from starlette.exceptions import HTTPException
 
 from app.api.errors import ApiError
-from app.api.services import ServedModel
-from app.conversation.tool_use import ToolUse
-from app.errors import impossible_values
-from app.values.chat_format import DEFAULT_THINKING, Thinking, ThinkingLevel
+from app.values.chat_format import Thinking, ThinkingLevel
 from app.values.logits import Grammar, LogitsSettings
-from app.values.messages import COLDEST, DecoderName, Decoding, Options, Prompt, Request, Sampling
+from app.values.messages import COLDEST, DecoderName, Sampling
 from app.values.text_normalisation import without_surrogates
 
 SMALL = 2**14
@@ -300,41 +296,6 @@ class Prediction(BaseModel):
 
     type: Literal["content"] = "content"
     content: Any = ""
-
-
-def engine_requests(
-    fields: PenaltyFields,
-    model: ServedModel,
-    prompt: Prompt,
-    tools: ToolUse,
-    max_tokens: int | None,
-    prediction: str = "",
-    top_logprobs: int = -1,
-    of_prompt: bool = False,
-) -> list[Request]:
-    """Make a request for each choice, each with its own seed. Raises ApiError or BadOption.
-
-    If the client sends no seed, the first seed is random."""
-    first = fields.seed if fields.seed is not None else secrets.randbits(32)
-    decoding = Decoding((fields.foresight and fields.foresight.decoder) or "auto")
-    thinking = fields.thinking if fields.thinking != DEFAULT_THINKING else model.thinking
-    stop = tuple(filter(None, fields.stop or ()))
-    with impossible_values():
-        logits = fields.logits(tools.grammar, top_logprobs, of_prompt)
-        return [
-            Request(
-                model.choice,
-                prompt,
-                Options(fields.sampling(seed), decoding, max_tokens or 0, stop=stop, thinking=thinking),
-                logits=logits,
-                prediction=prediction,
-                tools=tools.native,
-                variables=fields.template_variables,
-                control=tools.control,
-                only_prompt=max_tokens == 0,
-            )
-            for seed in ((first + place) % 2**63 for place in range(fields.n or 1))
-        ]
 
 
 def each_text(given: str | list[Any], param: str, most: int) -> list[str | tuple[int, ...]]:

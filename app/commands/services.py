@@ -20,7 +20,7 @@ from app.database.database import database_in
 from app.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
-from app.engine.machine.device_plan import ALONE, RankPlan, TorchrunRank, plan_of, torchrun_rank
+from app.engine.machine.device_options import ALONE, RankPlan, TorchrunRank, plan_of, torchrun_rank
 from app.engine.session.worker import quiet_imports
 from app.errors import ModelError, impossible_values
 from app.settings import ModelSettings, SettingsFile

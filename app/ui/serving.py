@@ -20,7 +20,7 @@ from app.web.server_thread import ServerThread, WebSocketProtocol
 OF_GRADIO = ("GRADIO_", "SPACE_", "SPACES_", "OAUTH_")
 API_PATHS = ("/v1/", "/api/")
 LARGEST_MESSAGE = 2**26
-"""Maximum size in bytes of a message from a page; MOST in assets/ui/page_connection.js depends on it."""
+"""Maximum size in bytes of a message from a page; MOST in assets/ui/page_socket.js depends on it."""
 PING_SECONDS = 5.0
 """Seconds between two pings to a page. The connection is closed if the browser does not answer in the same time."""
 

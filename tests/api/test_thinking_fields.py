@@ -9,9 +9,8 @@ import pytest
 from pydantic import ValidationError
 
 from app.api.application import RunningApi, build_api
-from app.api.engine_request import ChatRequest
+from app.api.engine_request import ChatRequest, engine_requests
 from app.api.errors import ApiError
-from app.api.request_fields import engine_requests
 from app.api.responses import ResponseRequest
 from app.api.services import ServedModel
 from app.conversation.tool_use import ToolUse

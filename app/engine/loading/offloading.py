@@ -15,7 +15,7 @@ from app.engine.loading.device_trial import device_fault
 from app.engine.loading.kernel_choice import KernelChoice, run_in_chains
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.weights import Place
-from app.engine.machine.device_plan import Estimate, RankPlan
+from app.engine.machine.device_options import Estimate, RankPlan
 from app.engine.machine.hardware import choose_device, choose_dtype, dtype_name, numbered
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner, EagerSteps

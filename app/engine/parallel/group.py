@@ -15,7 +15,7 @@ import torch
 
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.loading import LoadedModel
-from app.engine.machine.device_plan import RankPlan
+from app.engine.machine.device_options import RankPlan
 from app.engine.machine.hardware import choose_device
 from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect, meet_by_torchrun
 from app.engine.parallel.rank_server import use_device

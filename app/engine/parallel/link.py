@@ -21,7 +21,7 @@ import torch
 from torch import Tensor
 
 from app.engine.block.block import Block
-from app.engine.machine.device_plan import TorchrunRank
+from app.engine.machine.device_options import TorchrunRank
 from app.engine.parallel.rank import Share
 from app.errors import ModelBroken
 

@@ -12,7 +12,7 @@ import transformers
 
 from app.engine.block.step_profile import Buckets
 from app.engine.loading.loading import load
-from app.engine.machine.device_plan import TorchrunRank
+from app.engine.machine.device_options import TorchrunRank
 from app.engine.machine.process_memory import release_memory
 from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect, meet_by_torchrun
 from app.engine.parallel.rank import RankModel, answers_of

@@ -18,7 +18,7 @@ from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.model_measurements import IdleMeasurement, keep, measured
 from app.engine.loading.offloading import check_can_offload, load_in_part
 from app.engine.loading.parts import LOADED, no_progress
-from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
+from app.engine.machine.device_options import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.machine.process_memory import (
     is_out_of_memory,
     is_uninitialised,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from app.engine.embedding.job import EmbeddedText, EmbeddingJob, OnTokens, Vectors, ignore_tokens
 from app.engine.machine.device_faults import app_error, is_device_fault, sentence_of
-from app.engine.machine.device_plan import ALONE, Estimate, RankPlan, no_estimate
+from app.engine.machine.device_options import ALONE, Estimate, RankPlan, no_estimate
 from app.engine.machine.process_memory import address_space_left, is_out_of_memory, resident_bytes
 from app.engine.session.jobs import (
     AnyJob,

@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, LlamaConfig, LlamaFor
 from app.engine import Engine
 from app.engine.embedding.embedder import SentenceModels
 from app.engine.embedding.job import EmbeddingJob
-from app.engine.machine.device_plan import RankPlan
+from app.engine.machine.device_options import RankPlan
 from app.engine.session.jobs import UnloadJob
 from app.engine.session.session import Session
 from app.values.messages import Device, ModelFolder, Piece, Request

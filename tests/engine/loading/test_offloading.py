@@ -25,7 +25,7 @@ from app.engine.loading.offloading import (
 )
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.row_planner import FixedSizesPlanner
-from app.engine.machine.device_plan import ALONE, RankPlan, no_estimate
+from app.engine.machine.device_options import ALONE, RankPlan, no_estimate
 from app.engine.machine.process_memory import release_memory
 from app.engine.measuring.measurement_cache import MeasurementCache, cache_key_of
 from app.engine.measuring.profiling import FEW_BUCKETS, profile_steps

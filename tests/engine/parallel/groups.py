@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.machine.device_plan import RankPlan
+from app.engine.machine.device_options import RankPlan
 from app.engine.parallel.group import Ranks
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder

@@ -13,7 +13,7 @@ import torch
 from app.conversation import Reply
 from app.engine import Engine
 from app.engine.block.step_profile import StepProfile, StepTimes
-from app.engine.machine.device_plan import RankPlan
+from app.engine.machine.device_options import RankPlan
 from app.engine.parallel import group
 from app.engine.parallel.group import Ranks
 from app.engine.parallel.runner import profile_together

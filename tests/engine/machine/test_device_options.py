@@ -2,7 +2,14 @@
 
 import pytest
 
-from app.engine.machine.device_plan import ALONE, RankPlan, TorchrunRank, plan_of, read_devices, torchrun_rank
+from app.engine.machine.device_options import (
+    ALONE,
+    RankPlan,
+    TorchrunRank,
+    plan_of,
+    read_devices,
+    torchrun_rank,
+)
 from app.errors import BadOption
 
 ENVIRONMENT = {
