@@ -118,10 +118,9 @@ class ToolUse:
     @property
     def _shown(self) -> list[dict[str, Any]]:
         shown = [one.model_dump(exclude_none=True, exclude={"strict"}) for one in self.offered]
-        return [
-            {"type": "function", "function": {"description": "", "parameters": NOTHING, **one}}
-            for one in shown
-        ]
+        # templates write the keys in this order, in which models have learned them
+        missing: dict[str, Any] = {"name": "", "description": "", "parameters": NOTHING}
+        return [{"type": "function", "function": missing | one} for one in shown]
 
     @property
     def grammar(self) -> Grammar | None:

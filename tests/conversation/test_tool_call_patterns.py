@@ -351,6 +351,7 @@ def test_where_the_template_tells_of_tools_the_system_prompt_does_not() -> None:
     assert native.prompt == "" and native.control[0] == "[TOOL_CALLS] ["
     (seen,) = json.loads(native.native)
     assert seen["function"] == {"name": "weather", "description": "", "parameters": PARAMETERS}
+    assert list(seen["function"]) == ["name", "description", "parameters"], "as models have learned them"
     explained = tool_use(tools, None, None, None)
     assert explained.native == "" and "weather" in explained.prompt
 
