@@ -4,9 +4,14 @@ Run as a program, it is a child process that also writes the config. Values that
 name of the pre-tokenizer (`gguf_words.py`), or are those that llama.cpp assumes."""
 
 import json
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+if __name__ == "__main__":
+    # transformers imports torch if it finds it, which takes seconds and is not needed here.
+    sys.modules["torch"] = None  # type: ignore[assignment]
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast

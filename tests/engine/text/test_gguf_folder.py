@@ -174,3 +174,12 @@ def test_a_model_that_transformers_lacks_is_not_told_as_damage(tmp_path: Path) -
     with pytest.raises(ModelBroken, match=r"window") as refused, unpacked(ModelFolder(file, "tiny"), None):
         pass
     assert "again" not in str(refused.value)
+
+
+def test_a_file_is_unpacked_without_torch(
+    places: tuple[ModelFolder, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "torch", {"__init__.py": b"raise SystemExit"})
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with unpacked(places[0], tmp_path / "cache") as folder:
+        assert {"config.json", "tokenizer.json"} <= {file.name for file in folder.path.iterdir()}
