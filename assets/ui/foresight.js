@@ -253,6 +253,12 @@
     if (timed === 60) [next - 1, next].forEach((frame) => cancelAnimationFrame(frame));
   };
 
+  // Gradio makes the header of a toast a button around the button that closes the toast.
+  const unmakeHeaders = (toasts) =>
+    new MutationObserver(() => {
+      for (const header of toasts.querySelectorAll(".toast-header")) ["role", "tabindex"].forEach((name) => header.removeAttribute(name));
+    }).observe(toasts, { childList: true });
+
   const QUESTIONS = 4; // two of the models, one of the chat, and one of the settings
   const VIEWS = 5;
 
@@ -265,6 +271,7 @@
     whenBuilt.disconnect();
     window.foresight.keepAtEnd(thread);
     questions.forEach(focusQuestions);
+    unmakeHeaders(document.querySelector(".toast-wrap"));
     goTo(window.foresight.firstView());
     endLoadingTimer();
   });

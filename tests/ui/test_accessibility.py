@@ -58,6 +58,13 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
     assert grave_by_day_and_by_night(person.page) == []
 
 
+def test_a_toast(person: PageDriver) -> None:
+    person.page.evaluate("location.hash = '#/chat/99'")
+    person.page.wait_for_selector(".toast-body >> text=no longer")
+    assert grave_by_day_and_by_night(person.page) == []
+    assert person.page.locator(".toast-body :is([tabindex], button)").count() == 1, "one stop closes it"
+
+
 @pytest.mark.thorough
 def test_the_chat_while_it_is_written_and_when_it_failed(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.text, engine.step_limit, engine.failure = "word " * 2000, 8, "Memory ran out."
