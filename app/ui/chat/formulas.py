@@ -40,6 +40,11 @@ ATTRIBUTES = frozenset(
 )
 PARTS = {"mfrac": 2, "mroot": 2, "msub": 2, "msup": 2, "msubsup": 3, "munder": 2, "mover": 2, "munderover": 3}
 """Elements that must have a fixed number of parts, with that number."""
+LONG = 30
+"""Formulas with fewer elements are not broken into lines."""
+_BREAKS = frozenset("=<>≤≥≈≡→⇒⇔∈+\N{MINUS SIGN}-±,;")
+"""Operators after which a line may end."""
+_CLOSERS = frozenset(")]}|")
 _ENVIRONMENT = re.compile(
     r"\\begin\{((?:align|aligned|alignat|equation|gather|gathered|multline|split|cases)\*?)\}"
 )
@@ -72,7 +77,10 @@ def _mathml(latex: str, is_display: bool) -> str:
         # latex2mathml's errors have no common base, and odd LaTeX raises IndexError and StopIteration, too.
         return ""
     tree.set("dir", "ltr")
-    return _written(tree) if _is_whole(tree) else ""
+    if not _is_whole(tree):
+        return ""
+    _break_into_lines(tree)
+    return _written(tree)
 
 
 def _is_whole(tree: Element) -> bool:
@@ -83,6 +91,21 @@ def _is_whole(tree: Element) -> bool:
             return False
         level, depth = [child for element in level for child in element], depth + 1
     return not level
+
+
+def _break_into_lines(formula: Element) -> None:
+    """Divide a long formula into rows, each of which ends with an operator, because browsers break no row."""
+    if len(formula) != 1 or formula[0].tag != "mrow" or sum(1 for _ in formula.iter()) < LONG:
+        return
+    rows, is_sign = [Element("mrow")], True  # in "(-x" and "= -x", the operator is a sign
+    for part in formula[0]:
+        rows[-1].append(part)
+        symbol = unescape(part.text or "") if part.tag == "mo" else ""
+        if symbol in _BREAKS and not is_sign:
+            part.set("form", "infix")
+            rows.append(Element("mrow"))
+        is_sign = bool(symbol) and symbol not in _CLOSERS
+    formula[:] = rows
 
 
 def _written(element: Element) -> str:

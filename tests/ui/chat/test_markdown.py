@@ -1,5 +1,7 @@
 """Markdown: what it looks like, and that nobody's text becomes more than text."""
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -163,6 +165,19 @@ def test_formulas_on_their_own(text: str) -> None:
     html = render(text)
     assert '<math display="block" dir="ltr">' in html
     assert "<msup>" in html
+
+
+def test_a_long_formula_can_be_broken_after_its_operators_but_not_after_its_signs() -> None:
+    html = render(f"$y = -a + (-b) < {'c, ' * 30} d$")
+    rows = re.findall("<mrow>(.*?)</mrow>", html)
+    assert [re.sub("<.*?>", "", row) for row in rows[:5]] == [
+        "y=",
+        "\N{MINUS SIGN}a+",
+        "(\N{MINUS SIGN}b)&lt;",
+        "c,",
+        "c,",
+    ]
+    assert render("$y = -a + b < c$").count("<mrow>") == 1
 
 
 def test_a_broken_formula_is_shown_as_it_was_written() -> None:

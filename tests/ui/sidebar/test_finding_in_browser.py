@@ -9,8 +9,9 @@ from tests.page_driver import PageDriver
 
 pytestmark = pytest.mark.browser
 CUT = """
-    [...document.querySelectorAll("#messages :is(pre, .table)")]
-        .filter((one) => one.scrollWidth > one.clientWidth || one.scrollHeight > one.clientHeight)
+    [...document.querySelectorAll("#messages :is(pre, p, .table, .formula)")]
+        .filter((one) => one.scrollWidth > one.clientWidth ||
+            (one.matches("pre, .table") && one.scrollHeight > one.clientHeight))
         .map((one) => one.outerHTML.slice(0, 80))
 """
 WIDE = f"""```python
@@ -20,6 +21,10 @@ WIDE = f"""```python
 | {"name | " * 12}
 |{"---|" * 12}
 | {"a_word_without_any_space | " * 12}
+
+So ${"x_1 + y^2 + " * 30}z$ and
+
+$${"x_1 + y^2 + " * 30}z$$
 """
 MARKED = """
     [...(CSS.highlights.get("found") ?? [])]
