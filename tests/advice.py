@@ -270,7 +270,7 @@ KINDS = {
         Turn it on in Foresight
     """,
     "tests/ui/documents/test_view.py": r"""
-        Turn Offline off under
+        Turn off “Offline” under
     """,
     "tests/models_registry": r"""
         [Dd]ownload (it|the model|this file|the one) ?(again|that Settings)?

@@ -134,7 +134,7 @@ def assert_that_auto_replies_with_its_numbers(person: PageDriver) -> None:
     assert "auto" in person.text(f"{LAST} .details")
     bottoms = [person.page.locator(part).bounding_box() for part in (f"{LAST} .details", "#message")]
     assert bottoms[0]["y"] + bottoms[0]["height"] <= bottoms[1]["y"], "details are brought into view"
-    person.press("Colours")
+    person.press("Colour by origin")
     token = f"{LAST} .coloured .step [title]"
     person.page.wait_for_selector(token)
     assert "model" in str(person.page.get_attribute(token, "title"))

@@ -37,9 +37,9 @@ def numbered(name: str) -> Iterator[str]:
     return (f"{name} ({number})" if number > 1 else name for number in count(1))
 
 
-def counted(count: int, noun: str) -> str:
-    """Return a number with its noun: "1 document", "2,000 documents"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """Return a number with its noun: "1 document", "2,000 documents", "2 guesses"."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def seconds_in_words(seconds: float) -> str:

@@ -39,8 +39,7 @@
     for (const lane of lanes) lane.wasWinner = lane.element.classList.contains("winner");
     const places = lanes.map((lane) => [lane.track.style.getPropertyValue("--done"), lane.written.textContent]);
     button.disabled = true;
-    label.textContent = pace < 0.95 ? `Replay, slowed ${(1 / pace).toFixed(1)} times`
-      : pace > 1.05 ? `Replay, ${pace.toFixed(1)} times as fast` : "Replay";
+    label.textContent = Math.abs(pace - 1) > 0.05 ? `Replay at ${Number(pace.toPrecision(2))}× speed` : "Replay";
 
     const back = () => {
       lanes.forEach((lane, i) => {

@@ -43,7 +43,7 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
     person.wait_for_reply()
     person.press("Details")
     assert grave_by_day_and_by_night(person.page) == []
-    person.press("Colours")
+    person.press("Colour by origin")
     person.page.wait_for_selector(".coloured")
     person.page.hover(".message.user")
     person.page.click(".message.user footer [data-show=editor]")

@@ -121,13 +121,15 @@ def _menu(message: StoredMessage, options: ThreadOptions) -> Iterator[Button]:
     if message.role == "assistant":
         if written.provenance and can_compare(written):
             switched = "with" if written.provenance.decoder == "plain" else "without"
-            yield Button(f"Again {switched} lookahead", "compare", message.id, is_disabled=options.is_busy)
+            yield Button(
+                f"Write again {switched} lookahead", "compare", message.id, is_disabled=options.is_busy
+            )
         if written.provenance:
             yield Button("Details", show="details")
         if written.marks and message.id in options.coloured:
-            yield Button("Colours", show="colours")
+            yield Button("Colour by origin", show="colours")
         elif written.marks:
-            yield Button("Colours", do="colours", name=message.id)
+            yield Button("Colour by origin", do="colours", name=message.id)
         if not written.calls:
             yield Button("Edit", show="editor", is_disabled=options.is_busy)
     yield Button("Fork into a new chat", do="fork", name=message.id, is_disabled=options.is_busy)

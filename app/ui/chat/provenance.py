@@ -10,15 +10,15 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import attrgetter
-from typing import get_args
 
 from markupsafe import Markup
 
 from app.ui.frame.templates import render
+from app.ui.live.tokens import ABOUT, ORIGINS
 from app.values.chat import Provenance, TokenMark
 from app.values.chat_format import Thinking
 from app.values.display_text import seconds_in_words
-from app.values.messages import DecoderName, Decoding, ModelInfo, Origin, Sampling, Statistics, StopReason
+from app.values.messages import DecoderName, Decoding, ModelInfo, Sampling, Statistics, StopReason
 
 REASONS: dict[StopReason, str] = {
     "eos": "the model ended it",
@@ -94,11 +94,13 @@ def _decoder(decoder: DecoderName, asked: Decoding) -> str:
         return f"{decoder} (requested: {asked.decoder})"
     if decoder == "lookahead":
         return f"lookahead (W {asked.window}, N {asked.ngram}, G {asked.guesses})"
-    return f"auto ({asked.rows} rows)" if decoder == "auto" and asked.rows else decoder
+    return f"auto ({asked.rows} rows per step)" if decoder == "auto" and asked.rows else decoder
 
 
 def _numbers(numbers: Statistics) -> Iterator[Row]:
-    reused = f", {numbers.reused_tokens:,} of them from the KV cache" if numbers.reused_tokens else ""
+    reused = (
+        f", {numbers.reused_tokens:,} of them kept from before (KV cache)" if numbers.reused_tokens else ""
+    )
     yield "Prompt", f"{numbers.prompt_tokens:,} tokens{reused}" if numbers.prompt_tokens else ""
     if numbers.steps:
         yield "Generated", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
@@ -120,7 +122,7 @@ def coloured_html(text: str, marks: Sequence[TokenMark]) -> Markup:
             steps.append(spans)
         start = tokens[-1].end
     counts = Counter(mark.origin for mark in marks)
-    shares = [(one, f"{counts[one] / len(marks):.0%}") for one in get_args(Origin) if counts[one]]
+    shares = [(one, f"{counts[one] / len(marks):.0%}", ABOUT[one]) for one in ORIGINS if counts[one]]
     return render("token_colours.html", legend=shares, steps=steps, rest=text[start:])
 
 
@@ -135,6 +137,6 @@ def _spans(text: str, start: int, tokens: Sequence[TokenMark]) -> Iterator[tuple
 def in_words(mark: TokenMark, tokens: int) -> str:
     """Describe how a token was written: "history · step 12 · 4 tokens in one step"."""
     if mark.step == 0:
-        return f"{mark.origin} · from the pass that read the prompt"
+        return f"{mark.origin} · predicted when the prompt was read"
     together = f"{tokens} tokens in one step" if tokens > 1 else "alone in its step"
     return f"{mark.origin} · step {mark.step:,} · {together}"

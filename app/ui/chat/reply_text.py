@@ -185,7 +185,7 @@ def sources_html(message: int, sources: Sources | None) -> Markup:
     if sources.budget:
         facts.append(budget_in_words(sources.budget))
     if sources.left_out:
-        facts.append(f"{counted(sources.left_out, 'passage')} found that did not fit")
+        facts.append(f"{counted(sources.left_out, 'found passage')} did not fit")
     return render(
         "sources.html", message=message, cited=sources.cited, facts=facts, doubt=doubt_words(sources)
     )
@@ -210,5 +210,5 @@ def budget_in_words(budget: TokenBudget) -> str:
     )
     prompt = ", ".join(f"{name} {tokens:,}" for name, tokens in parts if tokens)
     if not budget.context:
-        return f"Prompt, estimated: {prompt} tokens"
+        return f"Estimated prompt: {prompt} tokens"
     return f"Prompt: {prompt}; {budget.reply:,} reserved for the reply; context {budget.context:,} tokens"

@@ -81,7 +81,7 @@ def found_by(bm25: float, similarity: float, bm25_rank: int = 0, similarity_rank
 
     Score and rank 0 mean no match."""
     ways = (("words", bm25, bm25_rank), ("meaning", similarity, similarity_rank))
-    found = [f"{way} (no. {rank})" if rank else way for way, score, rank in ways if score or rank]
+    found = [f"{way} (rank {rank})" if rank else way for way, score, rank in ways if score or rank]
     return f"Found by its {' and its '.join(found)}" if found else ""
 
 

@@ -25,7 +25,7 @@ PAGE_SIZE = 100
 """How many documents are listed at first, and how many more after each "Show more"."""
 DEFAULT_COLLECTION = "My documents"
 """The collection that is created for a document if there is none."""
-OFFLINE = "which cannot be downloaded while Foresight is offline. Turn Offline off under Models → Discover"
+OFFLINE = "which cannot be downloaded while Foresight is offline. Turn off “Offline” under Models → Discover"
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def in_words(step: TracedStep, texts: Texts) -> str:
     """Describe the picture for screen readers."""
     drafted, accepted = len(step.trace.tokens) - 1, len(step.trace.accepted) - 1
     written = ", ".join(f"“{visible(texts[token])}”" for token in step.token_ids)
-    return f"Draft tree: {max(drafted, 0)} drafted, {max(accepted, 0)} accepted; written: {written}"
+    return f"Draft tree: {max(drafted, 0)} guessed, {max(accepted, 0)} accepted; written: {written}"
 
 
 def _width(one: Placed, texts: Texts) -> float:
@@ -174,7 +174,7 @@ def _node(
         "text_x": f"{x + 14:.0f}",
         "text": shortened(texts[one.node.token]),
         "caption_x": f"{x + width + 8:.0f}",
-        "caption": "" if one.node.row >= 0 else "the model itself" if is_alone else "chosen instead",
+        "caption": "" if one.node.row >= 0 else "by the model" if is_alone else "chosen instead",
     }
 
 

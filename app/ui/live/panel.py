@@ -94,8 +94,8 @@ def in_words(state: ReplyState, decoder: DecoderName) -> str:
         return "There are no numbers about this reply." if state.is_done else "The reply has not begun."
     if decoder == "plain":
         return (
-            "Written without lookahead: each step wrote one token. “Again with lookahead” in the reply's menu "
-            "compares both."
+            "Written without lookahead: each step wrote one token. “Write again with lookahead” in the "
+            "reply's menu compares both."
         )
     if not statistics.cost:
         return "How much time lookahead saved is not known, because steps were not measured."
@@ -119,13 +119,13 @@ def remote_in_words(state: ReplyState) -> str:
     if not state.is_done:
         return "The server writes this reply." if numbers.seconds else "Send a message to ask the server."
     if not numbers.steps:
-        return "The server does not report how many tokens each forward pass wrote."
-    return f"Each forward pass of the server wrote {numbers.tokens_per_step:.1f} tokens on average."
+        return "The server does not report how many tokens each run of its model wrote."
+    return f"Each run of the server's model wrote {numbers.tokens_per_step:.1f} tokens on average."
 
 
 def _why(statistics: Statistics, cost: str) -> str:
     if statistics.split.tree + statistics.split.window <= 1:
-        return "on this machine checking several tokens at once costs more time than it saves."
+        return "on this computer checking several tokens at once costs more time than it saves."
     if not statistics.covered:
         return "there was nothing in this text to guess from. Text that repeats itself is faster."
     return f"checking the guesses took {cost} the right ones saved. Text that repeats itself is faster."
@@ -145,7 +145,7 @@ def pace_in_words(statistics: Statistics) -> str:
         return ""
     speed = f"{statistics.tokens_per_second:,.0f} tokens per second"
     first = statistics.time_to_first_token
-    return f"{speed}, the first one after {seconds_in_words(first)}" if first else speed
+    return f"{speed}; the first token came after {seconds_in_words(first)}" if first else speed
 
 
 def auto_in_words(statistics: Statistics) -> str:
@@ -155,12 +155,13 @@ def auto_in_words(statistics: Statistics) -> str:
         return ""
     if split.tree + split.window <= 1:
         return (
-            "Auto: one row per step for now, because more rows would cost more time than they save. "
-            "It tries larger steps from time to time."
+            "Auto: no guesses for now, because they would cost more time than they save. "
+            "It tries some from time to time."
         )
-    parts = [f"tree of {counted(split.tree, 'row')}"] if split.tree > 1 else []
-    parts += [f"window of {counted(split.window, 'row')}"] if split.window else []
-    return f"Auto: {' and '.join(parts)}. A step costs as much time as {split.cost:.1f} plain ones."
+    parts = [f"checks {counted(split.tree - 1, 'guess', 'guesses')}"] if split.tree > 1 else []
+    if split.window:
+        parts.append(f"refines {counted(split.window, 'guess', 'guesses')} for later (the window)")
+    return f"Auto: a step {' and '.join(parts)}. It takes as long as {split.cost:.1f} plain steps."
 
 
 def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
@@ -180,9 +181,14 @@ def _origins(history: StepHistory) -> Iterator[dict[str, str]]:
 
 def _tiles(numbers: Statistics) -> Iterator[tuple[str, str, str, str]]:
     coverage, rows = f"{numbers.coverage:.0%}", f"{numbers.rows_per_step:.1f}"
-    yield "coverage", "Coverage", coverage, "Share of steps that had drafted tokens to check"
-    yield "rows-per-step", "Rows per step", rows, "How many positions each forward pass checked, on average"
-    pool = "Stored token sequences (n-grams) from which drafts are made"
+    yield "coverage", "Coverage", coverage, "Share of steps that had guesses to check"
+    yield (
+        "rows-per-step",
+        "Rows per step",
+        rows,
+        "How many positions (rows) of the text each step computed, on average",
+    )
+    pool = "How many token sequences (n-grams) are stored to guess from"
     yield "pool-size", "Pool size", f"{numbers.pool_size:,}", pool
 
 

@@ -6,16 +6,16 @@ from unicodedata import category, east_asian_width
 from app.values.messages import Origin
 
 ABOUT: dict[Origin, str] = {
-    "model": "written by the model itself, without a draft",
-    "successor": "drafted from what the model predicted earlier after the same tokens",
-    "window": "drafted from the lookahead window's guesses",
-    "prompt": "drafted from the prompt",
-    "output": "drafted from what this reply wrote before",
-    "document": "drafted from a document that the model was given",
-    "prediction": "drafted from the predicted text in the request",
-    "history": "drafted from earlier turns of the chat",
-    "grammar": "drafted because the answer's format allows no other token",
-    "draft": "drafted by the draft model, or by the model's own head",
+    "model": "written without a guess",
+    "successor": "guessed from what the model predicted earlier after the same tokens",
+    "window": "guessed in the lookahead window, which refines guesses from step to step",
+    "prompt": "guessed from the prompt",
+    "output": "guessed from the text that this reply had so far",
+    "document": "guessed from a document that the model was given",
+    "prediction": "guessed from the predicted text in the request",
+    "history": "guessed from earlier turns of the chat",
+    "grammar": "guessed because the answer's format allows no other token",
+    "draft": "guessed by the draft model, or by the model's own layers for guessing",
 }
 """The tooltip of each origin."""
 ORIGINS: tuple[Origin, ...] = tuple(ABOUT)

@@ -87,7 +87,7 @@ def summary(step: TracedStep) -> str:
     drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
     window = f"refined {_counted(guessed, 'guess', 'guesses')} of the window and " if guessed else ""
     return (
-        f"This step {window}checked {_counted(drafted, 'drafted token', 'drafted tokens')}: "
+        f"This step {window}checked {_counted(drafted, 'guess', 'guesses')} of the draft tree: "
         f"{len(step.trace.accepted) - 1} accepted, "
     )
 

@@ -28,7 +28,7 @@ log = logging.getLogger(__name__)
 FLOATS: tuple[Precision, ...] = ("float32", "bfloat16", "float16")
 AUTO_PRECISION: Precision = "bfloat16"
 """The precision that is assumed for "auto" while no model is loaded."""
-MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "steps"), ("runtime", "runtime"))
+MEMORY_PARTS = (("weights", "weights"), ("cache", "context"), ("rows", "computation"), ("runtime", "runtime"))
 """The parts of the memory that a model needs: the field of `MemoryNeed`, and its name on the page."""
 COLOURS: dict[Verdict, str] = {"fits": "fits", "fits with int4": "tight", "too big": "big"}
 """The CSS class of each verdict, which is always shown in words, too."""

@@ -124,7 +124,7 @@ def loaded_html(inventory: Inventory | None, status: EngineStatus) -> Markup:
     info = status.model if status.phase in ("ready", "busy") else None
     fit = inventory.loaded_fit if inventory else None
     memory = [
-        f"Estimated: {gigabytes(fit.peak)} with {fit.context:,} tokens" if fit else "",
+        f"Estimated memory: {gigabytes(fit.peak)} with {fit.context:,} tokens of context" if fit else "",
         f"Measured peak: {gigabytes(status.peak)}" if status.peak else "",
     ]
     return render_macro(
@@ -176,7 +176,7 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
 def token_html(inventory: Inventory | None) -> Markup:
     words = "No token is saved."
     if inventory is not None and inventory.is_logged_in:
-        words = "A token was found: in HF_TOKEN, or saved by Hugging Face's tools."
+        words = "A token was found: saved here or by Hugging Face's tools, or set in HF_TOKEN."
     return render_macro("macros.html", "facts", words=[words])
 
 

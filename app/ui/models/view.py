@@ -102,7 +102,8 @@ class ModelsView:
             gr.HTML(elem_id="access-note", js_on_load=None)
             token = gr.Textbox(
                 label="Token", type="password", max_lines=1, elem_id="token", placeholder="hf_…",
-                info="Only needed for gated models. Create a token in your account's settings.",
+                info="Only needed for gated models, whose terms you must accept. Create a token in your "
+                "account's settings.",
             )  # fmt: skip
             with gr.Row(elem_classes="pair"):
                 save = gr.Button("Save", elem_id="save-token", size="sm")

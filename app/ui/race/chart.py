@@ -133,7 +133,7 @@ def thinned(curve: Curve, most: int = MOST_POINTS) -> Curve:
 
 def _facts(run: LaneRun | None, speed: float) -> list[tuple[str, str]]:
     """Return a run's statistics as (name, value). If `speed` is not 0, it replaces the run's own speed."""
-    names = ("tokens/s", "tokens per step", "rows per step", "first token", "time")
+    names = ("tokens/s", "tokens per step", "positions per step", "first token", "time")
     if run is None or not run.tokens:
         return [(name, UNKNOWN) for name in names]
     numbers = run.statistics

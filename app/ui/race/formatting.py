@@ -76,7 +76,7 @@ def difference_words(lane: LaneResult, result: RaceResult) -> str:
     else:
         is_close = margin.margin < ROUNDING
         why = ": close enough for rounding to decide" if is_close else ": more than rounding explains"
-    scores = f"The model's two highest scores were {_quoted(margin.first)} and {_quoted(margin.second)}"
+    scores = f"The model scored {_quoted(margin.first)} and {_quoted(margin.second)} highest"
     return f"{texts} {scores}, {margin.margin:.3f} apart{why}."
 
 

@@ -87,7 +87,7 @@ def _status_words(state: RaceState) -> str:
             if current.is_reference:
                 return f"{which}: plain decoding runs first as the baseline; it is not part of the race."
             lane = sum(each.round == current.round and not each.is_reference for each in state.replies)
-            return f"{which}: lane {lane} is running. Finished lanes are shown at the same elapsed time."
+            return f"{which}: lane {lane} is running. Finished lanes show how far they were at this time."
         case "judging":
             return "Comparing the texts."
         case "done" if state.result:
@@ -125,16 +125,16 @@ def notes_html(result: RaceResult | None) -> Markup:
     short = (
         "The race took less than a second, so its results are not reliable. Run it again." if is_short else ""
     )
-    bucket = " padded to the same number of rows (“Same text” is on)" if result.plan.same_text else ""
+    bucket = " in steps of the same size (“Same text” is on)" if result.plan.same_text else ""
     notes = {
         "Short race": short,
-        "Speed-up": f"Tokens per second compared with the fastest plain run{_plain_words(result)}. It is computed "
-                    f"in each of the {ROUNDS} rounds; its median, lowest and highest value are shown.",
+        "Speed-up": f"Tokens per second, divided by plain decoding's in the same round. The median, lowest and "
+                    f"highest of the {ROUNDS} rounds are shown. {_plain_words(result)}",
         "Text": f"Compared token by token with plain decoding{bucket}. The margin is the difference of the "
                 "two highest scores.",
         "Conditions": "The lanes run in turn on this computer, warmed up and with the same seed. Each reads the "
-                      "prompt itself and starts with an empty n-gram pool; its clock starts at its first token. "
-                      "For each lane the bars show the run whose speed is the median.",
+                      "prompt itself and remembers nothing from earlier texts; its clock starts at its first "
+                      "token. For each lane the bars show the run whose speed is the median.",
     }  # fmt: skip
     return render_macro(TEMPLATE, "notes", notes={name: words for name, words in notes.items() if words})
 
@@ -142,10 +142,11 @@ def notes_html(result: RaceResult | None) -> Markup:
 def _plain_words(result: RaceResult) -> str:
     plain = result.fastest_plain
     is_padded = plain.decoding.same_text and result.model.dtype in HALF
-    rows = "padded like the lanes' steps" if is_padded else "one row per step"
+    size = "in steps as large as the lanes'" if is_padded else "one token per step"
     is_extra = all(lane.run.decoding != plain.decoding for lane in result.lanes)
     extra = ", run in addition to the lanes" if is_extra else ""
-    return f" ({rows}{extra}): {rate(plain.statistics.tokens_per_second)} tokens/s"
+    speed = rate(plain.statistics.tokens_per_second)
+    return f"Plain decoding wrote {speed} tokens/s ({size}{extra})."
 
 
 def outputs_html(result: RaceResult | None) -> Markup:
@@ -202,9 +203,9 @@ def history_summary(best: dict[TextKind, SpeedByKind]) -> str:
     """Say on which kinds of text a decoder is faster than plain decoding, and on which none is."""
     known = {kind: one for kind, one in best.items() if one.races >= ENOUGH_RACES}
     words = {
-        "Faster on": [kind for kind, one in known.items() if one.is_faster],
+        "Faster than plain decoding on": [kind for kind, one in known.items() if one.is_faster],
         "Not faster on": [kind for kind, one in known.items() if not one.is_faster],
-        "Too few races to tell on": [kind for kind in best if kind not in known],
+        "Not enough races yet for": [kind for kind in best if kind not in known],
     }
     sentences = []
     for about, kinds in words.items():

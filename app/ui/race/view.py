@@ -23,7 +23,7 @@ NO_LANE = "none"
 DECODERS = (
     ("Auto", "auto"),
     ("Plain", "plain"),
-    ("Lookahead W/N/G", "lookahead"),
+    ("Lookahead, fixed sizes", "lookahead"),
     ("Prompt lookup", "prompt-lookup"),
     ("Jacobi", "jacobi"),
 )

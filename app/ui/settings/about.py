@@ -81,7 +81,7 @@ def _model_notes(model: ModelInfo) -> Facts:
         "Device": model.note("device"),
         "Lookahead": model.note("lookahead", "chains"),
         "Attention": model.note("attention"),
-        "Step graphs": model.note("graphs"),
+        "CUDA graphs": model.note("graphs"),
         "Layers": model.note("fused"),
         "C compiler": model.note("compiler"),
         "Chat template": model.note("template"),

@@ -22,23 +22,23 @@ SWITCHES = (
 """The field of `ChatDefaults`, the label, and a description of what the switch does."""
 DECODERS = (
     ("Auto", "auto"),
-    ("Lookahead with W, N, G", "lookahead"),
+    ("Lookahead, fixed sizes", "lookahead"),
     ("Prompt lookup", "prompt-lookup"),
     ("Jacobi iteration", "jacobi"),
 )
 SIZES = (
-    ("rows", 0, MAX_ROWS, "Rows per step", "Positions that a step checks, on average; 0: automatic"),
-    ("window", 0, 128, "W: window", "Columns of guesses; 0 turns the window off"),
-    ("ngram", 2, 16, "N: n-gram", "Length of n-grams: each guess is up to N - 1 tokens long"),
-    ("guesses", 0, 128, "G: guesses", "Guesses checked per step; 0: none"),
+    ("rows", 0, MAX_ROWS, "Rows per step", "Positions that a step computes, on average; 0: automatic"),
+    ("window", 0, 128, "W: window", "How many neighbouring positions it guesses; 0: off"),
+    ("ngram", 2, 16, "N: n-gram", "Length of token sequences; each guess has up to N - 1 tokens"),
+    ("guesses", 0, 128, "G: guesses", "Maximum number of guesses that a step checks; 0: none"),
 )
 """The decoder's sliders: the field of `OptionValues`, its least and greatest value, the label and a description."""
 FORMULAS = {
-    "lookahead": "tree 1 + G·(N-1), window W·(N-1) - 1",
-    "jacobi": "the current token and W guesses",
-    "prompt-lookup": "the current token and up to 10 tokens copied from the text",
-    "plain": "one token per step",
-    "auto": "on average over a reply",
+    "lookahead": "The tree (guesses to check) has 1 + G·(N-1) rows, the window (guesses to refine) W·(N-1) - 1.",
+    "jacobi": "The rows are the current token and W guesses.",
+    "prompt-lookup": "The rows are the current token and up to 10 tokens copied from the text.",
+    "plain": "Each step computes one token.",
+    "auto": "This is the average over a reply.",
 }
 
 
@@ -77,7 +77,8 @@ class DecoderControls:
 
     def __init__(self, now: OptionValues) -> None:
         with gr.Column(elem_id="decoding", elem_classes="part"):
-            gr.HTML("<h3>Decoder</h3><p class='hint'>The method used while the switch beside the chat is on.</p>",
+            gr.HTML("<h3>Decoder</h3>"
+                    "<p class='hint'>How replies are written while “Lookahead” beside the chat is on.</p>",
                     js_on_load=None)  # fmt: skip
             decoder = gr.Dropdown(
                 list(DECODERS), value=now.decoder, label="Decoder", show_label=False, container=False,
@@ -94,8 +95,8 @@ class DecoderControls:
             same_text = gr.Checkbox(
                 now.same_text, label="Same text with and without lookahead", elem_id="same-text",
                 elem_classes="switch",
-                info="Only matters in half precision, where results depend on the size of a step. "
-                "Costs some speed.",
+                info="This only matters in bfloat16 and float16, where results depend on the size of a step. "
+                "It costs some speed.",
             )  # fmt: skip
         self.model = gr.HTML(elem_id="load-choices", elem_classes="part", js_on_load=LISTEN)
         self.controls: list[gr.components.Component] = [decoder, *sliders, same_text]
@@ -104,13 +105,13 @@ class DecoderControls:
 def cost_html(decoding: Decoding, price: RowPrice | None, model: str) -> Markup:
     """Return how many rows these sizes take in the largest step, and their memory; `price` is for one row."""
     rows = largest_step(decoding)
-    window = f"{rows.tree} tree + {rows.window} window, " if rows and rows.window else ""
+    window = f"{rows.tree} for the tree, {rows.window} for the window; " if rows and rows.window else ""
     return render_macro(
         "settings.html",
         "cost",
         decoder=decoding.decoder,
         total=counted(rows.total, "row") if rows else "",
-        parts=f"{window}{counted(rows.read, 'row')} with logits" if rows else "",
+        parts=f"{window}{counted(rows.read, 'row')} with scores (logits)" if rows else "",
         rows=rows,
         tree_share=rows.tree / rows.total if rows else 0.0,
         formula=FORMULAS[decoding.decoder],
@@ -122,4 +123,7 @@ def _memory_words(rows: StepRows, price: RowPrice | None, model: str) -> str:
     if price is None:
         return "Load a model to see the memory that these rows take."
     logits, cache = gigabytes(rows.read * price.logits), gigabytes(rows.total * price.cache)
-    return f"With {model}, each step takes an estimated {logits} for logits and {cache} for keys and values."
+    return (
+        f"With {model}, each step takes an estimated {logits} for scores and {cache} for keys and values, which "
+        "attention reads."
+    )

@@ -140,7 +140,7 @@ def build_tools(services: Services, events: PageEvents) -> PageValue[set[str]]:
         servers = gr.HTML(elem_id="tool-servers", js_on_load=LISTEN)
         box = gr.Textbox(
             label="Command or address", max_lines=8, elem_id=BOX, placeholder="uvx mcp-server-time, or https://…/mcp",
-            info="Or the mcpServers JSON that other programs have. A command runs as a program with your rights: "
+            info="Or paste the mcpServers JSON of another program. A command runs as a program with your rights: "
             "add only what you trust.",
         )  # fmt: skip
         with gr.Row(elem_classes="add-tools"):

@@ -56,7 +56,7 @@ people, and only in dry weather."""
 FOR_DEMO = (
     Starter("Quote from a text", "Three sources, and a question about one of them", SOURCES),
     Starter("What can you do?", "The demo model introduces itself"),
-    Starter("How does lookahead decoding work?", "In three sentences, with lookahead"),
+    Starter("How does lookahead decoding work?", "An explanation in three sentences"),
     Starter("Find me a flight to Berlin.", "The demo model can begin a booking, not finish it"),
 )
 """Starters for the demo model, like the texts that it was trained on: see assets/demo-model/README.md."""

@@ -112,7 +112,7 @@ def test_every_letter_is_coloured_once_and_steps_stay_together() -> None:
     html = coloured_html("a<cde", MARKS).split('<p class="tokens" dir="auto">')[1]
     assert re.sub(r"<[^>]+>", "", html) == "a&lt;cde"
     assert html.count('class="step"') == 2
-    assert 'title="model · from the pass that read the prompt">a<' in html
+    assert 'title="model · predicted when the prompt was read">a<' in html
     assert 'title="output · step 1 · 3 tokens in one step">&lt;<' in html
     assert 'title="model · step 1 · 3 tokens in one step">cd<' in html
 
@@ -122,7 +122,7 @@ def test_provenance_says_all_that_is_needed_to_write_a_reply_again() -> None:
     for label, value in {
         "Seed": "42", "Sampling": "temperature 0.7, top-p 0.9", "Decoder": "lookahead (requested: auto)",
         "Tokens per step": "2.60", "Tokens/s": "164.2", "First token": "after 84 ms", "Foresight": "1.2.3",
-        "Prompt": "412 tokens, 380 of them from the KV cache", "Device": DEMO.device,
+        "Prompt": "412 tokens, 380 of them kept from before (KV cache)", "Device": DEMO.device,
     }.items():  # fmt: skip
         assert f"<dt>{label}</dt><dd>{value}</dd>" in html
 
@@ -181,9 +181,9 @@ def test_the_row_below_a_reply_has_three_buttons_and_a_menu_with_the_rest() -> N
     assert re.findall(r">([^<>]+)</button>", row) == ["Copy", "Regenerate", "Continue"]
     labels = re.findall(r">([^<>]+)</button>", menu)
     assert labels == [
-        "Again without lookahead",
+        "Write again without lookahead",
         "Details",
-        "Colours",
+        "Colour by origin",
         "Edit",
         "Fork into a new chat",
         "Delete",

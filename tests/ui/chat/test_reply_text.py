@@ -80,13 +80,13 @@ def test_below_an_answer_stand_its_sources_and_what_the_prompt_was_made_of() -> 
     assert "<b>1</b> <bdi>Lease</bdi>" in html
     assert (
         "Prompt: system 20, sources 390, chat 80, question 14; 256 reserved for the reply; context 1,024 tokens"
-        " · 3 passages found that did not fit"
+        " · 3 found passages did not fit"
     ) in html
 
 
 def test_an_estimate_says_so_and_names_no_context() -> None:
     assert budget_in_words(TokenBudget(20, 390, 0, 14, 256)) == (
-        "Prompt, estimated: system 20, sources 390, question 14 tokens"
+        "Estimated prompt: system 20, sources 390, question 14 tokens"
     )
 
 

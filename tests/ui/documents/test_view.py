@@ -92,7 +92,7 @@ def test_what_prevents_the_download_is_named(
 
 def test_the_download_is_offered_once_offline_is_turned_off_as_advised(services: Services) -> None:
     services.choose_library(ModelSettings(is_offline=True))
-    assert "Turn Offline off under Models → Discover." in line(services)
+    assert "Turn off “Offline” under Models → Discover." in line(services)
     services.choose_library(ModelSettings(is_offline=False))
     assert "Download</button>" in line(services)
 
@@ -285,7 +285,7 @@ def test_a_search_shows_what_a_chat_would_find_until_it_is_cleared(
     document = documents.paste(collection, TEXT, "Lease")
     actions.search(state, " tenant pays? ")
     assert documents.searched == [((collection,), "tenant pays?")]
-    assert "Found by its words (no. 1) and its meaning (no. 2)" in str(renderer.render()["search-results"])
+    assert "Found by its words (rank 1) and its meaning (rank 2)" in str(renderer.render()["search-results"])
     documents.remove(document)
     assert "Lease" not in str(renderer.render()["search-results"])
     press(actions, state, "clear")

@@ -52,4 +52,4 @@ def test_colours_say_who_proposed_and_a_class_says_what_was_accepted() -> None:
 
 def test_the_picture_is_said_in_words() -> None:
     html = unescape(draft_tree_svg(ESSAY, WORDS))
-    assert 'aria-label="Draft tree: 4 drafted, 1 accepted; written: “eight”, “·four”"' in html
+    assert 'aria-label="Draft tree: 4 guessed, 1 accepted; written: “eight”, “·four”"' in html

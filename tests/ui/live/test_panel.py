@@ -38,7 +38,7 @@ def test_the_saved_time_is_large_and_the_two_numbers_it_comes_from_are_below() -
         assert f'<dd id="{name}">{value}</dd>' in shown
     assert "A step runs the model once." in shown and "a word or a part of one" in shown
     assert "A guess was right in 12 of 20 steps." in shown
-    assert "92 tokens per second, the first one after 84 ms" in shown
+    assert "92 tokens per second; the first token came after 84 ms" in shown
     for name, value in {"coverage": "75%", "rows-per-step": "20.5", "pool-size": "1,234"}.items():
         assert f'<dd id="{name}">{value}</dd>' in more and name not in shown
 
@@ -93,16 +93,20 @@ def test_while_a_reply_is_written_nothing_is_said_about_this_machine() -> None:
 @pytest.mark.parametrize(
     ("split", "words"),
     [
-        (Split(24, 0, 1.084), "Auto: tree of 24 rows. A step costs as much time as 1.1 plain ones."),
+        (Split(24, 0, 1.084), "Auto: a step checks 23 guesses. It takes as long as 1.1 plain steps."),
         (
             Split(20, 12, 1.3),
-            "Auto: tree of 20 rows and window of 12 rows. A step costs as much time as 1.3 plain ones.",
+            "Auto: a step checks 19 guesses and refines 12 guesses for later (the window). It takes as long as "
+            "1.3 plain steps.",
         ),
-        (Split(1, 12, 1.1), "Auto: window of 12 rows. A step costs as much time as 1.1 plain ones."),
+        (
+            Split(1, 12, 1.1),
+            "Auto: a step refines 12 guesses for later (the window). It takes as long as 1.1 plain steps.",
+        ),
         (
             Split(1, 0, 1.0),
-            "Auto: one row per step for now, because more rows would cost more time than they save. "
-            "It tries larger steps from time to time.",
+            "Auto: no guesses for now, because they would cost more time than they save. "
+            "It tries some from time to time.",
         ),
         (Split(24, 5, 0.0), ""),
     ],
@@ -114,7 +118,7 @@ def test_auto_says_what_it_does_and_why_it_pays(split: Split, words: str) -> Non
 @pytest.mark.parametrize("decoder", get_args(DecoderName))
 def test_only_auto_explains_itself(decoder: DecoderName) -> None:
     html = drawn(replace(NUMBERS, split=Split(24, 0, 1.08)), decoder)
-    assert ("as 1.1 plain ones" in html) == (decoder == "auto")
+    assert ("as 1.1 plain steps" in html) == (decoder == "auto")
     assert ("Written without lookahead" in html) == (decoder == "plain")
 
 

@@ -21,10 +21,12 @@ def test_the_text_goes_up_to_the_step_and_lights_what_it_wrote() -> None:
 
 
 def test_a_step_is_told_in_a_sentence() -> None:
-    sentence = "This step refined 8 guesses of the window and checked 4 drafted tokens: 1 accepted, "
+    sentence = (
+        "This step refined 8 guesses of the window and checked 4 guesses of the draft tree: 1 accepted, "
+    )
     assert summary(ESSAY) == sentence
     assert f'<p class="facts">{sentence}<b>2 tokens written</b>.</p>' in picture(1)
-    assert summary(PLAIN).endswith("no drafted tokens: 0 accepted, ")
+    assert summary(PLAIN).endswith("no guesses of the draft tree: 0 accepted, ")
     assert "<b>1 token written</b>" in picture(2)
 
 

@@ -101,12 +101,14 @@ def test_the_panel_says_in_a_sentence_what_does_not_apply_and_has_a_number_only_
     assert "The server does not report how many tokens" in str(failed)
     silent = panel(Statistics(tokens=20, seconds=2.0, time_to_first_token=0.1))
     assert "Lookahead, the X-ray and the same-text setting do not apply to it" in silent
-    assert "The server does not report how many tokens each forward pass wrote." in silent
+    assert "The server does not report how many tokens each run of its model wrote." in silent
     assert (
         'id="tokens-per-step"' not in silent and "hit rate" not in silent and "10 tokens per second" in silent
     )
     told = panel(Statistics(tokens=20, steps=8, seconds=2.0))
-    assert "Each forward pass of the server wrote 2.5 tokens on average." in told and "hit rate" not in told
+    assert (
+        "Each run of the server&#39;s model wrote 2.5 tokens on average." in told and "hit rate" not in told
+    )
 
 
 def test_a_reply_tells_which_server_wrote_it_and_what_that_got() -> None:

@@ -115,7 +115,7 @@ def test_recommended_models_are_found_by_all_words_of_what_is_said_of_them() -> 
 def test_the_bar_tells_its_parts_and_marks_where_memory_ends() -> None:
     fits, big = make_fit(), make_fit("too big", 30 * GB)
     shown = fit_bar(fits)
-    assert 'aria-label="weights 2.00 GB, context 100 MB, steps 50 MB, runtime 500 MB"' in shown
+    assert 'aria-label="weights 2.00 GB, context 100 MB, computation 50 MB, runtime 500 MB"' in shown
     assert "width:25.00%" in shown and "<s " not in shown
     assert '<s style="left:26.10%">' in fit_bar(big)
     assert text(fit_bar(fits)) == "Fits needs 2.65 GB of 8.00 GB free · chats up to 32,768 tokens"
@@ -179,7 +179,7 @@ def test_the_loaded_model_has_options_and_cannot_be_deleted() -> None:
 
 
 def test_the_measured_peak_stands_beside_the_estimate() -> None:
-    assert "Estimated: 2.65 GB with 4,096 tokens · Measured peak: 3.00 GB" in text(
+    assert "Estimated memory: 2.65 GB with 4,096 tokens of context · Measured peak: 3.00 GB" in text(
         loaded_html(make_inventory(), READY)
     )
     assert "Measured peak: 3.00 GB" in text(loaded_html(None, READY))

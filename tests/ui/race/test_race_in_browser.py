@@ -65,7 +65,7 @@ def test_what_is_typed_chosen_and_opened_stays_when_the_page_is_reloaded(
     boxes = {
         "#race-text textarea": "My own prompt.",
         "#race-tokens input": "77",
-        "#race-lane-2 input": "Lookahead W/N/G",
+        "#race-lane-2 input": "Lookahead, fixed sizes",
         "#race-lane-3 input": "Jacobi",
         "#race-W-2 input": "11",
         "#race-N-2 input": "0",

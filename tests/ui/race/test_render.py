@@ -90,10 +90,14 @@ def test_texts_have_a_mark_where_they_differ(differing: RaceResult) -> None:
 
 def test_the_summary_names_the_kinds_of_text_where_a_decoder_is_faster() -> None:
     assert (
-        history_summary(best_by_kind(SPEEDS)) == "Faster on code. Too few races to tell on chat and quoting."
+        history_summary(best_by_kind(SPEEDS))
+        == "Faster than plain decoding on code. Not enough races yet for chat and quoting."
     )
     several = [replace(one, races=3) for one in SPEEDS]
-    assert history_summary(best_by_kind(several)) == "Faster on code and quoting. Not faster on chat."
+    assert (
+        history_summary(best_by_kind(several))
+        == "Faster than plain decoding on code and quoting. Not faster on chat."
+    )
     assert history_summary({}) == ""
 
 

@@ -23,8 +23,11 @@ W5N4G5 = Decoding("lookahead", window=5, ngram=4, guesses=5)
 
 def test_rows_and_memory_of_lookahead_are_told() -> None:
     html = cost_html(W5N4G5, PRICE, "demo")
-    assert "30 rows per step" in html and "16 tree + 14 window, 21 rows with logits" in html
-    assert "21 MB for logits and 60 kB for keys and values" in html
+    assert (
+        "30 rows per step" in html
+        and "16 for the tree, 14 for the window; 21 rows with scores (logits)" in html
+    )
+    assert "21 MB for scores and 60 kB for keys and values" in html
 
 
 def test_auto_promises_no_number() -> None:

@@ -132,7 +132,7 @@ def test_an_offer_names_the_format_that_is_fastest_here_with_its_loss() -> None:
     shown = text(offers_html(found, (), READY, Settings()))
     assert "1.00 GB · about 3 min · int8" in shown
     assert "3.00 GB · about 8 min Get" in shown
-    assert "About 5 times as fast as float32, with perplexity 0.4% higher" in shown
+    assert "It is about 5 times as fast as float32 and predicts hardly worse" in shown
     assert "int8" not in text(offers_html(inventory(offers=offers[1:]), (), READY, Settings()))
 
 
