@@ -115,7 +115,7 @@ class ChatTools:
         return (*own, *(one.name for one in settings.servers if one.is_on))
 
     def server(self, name: str) -> CalledServer:
-        """Return the server of this name if one is turned on now; None otherwise, as for the app's own tools."""
+        """Return the server of this name if it is turned on; None otherwise, and for the app's own tools."""
         return next((one for one in self._settings().servers if one.name == name and one.is_on), None)
 
     def offered(

@@ -227,7 +227,8 @@ class ToolCallParser:
         return self._no_call()
 
     def _is_known(self, name: str) -> bool:
-        """Return whether an object with this name is a call. Without a tag before it, the name must be a tool's."""
+        """Return whether an object with this name is a call. Without a tag before it, the name must be
+        that of a tool, if any tools are known."""
         return bool(self._opened) or not self._patterns.is_bare or not self._schemas or name in self._schemas
 
     def _begun(self, head: Any) -> list[Delta]:
@@ -268,7 +269,7 @@ class ToolCallParser:
         return self._ended() if found is None or self._is_flushing else None
 
     def _pairs(self) -> list[Delta] | None:
-        """Read an argument of a format with pairs, and return it as JSON."""
+        """Read an argument that ends at a separator, and return it as JSON."""
         found = self._patterns.parameter.match(self._held, partial=True)
         if found is None:
             return self._ended()

@@ -25,14 +25,14 @@ from app.values.tools import ServerState, ServerStatus, ServerText, Tool, ToolSe
 MODULE = "app.tools.mcp_client_main"
 LOG_BYTES, LOG_LINES, LONGEST_LINE = 2**16, 200, 500
 LOG_SECONDS = 0.02
-"""Seconds between two readings of a server's log. A server that logs more must wait, because its pipe is full."""
+"""Seconds between two readings of a server's log. A server that logs faster waits while its pipe is full."""
 LONGEST_ARGUMENTS = 1_000_000
 LOOK_SECONDS = 0.1
 """Seconds between two checks of whether a call should stop."""
 SECONDS_TO_START, SECONDS_TO_ANSWER = 120.0, 60.0
 """Maximum number of seconds for a server's start, which may download its program, and for an answer."""
 SECONDS_TO_END = 3.0
-"""Seconds that a server may take to end by itself. It is longer than the time for which `mcp_client_main` waits."""
+"""Seconds that a server may take to end by itself: more than `mcp_client_main` gives it before killing it."""
 RETRY_SECONDS = 10.0
 """Seconds for which a server that failed to start is not started again, unless the user restarts it."""
 ENDED = "{name} ended unexpectedly. Look at its log, then restart it."
@@ -245,7 +245,7 @@ class _Connection:
         return ToolFailed(problem)
 
     def _read_log(self, log: BinaryIO) -> None:
-        """Keep the end of a process's log until the process ends. Runs on a thread of its own."""
+        """Read a process's log until the process ends, and keep its last bytes. Runs on a thread of its own."""
         with log:
             while piece := os.read(log.fileno(), LOG_BYTES):
                 self._log = (self._log + piece)[-LOG_BYTES:]

@@ -23,7 +23,7 @@ class _List:
     """A list, which is open until `is_over`. `items` counts its items so far; `number` is the next item's number.
 
     If `is_backwards`, the list counts down from its number of items, which is unknown until it ends. Then `number`
-    is the difference to it: 0, -1, -2."""
+    is relative to that number of items: 0, -1, -2."""
 
     tag: str
     kind: str

@@ -38,7 +38,8 @@ from app.values.display_text import counted
 log = logging.getLogger(__name__)
 
 CPU_ROWS = (33,)
-"""The row count of the trial on a CPU. One is enough: there, a row's result does not depend on other rows."""
+"""The row counts of the trial on a CPU. A single count is enough, because there a row's result does not depend on
+other rows."""
 
 TIMED_ROWS = (1, 33)
 """Row counts of the steps that are timed on a GPU."""

@@ -1,6 +1,7 @@
 """Finds which modules of a model can be replaced by fused modules, by trials and not by the names of classes.
 
-A module is a candidate if it has parts with certain names. Then it and its replacement get the same input:
+A module is a candidate if it has parts with certain names. Then it and its replacement get the same input, and
+their results must agree:
 
     norm         random rows, large and tiny     equal values up to the rounding of a row's sum
     gated MLP    random rows                     equal inputs of down_proj up to rounding, and down_proj is last
@@ -10,7 +11,7 @@ A module is a candidate if it has parts with certain names. Then it and its repl
     decoder      its input in a real pass        bitwise identical to the decoder with whole layers
 
 A module whose replacement does not agree is kept, so an unknown architecture becomes slower, not wrong. Modules of
-the same structure, such as all layers, share the trial of the first.
+the same structure, such as all layers, share the trial of the first; norms are tried one by one.
 """
 
 import logging
@@ -55,7 +56,7 @@ NORM_KINDS = ((True, False), (False, False), (False, True))
 """(rounds_first, adds_one) of the norms of Llama, gpt-oss and Gemma."""
 
 LARGEST_ROW = 32_768
-"""Maximum number of values of a row whose norm one program computes in registers."""
+"""Maximum number of values of a row that one Triton program normalises in registers."""
 
 _SCALES = (1.0, 1e-3, 30.0, 1e-5, 1.0, 3.0)
 """The scales of a norm's trial rows; at the smallest, eps dominates the divisor. A row of zeros follows them."""
@@ -76,13 +77,14 @@ TEXT = (3, 1, 4, 1, 5, 9, 2)
 M = TypeVar("M", bound=nn.Module)
 
 Make = Callable[[Any, Any], nn.Module | None]
-"""(a module, the replacement of a module of the same structure or None) -> the module's replacement. Only without
-such a replacement the new one is tried; None if the trial fails."""
+"""(a module, the replacement of a module of the same structure or None) -> the module's replacement. If there is no
+replacement of such a module, the new one is tried first; None if the trial fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModuleCall:
-    """The arguments and the output of a module in a real pass, and the last scoring that was used until then."""
+    """The arguments and the output of a module in a real pass, and the scoring that attention used last before the
+    module returned."""
 
     args: tuple[Any, ...]
     named: dict[str, Any]
@@ -113,7 +115,7 @@ class AttentionProbe:
 @torch.inference_mode()
 def find_norms(model: PreTrainedModel, kernels: LayerKernels) -> Replaced:
     """Return replacements of the RMSNorms that have a weight, if their trials succeed."""
-    # Norms share no trial, because norms of some weights, such as ones, agree with several kinds.
+    # Norms share no trial, because a norm whose weights are all 1 agrees with several kinds.
     return _found(model.modules(), lambda norm: _fused_norm(norm, kernels))
 
 
@@ -296,7 +298,7 @@ def _fused_norm(module: nn.Module, kernels: LayerKernels) -> nn.Module | None:
     takes_rows_alone = len(signature(module.forward).parameters) == 1  # a gated norm takes the gate, too
     if not (eps and is_leaf and takes_rows_alone):
         return None
-    weight = getattr(module, "weight", None)  # last, because a quantised layer's property dequantises
+    weight = getattr(module, "weight", None)  # read last, because a quantised layer dequantises here
     if not (isinstance(weight, nn.Parameter) and weight.dim() == 1 and len(weight) <= LARGEST_ROW):
         return None
     if weight.element_size() not in ROUNDINGS:

@@ -109,7 +109,8 @@ class CpuPackedWeight:
         )  # fmt: skip
 
     def product(self, states: Tensor) -> Tensor:
-        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError unless in float32."""
+        """Multiply states [rows, in] by the weight transposed: [rows, out]. Raises ValueError for other types
+        than float32."""
         states, rows = _floats(states), len(states)
         out, room = torch.empty((rows, self.shape[0])), self._room(rows)
         _library().packed_linear(
@@ -170,7 +171,7 @@ def gated_experts(
 
 
 def _floats(states: Tensor) -> Tensor:
-    """Return the states, contiguous. Raises ValueError unless they are float32."""
+    """Return the states, contiguous. Raises ValueError unless all are float32."""
     if states.dtype != torch.float32:
         raise ValueError(f"this kernel takes float32; the states are {states.dtype}")
     return states.contiguous()

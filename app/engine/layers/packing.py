@@ -43,7 +43,7 @@ class BlockedLinear(nn.Module):
 
 @torch.inference_mode()
 def pack_weights(model: PreTrainedModel) -> int:
-    """Replace the model's large Linears by packed layers if these run here; return how many it replaced."""
+    """Replace the model's large Linears by packed layers if these run here; return how many were replaced."""
     if model.device.type != "cpu" or not can_pack(model.dtype):
         return 0
     embedding = getattr(model.get_input_embeddings(), "weight", None)  # None if it is quantised

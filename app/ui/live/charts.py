@@ -24,7 +24,7 @@ _X = tuple(f" {step * STEP}," for step in range(CHART_STEPS))
 
 
 def token_chart(means: Sequence[Mean]) -> Markup:
-    """Draw the moving average of tokens per step as an area above a line for one token, as plain decoding writes.
+    """Draw the moving average of tokens per step as an area above the line of plain decoding, which writes one.
     `means` has at most CHART_STEPS points."""
     top = max(2, ceil(max(tokens for tokens, _ in means)))
     curve = _curve([(tokens - 1) / (top - 1) for tokens, _ in means])
@@ -47,7 +47,7 @@ def _chart(title: str, curve: str, top: str, bottom: str) -> Markup:
 
 def _curve(shares: Sequence[float]) -> str:
     """Return a line from the bottom through these shares of the height and back to the bottom."""
-    # Heights are rounded to half units, whose few strings are made only once.
+    # Heights are rounded to half units, so that _Y has all their strings.
     heights = (_Y[int(2 * (BOTTOM - share * (BOTTOM - TOP)) + 0.5)] for share in shares)
     points = "".join(map(add, _X, heights))
     width = CHART_STEPS / max(len(shares), LEAST_STEPS)
