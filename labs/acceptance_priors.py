@@ -33,17 +33,17 @@ from app.engine.lookahead.acceptance_estimator import (
     AcceptanceEstimator,
 )
 from app.engine.lookahead.context_table import LONGEST
-from app.engine.lookahead.decoder import lookahead
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.jacobi_window import WindowSizer
+from app.engine.lookahead.lookahead_decoder import lookahead
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler
 from app.engine.session.session import Session
+from app.engine.text.detokenizer import StoppingCriteria
 from app.engine.text.prompt import encode
-from app.engine.text.reply_text import StoppingCriteria
 from app.models_registry.locate import locate
 from app.values.messages import ModelChoice, Prompt
 from labs.ablation import greedy_reply

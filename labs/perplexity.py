@@ -18,7 +18,7 @@ from app.engine.block.block import chain_block
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import ModelChoice, ModelFolder
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 
 TOKENS, ROWS = 512, 64
 """Maximum number of tokens that are read from a text, and in one pass."""

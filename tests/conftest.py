@@ -35,7 +35,7 @@ if "PYTEST_XDIST_WORKER" in os.environ:
 LONG_FILES = (
     "tests/engine/exactness/test_exactness.py", "tests/test_models_in_browser.py",
     "tests/engine/layers/test_packed_weight_triton.py", "tests/ui/chat/test_chat_script.py",
-    "tests/engine/measuring/test_profiling.py", "tests/ui/chat/test_typed_in_browser.py",
+    "tests/engine/measuring/test_step_timing.py", "tests/ui/chat/test_typed_in_browser.py",
     "tests/engine/exactness/test_exactness_trained.py", "tests/ui/test_browser.py",
     "tests/engine/exactness/test_exactness_ends.py", "tests/ui/test_uploads_in_browser.py",
     "tests/engine/attention/test_same_rows.py", "tests/ui/test_page.py",
@@ -49,7 +49,7 @@ LONG_FILES = (
     "tests/engine/session/test_thinking.py", "tests/documents/test_kills.py",
     "tests/engine/session/test_worker.py", "tests/documents/reading/test_reading.py",
     "tests/engine/loading/test_model_measurements.py", "tests/test_main.py",
-    "tests/engine/graphs/test_graph_steps.py", "tests/test_advice.py",
+    "tests/engine/graphs/test_captured_steps.py", "tests/test_advice.py",
     "tests/engine/drafters/test_eagle_head.py", "tests/tools/test_gpu_report.py",
     "tests/engine/sampling/test_sampling.py", "tests/commands/test_run.py",
     "tests/engine/loading/test_offloading.py", "tests/commands/test_serve.py",
@@ -58,7 +58,7 @@ LONG_FILES = (
 )  # fmt: skip
 """Files of more than 10 seconds of a processor's time, in this order: one that computes, one that mostly waits, in
 turn, so that workers keep the processors busy from the beginning to the end."""
-PROFILING, MODEL_MEASUREMENTS = "app.engine.measuring.profiling", "app.engine.loading.model_measurements"
+PROFILING, MODEL_MEASUREMENTS = "app.engine.measuring.step_timing", "app.engine.loading.model_measurements"
 CHROMIUM_NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 CHROMIUM_ARGUMENTS = [
     "--no-sandbox",

@@ -25,7 +25,7 @@ from app.values.model import (
     SearchHit,
     Verdict,
 )
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 
 GB = 1_000_000_000
 MEMORY = Memory("cpu", 8 * GB, 16 * GB)

@@ -21,7 +21,7 @@ from app.values.messages import (
     Statistics,
 )
 from app.values.race import RacePlan, RacePrompt, RaceResult, RaceSummary, SpeedByKind
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 from tests.fakes import DEMO, ScriptedEngine
 
 HALF = replace(DEMO, dtype="bfloat16")

@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[1]
 UI = ROOT / "assets" / "ui"
 FIRST_VIEW = (
     "chat_list.html", "context_meter.html", "messages.html", "notice.html", "overflow_question.html",
-    "problem.html", "queue.html", "reply_note.html", "same_text_question.html", "starters.html", "status.html",
+    "problem.html", "queue.html", "reply_note.html", "regenerate_question.html", "starters.html", "status.html",
     "undo.html",
 )  # fmt: skip
 """The templates of what a new user sees: the bar, the list of chats, the messages, and what is asked there."""

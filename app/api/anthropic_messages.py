@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, usage
+from app.api.chat_completions import ChatPlan, ChatRequest, answer_chat, chat_plan
 from app.api.chat_messages import MOST_MESSAGES, CalledTool, ChatMessage
 from app.api.engine_reply import engine_reply, tokenised
-from app.api.engine_request import ChatPlan, ChatRequest, answer_chat, chat_plan
 from app.api.errors import validated_at
 from app.api.request_fields import (
     JsonRoute,

@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, Plan, answer_head
-from app.api.engine_request import engine_requests
+from app.api.chat_completions import engine_requests
 from app.api.request_fields import JsonRoute, Limit, PenaltyFields, Texts, each_text, refuse
 from app.api.services import ServedModel, Services
 from app.api.tool_fields import ResponseFormat, form_grammar

@@ -14,9 +14,9 @@ from pydantic import Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import Choice, Json, Logprobs
+from app.api.chat_completions import ChatPlan, ChatRequest, answer_chat
 from app.api.chat_messages import ChatMessage
 from app.api.embeddings import EmbeddingsRequest, embedded
-from app.api.engine_request import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import validated_at
 from app.api.request_fields import Body, JsonRoute, Some, described, refuse
 from app.api.services import ApiServices, ServedModel, Services

@@ -12,8 +12,8 @@ from pydantic import BaseModel, Field
 from starlette.requests import Request as HttpRequest
 
 from app.api.answers import STREAMED, Choice, Json, Logprobs, foresight_block, usage
+from app.api.chat_completions import ChatPlan, ChatRequest, answer_chat
 from app.api.chat_messages import MOST_MESSAGES, CalledFunction, CalledTool, ChatMessage
-from app.api.engine_request import ChatPlan, ChatRequest, answer_chat
 from app.api.errors import ApiError, validated_at
 from app.api.request_fields import JsonRoute, Limit, SamplingFields, Some, described, refuse
 from app.api.services import ServedModel, Services

@@ -16,7 +16,7 @@ from app.commands.decoder_options import LANES, OnOff
 from app.errors import BadOption, impossible_values
 from app.values.chat_format import Thinking, ThinkingLevel
 from app.values.messages import AttentionChoice, DecoderName, Decoding, Device, DType, Preset
-from app.values.quantisations import QuantisationChoice
+from app.values.quantisation_sizes import QuantisationChoice
 
 BEFORE = "app.commands.options_before_the_command"
 """The key in a Typer context's `meta` of the options given before the command, each with its value as typed."""

@@ -24,8 +24,8 @@ from app.values.messages import (
     Prefilling,
     Statistics,
 )
+from app.values.reply_statistics import NO_TRACE, TRACED_STEPS
 from app.values.tools import CalledTool
-from app.values.trace import NO_TRACE, TRACED_STEPS
 
 Phase = Literal["waiting", "loading", "prefilling", "decoding", "calling", "finished", "failed"]
 

@@ -24,8 +24,8 @@ from app.values.chat import MessageContent
 from app.values.chat_format import first_marker
 from app.values.logits import LogitsSettings
 from app.values.messages import Called, Event, Failed, Finished, Loading, Message, Piece, Request
+from app.values.reply_statistics import Statistics
 from app.values.tools import CalledTool, CallState, Tool
-from app.values.trace import Statistics
 
 MOST_ROUNDS = 10
 """Maximum number of rounds with calls in a reply. After them no tools are offered."""

@@ -13,12 +13,12 @@ from typing import Literal, Protocol, get_args
 
 from app.values.chat_format import ChatFormat, Thinking
 from app.values.logits import LogitsSettings, TokenLogprobs
-from app.values.quantisations import Quantisation, QuantisationChoice, kept_words
+from app.values.quantisation_sizes import Quantisation, QuantisationChoice, kept_words
+from app.values.reply_statistics import NO_TRACE, StepTrace
+from app.values.reply_statistics import Origin as Origin
+from app.values.reply_statistics import Split as Split
+from app.values.reply_statistics import Statistics as Statistics
 from app.values.tools import CalledTool
-from app.values.trace import NO_TRACE, StepTrace
-from app.values.trace import Origin as Origin
-from app.values.trace import Split as Split
-from app.values.trace import Statistics as Statistics
 from app.values.validation import require, require_one_of
 
 DType = Literal["auto", "float32", "bfloat16", "float16"]

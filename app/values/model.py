@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Literal
 
 from app.values.gguf_header import packing_of
-from app.values.quantisations import Quantisation, kept_words
+from app.values.quantisation_sizes import Quantisation, kept_words
 from app.values.validation import require, require_one_of
 
 Precision = Literal["float32", "bfloat16", "float16", "int8", "int4"]

@@ -10,7 +10,7 @@ from statistics import median
 from typing import Literal
 
 from app.values.messages import DecoderName, Decoding, Message, ModelChoice, ModelInfo, Options, StopReason
-from app.values.trace import Margin, Statistics
+from app.values.reply_statistics import Margin, Statistics
 from app.values.validation import require, require_one_of
 
 TextKind = Literal["chat", "code", "maths", "quoting", "own"]

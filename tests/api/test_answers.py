@@ -10,8 +10,7 @@ from starlette.types import Message
 
 from app.api import answers
 from app.api.anthropic_messages import MessagesPlan
-from app.api.chat_completions import ChatCompletionPlan
-from app.api.engine_request import ChatPlan, ChatRequest, chat_plan
+from app.api.chat_completions import ChatCompletionPlan, ChatPlan, ChatRequest, chat_plan
 from app.api.errors import ApiError
 from app.api.ollama import OllamaPlan
 from app.engine import Engine

@@ -9,7 +9,7 @@ import pytest
 from pydantic import ValidationError
 
 from app.api.application import RunningApi, build_api
-from app.api.engine_request import ChatRequest, engine_requests
+from app.api.chat_completions import ChatRequest, engine_requests
 from app.api.errors import ApiError
 from app.api.responses import ResponseRequest
 from app.api.services import ServedModel

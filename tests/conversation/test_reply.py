@@ -22,7 +22,7 @@ from app.values.messages import (
     Statistics,
     StopReason,
 )
-from app.values.trace import NO_TRACE, TRACED_STEPS, StepTrace
+from app.values.reply_statistics import NO_TRACE, TRACED_STEPS, StepTrace
 
 MODEL = ModelInfo("tiny", "", "", "Tiny", 1, 64, "float32", "cpu")
 FINISHED = Finished("eos", Statistics(), MODEL, "plain")

@@ -15,7 +15,7 @@ from app.engine.attention.backend_choice import AMPERE
 from app.engine.attention.triton_backend import SCRATCH, TritonAttention
 from app.engine.block.block import CacheSlots, chain_block
 from app.engine.layers.fused_modules import HeadNorms, NormShape
-from app.engine.layers.fusion_candidates import LARGEST_ROW
+from app.engine.layers.module_replacement import LARGEST_ROW
 from app.engine.layers.packed_weight import Numbers
 from app.engine.layers.packed_weight_triton import pack_for_gpu
 from app.engine.layers.triton_kernels import TritonKernels

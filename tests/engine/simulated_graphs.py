@@ -16,7 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from torch.utils._pytree import tree_leaves, tree_map
 
 from app.engine.attention.backend_choice import Attention
-from app.engine.graphs.graph_steps import GraphSteps
+from app.engine.graphs.captured_steps import GraphSteps
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner

@@ -12,7 +12,7 @@ QUICKER: dict[str, dict[str, Callable[[Any], Any]]] = {
     # While Gradio is imported, it writes a .pyi file beside each of its components, which takes 2.5 seconds.
     "gradio.component_meta": {"create_or_modify_pyi": lambda _: lambda *_: None},
     # Models are measured as briefly as possible when they are loaded, and not at all while they are idle.
-    "app.engine.measuring.profiling": {
+    "app.engine.measuring.step_timing": {
         "ROUNDS": lambda _: (1, 1),
         "SECONDS": lambda _: 0.0,
         "QUESTION_SECONDS": lambda _: 0.0,

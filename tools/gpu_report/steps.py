@@ -15,17 +15,17 @@ from app.engine.attention import NAME, register
 from app.engine.attention.backend_choice import capabilities_of, choose_attention
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import choose_steps
-from app.engine.layers.fusion import fuse
+from app.engine.layers.fused_model import fuse
 from app.engine.layers.packed_layers import PackedLinear, packer
 from app.engine.layers.packed_weight import GROUP, Numbers
-from app.engine.layers.quantising import quantise
+from app.engine.layers.quantisation import quantise
 from app.engine.machine.process_memory import is_out_of_memory, release_memory
-from app.engine.measuring.profiling import profile_steps
+from app.engine.measuring.step_timing import profile_steps
 from app.engine.runner.model_config import Rotary, context_of, heads_of
 from app.engine.runner.runner import BlockRunner
 from app.errors import first_line
 from app.values.messages import Sampling
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 from tools.gpu_report.plan import Plan, Row
 
 KERNELS = 15

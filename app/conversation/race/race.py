@@ -15,7 +15,7 @@ from time import time
 from typing import Literal
 
 from app import __version__
-from app.conversation.race.decoder_comparison import (
+from app.conversation.race.lane_runs import (
     fastest_plain,
     first_difference,
     lane_request,
@@ -33,7 +33,7 @@ from app.errors import AppError, RaceRefused, ReplyFailed
 from app.settings import assets_dir
 from app.values.messages import Decoding, ModelInfo, Request
 from app.values.race import Difference, LaneResult, LaneRun, RacePlan, RacePrompt, RaceResult, TextKind
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 
 log = logging.getLogger(__name__)
 

@@ -2,7 +2,7 @@
 
 A bucket is a row count that blocks are padded to. In half precision a row may be rounded differently in a block of
 one row than in a block of 32, because another kernel adds in another order. Buckets with bitwise identical results
-form a set. All decoders that use only buckets of one set write the same text. `profiling.py` measures these values.
+form a set. All decoders that use only buckets of one set write the same text. `step_timing.py` measures them.
 """
 
 from bisect import bisect_left

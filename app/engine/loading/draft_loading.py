@@ -29,7 +29,7 @@ from app.engine.loading.weights import (
 from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.tensor_files import TensorFiles
-from app.engine.measuring.profiling import question_seconds
+from app.engine.measuring.step_timing import question_seconds
 from app.engine.runner.hidden_states import (
     WrittenStates,
     cached_layers,

@@ -18,7 +18,7 @@ from app.engine.lookahead.draft_model_budget import DraftModelBudget
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.hardware import is_close, tolerance_of
 from app.engine.machine.tensor_files import TensorFiles
-from app.engine.measuring.profiling import question_seconds, trial_text
+from app.engine.measuring.step_timing import question_seconds, trial_text
 from app.engine.runner.hidden_states import HiddenStates, WrittenStates, write_last_states
 from app.engine.runner.kv_cache import block_cache
 from app.engine.runner.model_runner import ModelRunner

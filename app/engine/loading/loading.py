@@ -25,7 +25,7 @@ from app.engine.block.step_profile import StepProfile
 from app.engine.cpu_kernels import compiled_kernels
 from app.engine.drafters.mixed_tree import DraftModelSource
 from app.engine.layers.packed_layers import packed_bytes, packed_weights, packer, packing_fault
-from app.engine.layers.quantising import BITS, check_can_quantise, quantise, settled, suiting_dtype
+from app.engine.layers.quantisation import BITS, check_can_quantise, quantise, settled, suiting_dtype
 from app.engine.loading.device_trial import device_fault
 from app.engine.loading.head_loading import carried_heads, drafting_heads
 from app.engine.loading.kept_layers import packable
@@ -61,8 +61,8 @@ from app.engine.measuring.measurement_cache import CacheKey
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
+from app.engine.text.detokenizer import Decode
 from app.engine.text.gguf_folder import check_memory, is_packed, unpacked
-from app.engine.text.reply_text import Decode
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.settings import assets_dir
 from app.system.child_process import awaited
@@ -70,7 +70,7 @@ from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat, main_template
 from app.values.config_parts import unread_parts
 from app.values.dataclass_json import json_text
 from app.values.messages import ModelChoice, ModelFolder, ModelInfo, Progress
-from app.values.quantisations import MOSTLY, Quantisation
+from app.values.quantisation_sizes import MOSTLY, Quantisation
 
 if TYPE_CHECKING:
     from app.engine.sampling.grammar_mask import Grammars

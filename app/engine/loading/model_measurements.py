@@ -39,7 +39,7 @@ from app.engine.lookahead.step_time_curve import CurveShape
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import is_exact
 from app.engine.measuring.measurement_cache import CacheKey, MeasurementCache, cache_key_of
-from app.engine.measuring.profiling import MeasuredRunner, profile_steps
+from app.engine.measuring.step_timing import MeasuredRunner, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.values.dataclass_json import read
 from app.values.messages import Progress

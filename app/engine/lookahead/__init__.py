@@ -1,4 +1,4 @@
-"""Lookahead decoding. `decoder.py` has the step, which uses most of the other files:
+"""Lookahead decoding. `lookahead_decoder.py` has the step, which uses most other files:
 
 draft_tree.py, verification.py           the verification branch: a tree of guesses, and which of them are accepted
 jacobi_window.py                         the lookahead branch: a window of guesses, refined from step to step
@@ -12,7 +12,7 @@ model_statistics.py                      what is kept from reply to reply
 plain.py, jacobi.py, prompt_lookup.py    the other decoders
 """
 
-from app.engine.lookahead.decoder import lookahead, make_lookahead
+from app.engine.lookahead.lookahead_decoder import lookahead, make_lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
 
 __all__ = ["ModelStatistics", "lookahead", "make_lookahead"]

@@ -6,8 +6,8 @@ from app.engine.block.block import chain_block
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step, StepInParts, run_steps
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.reply_text import StoppingCriteria
-from app.values.trace import StepTrace
+from app.engine.text.detokenizer import StoppingCriteria
+from app.values.reply_statistics import StepTrace
 
 
 def plain(

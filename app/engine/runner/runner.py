@@ -1,6 +1,6 @@
 """Runs any blocks of rows on a transformers model, and keeps the committed prefix.
 
-A decoder's blocks run eagerly (`EagerSteps`) or as CUDA graphs (`graph_steps.py`), as decided at load. Prompts
+A decoder's blocks run eagerly (`EagerSteps`) or as CUDA graphs (`captured_steps.py`), as decided at load. Prompts
 are always read eagerly.
 """
 

@@ -14,9 +14,9 @@ from typing import Protocol
 
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.detokenizer import StoppingCriteria
 from app.values.messages import Origin, Split, Statistics, StopReason
-from app.values.trace import NO_TRACE, StepTrace
+from app.values.reply_statistics import NO_TRACE, StepTrace
 
 
 @dataclass(frozen=True, slots=True)

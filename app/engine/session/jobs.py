@@ -16,7 +16,7 @@ from app.engine.embedding.job import EmbeddingJob
 from app.engine.machine.device_faults import app_error
 from app.errors import AppError, BadOption, GrammarRefused, PromptTooLong
 from app.values.messages import EventSink, Failed, ModelChoice, RefusedPart, Request
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 
 if TYPE_CHECKING:
     from app.engine.text.prompt import RequestTokens

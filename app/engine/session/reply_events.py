@@ -8,8 +8,8 @@ from itertools import accumulate
 from app.engine.block.step_profile import Buckets, choose_buckets
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.jacobi import jacobi
+from app.engine.lookahead.lookahead_decoder import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.model_runner import ModelRunner
@@ -18,8 +18,8 @@ from app.engine.sampling.penalties import Constraint, Process, biases, penalties
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
 from app.engine.session.logprobs import LogprobsRecorder, Spell, prompt_logprobs
+from app.engine.text.detokenizer import PLAIN, ReplyText, StoppingCriteria
 from app.engine.text.prompt import RequestTokens
-from app.engine.text.reply_text import PLAIN, ReplyText, StoppingCriteria
 from app.values.messages import (
     Decoding,
     Event,
@@ -31,7 +31,7 @@ from app.values.messages import (
     Statistics,
     StopReason,
 )  # fmt: skip
-from app.values.trace import NO_TRACE, StepTrace
+from app.values.reply_statistics import NO_TRACE, StepTrace
 
 
 def never_stop() -> bool:

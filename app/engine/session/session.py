@@ -47,7 +47,7 @@ from app.values.messages import (
     Progress,
     Request,
 )
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 
 log = logging.getLogger(__name__)
 

@@ -44,7 +44,7 @@ from app.values.messages import (
     Progress,
     Request,
 )
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 
 if TYPE_CHECKING:
     from app.engine.session.session import Session

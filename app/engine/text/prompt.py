@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from transformers import PreTrainedTokenizerBase
 
 from app.engine.text.control_tokens import ControlTokens
-from app.engine.text.reply_text import begun_text
+from app.engine.text.detokenizer import begun_text
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.engine.text.token_counter import FAR, CachedTokenReader, FewestTokens, in_parts, spelled_token
 from app.errors import BadOption, PromptTooLong

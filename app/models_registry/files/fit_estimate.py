@@ -33,10 +33,10 @@ from app.values.model import (
     gigabytes,
 )
 from app.values.packed_checkpoint import PACKED_BITS
-from app.values.quantisations import MOSTLY, automatic, kept_words, model_bytes
+from app.values.quantisation_sizes import MOSTLY, automatic, kept_words, model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
-"""Bytes of a weight that is not quantised; app/values/quantisations.py counts quantised weights."""
+"""Bytes of a weight that is not quantised; app/values/quantisation_sizes.py counts quantised weights."""
 STORED_AS: dict[Precision, str] = {"float32": "F32", "bfloat16": "BF16", "float16": "F16"}
 CHUNK, GPU_CHUNK = 512, 1024
 """Tokens of a prompt that are read in one pass, on a CPU and on a GPU. The KV cache grows by CHUNK tokens."""

@@ -247,7 +247,7 @@ class ChatActions(Actions):
             try:
                 if not is_meant and self._writes_the_same(state, pending, controls):
                     question = json.dumps(pending)
-                    return render("same_text_question.html", warmer=WARMER, pending=question)
+                    return render("regenerate_question.html", warmer=WARMER, pending=question)
                 self._do(state, pending, controls, overflow)
             except ChatTooLong as error:
                 return overflow_html(error.fit, pending)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from app.conversation import CachedTokenReader, StartedReply
 from app.ui.live.tokens import ORIGINS
 from app.values.messages import Event, Origin, Piece, Statistics
-from app.values.trace import TRACED_STEPS, StepTrace
+from app.values.reply_statistics import TRACED_STEPS, StepTrace
 
 STRIP_STEPS = 56
 """Maximum number of steps that the strip of step bars shows."""

@@ -21,7 +21,7 @@ from app.values.model import (
     gigabytes,
     parameters_label,
 )
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 
 TEMPLATE = "discover.html"
 Size = Literal["any", "1", "5", "10", "20"]

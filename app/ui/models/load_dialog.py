@@ -27,7 +27,7 @@ from app.values.model import (
     copying_words,
     gigabytes,
 )
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from app.ui.models.inventory import InstalledFit, Inventory, InventoryCache, fit
 from app.ui.models.load_dialog import LoadDialog, folder_html, load_dialog_html, options_here
 from app.values.messages import AttentionChoice, DType, EngineStatus, ModelChoice
 from app.values.model import Download, DownloadState, gigabytes
-from app.values.quantisations import Quantisation, QuantisationChoice
+from app.values.quantisation_sizes import Quantisation, QuantisationChoice
 from app.values.server import Server
 
 TEMPLATE = "models.html"

@@ -19,7 +19,7 @@ from app.ui.models.load_dialog import INT8_ON_CPU
 from app.ui.models.render import download_words
 from app.values.messages import EngineStatus
 from app.values.model import Download, InstalledModel, Recommendation, gigabytes, parameters_label
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 
 MEGABITS = 50
 """The speed of a connection, in Mbit/s, for which download times are estimated."""

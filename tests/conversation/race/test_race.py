@@ -11,14 +11,14 @@ import pytest
 
 from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
-from app.conversation.race.decoder_comparison import WARM_UP_TOKENS
+from app.conversation.race.lane_runs import WARM_UP_TOKENS
 from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS, UNKNOWN_MARGINS
 from app.database.database import MEMORY, Database
 from app.errors import RaceRefused
 from app.values.chat import ChatVersion
 from app.values.messages import Decoding, ModelChoice, Request
 from app.values.race import LONGEST_PROMPT, Difference, lane_name
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 from tests.conversation.people import ASKED
 from tests.fakes import DEMO, FakeDocumentSearch, chat_tools
 from tests.racing import (

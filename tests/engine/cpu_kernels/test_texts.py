@@ -8,7 +8,6 @@ from torch import Tensor
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.lookahead import make_lookahead
-from app.engine.measuring.profiling import ANY_ROWS, PREFIX, measured_text, profile_steps
 from app.engine.measuring.same_bits import (
     group_by_bits,
     layers_with_rows,
@@ -16,10 +15,11 @@ from app.engine.measuring.same_bits import (
     read_text,
     takes_rows_one_by_one,
 )
+from app.engine.measuring.step_timing import ANY_ROWS, PREFIX, measured_text, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.values.messages import AttentionChoice, Decoding, ModelChoice, ModelFolder, Sampling
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 from tests.engine.replies import GREEDY, says_plainly, write
 from tests.engine.tiny import DEMO
 

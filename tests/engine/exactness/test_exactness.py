@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from app.engine.block.step_profile import Buckets
 from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.decoder import ReplyContext
 from app.engine.lookahead.jacobi_window import WindowSizer
+from app.engine.lookahead.lookahead_decoder import ReplyContext
 from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder

@@ -20,7 +20,7 @@ from app.values.messages import (
     Request,
     Sampling,
 )
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 from tests.engine.architectures import LLAMA, WINDOW
 from tests.engine.replies import GREEDY, Zoo, numbers, says_plainly, write
 from tests.engine.tiny import DEMO, STORIES

@@ -13,7 +13,7 @@ from app.engine.attention.native import MAX_ROWS
 from app.engine.block.block import Block, chain_block
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers.cpu_layers import NativeDecoder, NativeLayer
-from app.engine.layers.quantising import quantise
+from app.engine.layers.quantisation import quantise
 from app.engine.loading.loading import LoadedModel, prepare
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import ModelChoice, ModelFolder

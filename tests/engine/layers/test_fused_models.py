@@ -8,12 +8,12 @@ import torch
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import tried_graphs
 from app.engine.layers.fused_modules import FusedLayer, LayerKernels
-from app.engine.layers.quantising import quantise
+from app.engine.layers.quantisation import quantise
 from app.engine.lookahead.plain import plain
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Decoding, Sampling
-from app.values.quantisations import Quantisation
+from app.values.quantisation_sizes import Quantisation
 from tests.engine.architectures import BRANCHING, Architecture, architecture, llama_dynamic
 from tests.engine.attention.cases import DEVICE
 from tests.engine.layers.fusing import fused_runner, named
@@ -112,7 +112,7 @@ def test_in_float32_lookahead_by_our_kernels_says_what_plain_says(name: str, sam
 
 @pytest.mark.parametrize("quantisation", ["int8", "int4"])
 def test_quantised_layers_are_fused_as_well(quantisation: Quantisation) -> None:
-    from tests.engine.layers.test_quantising import make_model
+    from tests.engine.layers.test_quantisation import make_model
 
     model = make_model(torch.bfloat16)
     assert quantise(model, quantisation, DEVICE)

@@ -11,7 +11,7 @@ import torch
 
 from app.engine.cpu_kernels import SOURCE, cpu_kernels
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
-from app.engine.layers.quantising import find_kernel
+from app.engine.layers.quantisation import find_kernel
 from app.engine.machine.compiling import FLAGS
 from tests.engine.layers.test_quantised_layers import numbers, states
 from tests.tiers import named, some

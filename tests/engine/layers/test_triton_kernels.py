@@ -10,7 +10,7 @@ from torch import Tensor
 
 from app.engine.block.block import CacheSlots
 from app.engine.layers.fused_modules import Activation, HeadNorms, NormShape
-from app.engine.layers.fusion_candidates import NORM_KINDS, mismatch_share
+from app.engine.layers.module_replacement import NORM_KINDS, mismatch_share
 from tests.engine.attention.cases import DEVICE
 from tests.support.written_out import WrittenOut
 from tests.tiers import examples, named, pairwise

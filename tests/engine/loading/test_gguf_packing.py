@@ -17,7 +17,7 @@ from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.lookahead import make_lookahead
-from app.engine.measuring.profiling import ANY_ROWS, profile_steps
+from app.engine.measuring.step_timing import ANY_ROWS, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.engine.text import gguf_folder, gguf_tokenizer
 from app.engine.text.gguf_config import config_of

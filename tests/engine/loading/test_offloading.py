@@ -28,7 +28,7 @@ from app.engine.lookahead.row_planner import FixedSizesPlanner
 from app.engine.machine.device_options import ALONE, RankPlan, no_estimate
 from app.engine.machine.process_memory import release_memory
 from app.engine.measuring.measurement_cache import MeasurementCache, cache_key_of
-from app.engine.measuring.profiling import FEW_BUCKETS, profile_steps
+from app.engine.measuring.step_timing import FEW_BUCKETS, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.engine.session.session import Session, no_progress
 from app.errors import BadOption

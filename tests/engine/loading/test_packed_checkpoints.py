@@ -16,7 +16,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.text.prompt import encode
 from app.errors import ModelBroken
 from app.values.messages import Decoding, ModelChoice, ModelFolder
-from app.values.quantisations import QuantisationChoice
+from app.values.quantisation_sizes import QuantisationChoice
 from tests.engine.replies import GREEDY, says_plainly, write
 from tests.engine.tiny import tiny_config, with_tokenizer
 from tests.quantised_checkpoints import CONFIGS, write_quantised

@@ -15,7 +15,7 @@ from app.engine.lookahead.row_planner import (
 )
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.reply_text import ReplyText, StoppingCriteria
+from app.engine.text.detokenizer import ReplyText, StoppingCriteria
 from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.scripted_runner import ScriptedRunner
 

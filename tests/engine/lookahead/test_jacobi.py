@@ -9,7 +9,7 @@ from app.engine.lookahead.jacobi import jacobi
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.detokenizer import StoppingCriteria
 from app.values.messages import Sampling
 from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, text_after
 

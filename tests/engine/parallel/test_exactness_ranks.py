@@ -9,7 +9,7 @@ from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.session.reply_events import make_decoder
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.detokenizer import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right, wrong

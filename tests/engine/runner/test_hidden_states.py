@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from app.engine.block.block import chain_block
-from app.engine.graphs.graph_steps import GraphSteps
+from app.engine.graphs.captured_steps import GraphSteps
 from app.engine.loading.loading import LoadedModel
 from app.engine.runner.hidden_states import WrittenStates, write_last_states, write_layer_states
 from app.engine.runner.model_config import rotary_of

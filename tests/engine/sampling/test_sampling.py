@@ -36,7 +36,7 @@ from app.engine.sampling.sampling import (
     survivors,
 )  # fmt: skip
 from app.engine.session.reply_events import generate, make_decoder
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.detokenizer import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import Zoo, collect, numbers, says_plainly

@@ -10,8 +10,8 @@ import pytest
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.engine.session.session import Session, no_progress
+from app.engine.text.detokenizer import Detokenizer
 from app.engine.text.prompt import RequestTokenizer, encode
-from app.engine.text.reply_text import Detokenizer
 from app.errors import BadOption, GrammarRefused
 from app.values.logits import Grammar, LogitsSettings
 from app.values.messages import (

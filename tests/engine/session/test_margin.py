@@ -14,7 +14,7 @@ from app.engine.session.jobs import MarginJob, fail_job
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption, ModelNotFound, PromptTooLong
 from app.values.messages import Prefilling, Request
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 from tests.engine.asking import CPU, PROMPT, SECONDS, SHORT, ask, events_of, ids_of
 from tests.engine.places import Places
 

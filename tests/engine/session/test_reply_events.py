@@ -7,7 +7,7 @@ import pytest
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.reply_events import make_decoder
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.detokenizer import StoppingCriteria
 from app.values.messages import DecoderName, Decoding, Sampling
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.layers import quantising
+from app.engine.layers import quantisation
 from app.engine.loading import loading
 from app.engine.loading.loading import LoadedModel
 from app.engine.machine.compiling import Compiled
@@ -118,7 +118,7 @@ def test_waiting_for_the_compiler_can_be_cancelled(
         if re.search(r"Compiling.*\d s", what):
             raise LoadCancelled("Cancelled.")
 
-    for module in (loading, quantising):
+    for module in (loading, quantisation):
         monkeypatch.setattr(module, "compiled_kernels", compile_slowly)
     with pytest.raises(LoadCancelled):
         fresh_session.open(replace(CPU, dtype="auto"), cancel)

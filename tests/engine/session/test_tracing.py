@@ -7,13 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.decoder import ReplyContext
+from app.engine.lookahead.lookahead_decoder import ReplyContext
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.reply_events import make_decoder
-from app.engine.text.reply_text import StoppingCriteria
+from app.engine.text.detokenizer import StoppingCriteria
 from app.values.messages import Decoding, Sampling
-from app.values.trace import StepTrace
+from app.values.reply_statistics import StepTrace
 from tests.engine.lookahead.deciding import START, decode, ends, fixed
 from tests.engine.lookahead.scripted_pool import ScriptedPool
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, triple_plus_one

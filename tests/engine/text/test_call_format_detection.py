@@ -3,7 +3,7 @@
 import pytest
 
 from app.conversation.thought_parsing import split_thought
-from app.engine.text.reply_text import ThoughtText, begun_text
+from app.engine.text.detokenizer import ThoughtText, begun_text
 from app.engine.text.sandbox import chat_format_here
 from app.values.chat_format import CallFormat, ReplyFormat, first_marker
 from tests.engine.families import FAMILIES

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from transformers import LlamaForCausalLM
 
-from app.engine.graphs.graph_steps import BUCKETS
+from app.engine.graphs.captured_steps import BUCKETS
 from app.engine.runner.runner import CUDA_PREFILL_CHUNK
 from app.errors import ModelBroken
 from app.models_registry.files import fit_estimate

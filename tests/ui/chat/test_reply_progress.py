@@ -22,7 +22,7 @@ from app.values.messages import (
     Request,
     Statistics,
 )
-from app.values.trace import NO_TRACE, StepTrace
+from app.values.reply_statistics import NO_TRACE, StepTrace
 from tests.fakes import DEMO, ScriptedEngine, WordReader, written
 from tests.ui.chat.people import Visitor
 

@@ -5,7 +5,7 @@ from xml.etree import ElementTree
 
 from app.ui.live.draft_tree_picture import draft_tree_svg, placed
 from app.ui.live.step_history import TracedStep
-from app.values.trace import StepTrace
+from app.values.reply_statistics import StepTrace
 from tests.ui.live.traces import ESSAY, WORDS
 
 

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from app.ui.live.step_history import CHART_STEPS, STRIP_STEPS, StepHistory, TracedStep, extend
 from app.values.messages import Origin, Piece, Statistics
-from app.values.trace import TRACED_STEPS, StepTrace
+from app.values.reply_statistics import TRACED_STEPS, StepTrace
 from tests.ui.live.traces import step_of
 
 DRAFTED: tuple[Origin, ...] = ("window", "window", "model")

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.values.messages import Origin, Piece, Statistics
-from app.values.trace import StepTrace
+from app.values.reply_statistics import StepTrace
 
 
 def step_of(number: int, *origins: Origin) -> Piece:

@@ -6,7 +6,7 @@ from html import unescape
 import pytest
 
 from app.values.race import RaceResult
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 from tests.racing import AUTO, PLAIN, LaneEngine, make_plan, run_race
 
 

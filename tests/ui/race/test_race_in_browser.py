@@ -10,7 +10,7 @@ import pytest
 from app.conversation import Reply
 from app.ui import Running
 from app.values.messages import Request
-from app.values.trace import Margin
+from app.values.reply_statistics import Margin
 from tests.accessibility import grave_by_day_and_by_night
 from tests.fakes import ScriptedEngine
 from tests.page_driver import PageDriver

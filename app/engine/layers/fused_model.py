@@ -16,7 +16,8 @@ from app.engine.attention import Attend
 from app.engine.attention.backend_choice import AMPERE, DeviceCapabilities
 from app.engine.layers.cpu_layers import CpuKernels, NativeDecoder, NativeLayer, Workspace
 from app.engine.layers.fused_modules import LayerKernels
-from app.engine.layers.fusion_candidates import (
+from app.engine.layers.model_trial import ROWS, block_logits, compare_with_torch, trial_blocks
+from app.engine.layers.module_replacement import (
     Calls,
     Replaced,
     captured_calls,
@@ -29,7 +30,6 @@ from app.engine.layers.fusion_candidates import (
     find_whole_layers,
     join_sums,
 )
-from app.engine.layers.model_trial import ROWS, block_logits, compare_with_torch, trial_blocks
 from app.engine.layers.products import join_products
 from app.engine.machine.device_faults import refused_because
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness

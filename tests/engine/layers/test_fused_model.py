@@ -11,9 +11,9 @@ from torch import Tensor
 from app.engine.attention.backend_choice import DeviceCapabilities, capabilities_of
 from app.engine.attention.sdpa import attend
 from app.engine.cpu_kernels import cpu_kernels
-from app.engine.layers import fusion_candidates
+from app.engine.layers import module_replacement
+from app.engine.layers.fused_model import TIMED_ROWS, fuse, fuse_by, refusal, slowness_of
 from app.engine.layers.fused_modules import NormShape
-from app.engine.layers.fusion import TIMED_ROWS, fuse, fuse_by, refusal, slowness_of
 from app.engine.layers.model_trial import block_logits, trial_blocks
 from app.engine.machine.kernel_timing import Run
 from app.engine.runner.runner import run_block
@@ -122,7 +122,7 @@ def test_each_residual_sum_is_one_kernel_with_the_norm_after_it() -> None:
 def test_all_parts_are_tried_with_the_calls_of_one_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     passes: list[Any] = []
     monkeypatch.setattr(
-        fusion_candidates, "run_block", lambda *given: passes.append(given) or run_block(*given)
+        module_replacement, "run_block", lambda *given: passes.append(given) or run_block(*given)
     )
     assert fuse_by(WrittenOut(), model_of(), attend).is_fused
     assert len(passes) == 1

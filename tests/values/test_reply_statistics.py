@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.values.trace import Margin, Origin, StepTrace
+from app.values.reply_statistics import Margin, Origin, StepTrace
 
 MODEL: tuple[Origin, ...] = ("model",)
 

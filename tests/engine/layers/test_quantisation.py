@@ -19,14 +19,8 @@ from transformers import (
     PreTrainedModel,
 )
 
-from app.engine.layers import quantising
-from app.engine.layers.quantised_layers import (
-    CpuInt8Linear,
-    QuantisedEmbedding,
-    QuantisedLinear,
-    TiledInt8Linear,
-)
-from app.engine.layers.quantising import (
+from app.engine.layers import quantisation
+from app.engine.layers.quantisation import (
     ANYWHERE,
     TRIED_ROWS,
     FindKernel,
@@ -39,6 +33,12 @@ from app.engine.layers.quantising import (
     quantised,
     settled,
 )
+from app.engine.layers.quantised_layers import (
+    CpuInt8Linear,
+    QuantisedEmbedding,
+    QuantisedLinear,
+    TiledInt8Linear,
+)
 from app.engine.loading.loading import load
 from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.plain import plain
@@ -49,7 +49,7 @@ from app.engine.text.prompt import encode
 from app.errors import BadOption
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from app.values.model import Memory
-from app.values.quantisations import Quantisation, model_bytes
+from app.values.quantisation_sizes import Quantisation, model_bytes
 from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
 from tests.engine.recurrent_architectures import RECURRENT, TREES
@@ -88,8 +88,8 @@ def automatic_of(name: str, choice: ModelChoice, device: str = "cpu") -> tuple[s
 def test_automatic_is_int8_where_it_is_fastest_and_tells_why_it_is_not(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(quantising, "multiplies_int8_fast", lambda: True)
-    monkeypatch.setattr(quantising, "compiled_kernels", lambda: Compiled(object()))
+    monkeypatch.setattr(quantisation, "multiplies_int8_fast", lambda: True)
+    monkeypatch.setattr(quantisation, "compiled_kernels", lambda: Compiled(object()))
     automatic = ModelChoice("x")
     assert automatic_of("dense", automatic) == ("int8", "")
     reasons = {"small": "so small", "experts": "stacked experts", "recurrent": "recurrent layers"}
@@ -101,11 +101,11 @@ def test_automatic_is_int8_where_it_is_fastest_and_tells_why_it_is_not(
         assert automatic_of("dense", replace(automatic, dtype=dtype)) == ("none", "")
     for kind in ("none", *KINDS):
         assert automatic_of("recurrent", replace(automatic, quantisation=kind)) == (kind, "")
-    monkeypatch.setattr(quantising, "ram", lambda: Memory("cpu", 1, 2))
+    monkeypatch.setattr(quantisation, "ram", lambda: Memory("cpu", 1, 2))
     assert "more memory than is free" in automatic_of("dense", automatic)[1]
-    monkeypatch.setattr(quantising, "multiplies_int8_fast", lambda: False)
+    monkeypatch.setattr(quantisation, "multiplies_int8_fast", lambda: False)
     assert automatic_of("dense", automatic) == ("none", "")
-    monkeypatch.setattr(quantising, "compiled_kernels", lambda: Compiled(None, "Install a C compiler."))
+    monkeypatch.setattr(quantisation, "compiled_kernels", lambda: Compiled(None, "Install a C compiler."))
     assert automatic_of("dense", automatic) == ("none", "Install a C compiler.")
     assert automatic_of("dense", automatic, "cuda") == ("none", "")
 
@@ -140,7 +140,7 @@ def test_numbers_are_near_the_weight_however_small_it_is(size: int, error: float
 def test_slices_of_a_weight_make_the_same_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     weight = torch.randn((50, 64), generator=torch.Generator().manual_seed(0))
     whole = quantised(weight, 4, CPU)
-    monkeypatch.setattr("app.engine.layers.quantising.SLICE", 7 * 64)
+    monkeypatch.setattr("app.engine.layers.quantisation.SLICE", 7 * 64)
     sliced = quantised(weight, 4, CPU)
     assert torch.equal(whole.values, sliced.values)
     assert torch.equal(whole.scale, sliced.scale)
@@ -186,7 +186,7 @@ def with_biases() -> PreTrainedModel:
 def test_biases_that_are_moved_to_another_device_are_not_counted_as_quantised(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(quantising, "stands_for", lambda *_: False)  # values on "meta" cannot be compared
+    monkeypatch.setattr(quantisation, "stands_for", lambda *_: False)  # values on "meta" cannot be compared
     model = with_biases()
     weights = sum(one.weight.numel() for one in model.modules() if isinstance(one, nn.Linear))
     found = quantise(model, "int8", torch.device("meta"), lambda bits, *_: FoundKernel(ANYWHERE[bits]))
@@ -302,11 +302,11 @@ def test_a_card_without_a_kernel_is_refused_before_weights_are_read() -> None:
     def tiled(bits: int, _dtype: torch.dtype, _device: torch.device) -> FoundKernel:
         return FoundKernel(ANYWHERE[bits], "its trial failed")
 
-    for quantisation in KINDS:
-        words = f"no kernel for {quantisation} weights in float16 .its trial failed.: choose another"
+    for name in KINDS:
+        words = f"no kernel for {name} weights in float16 .its trial failed.: choose another"
         with pytest.raises(BadOption, match=words):
-            check_can_quantise(quantisation, torch.float16, card, tiled)
-        check_can_quantise(quantisation, torch.float16, CPU, tiled)
+            check_can_quantise(name, torch.float16, card, tiled)
+        check_can_quantise(name, torch.float16, CPU, tiled)
     check_can_quantise("int8", torch.float16, card, lambda *_: FoundKernel(CpuInt8Linear))
 
 
@@ -404,7 +404,7 @@ def test_on_a_card_such_a_kernel_is_refused_in_one_sentence() -> None:
 
 def test_a_kernel_that_is_slower_than_dense_weights_is_refused_with_both_times() -> None:
     model, timed = make_model(), []
-    linears = list(quantising._linears(model, "int8"))
+    linears = list(quantisation._linears(model, "int8"))
 
     def timer(run: Run) -> float:
         out = run()

@@ -38,7 +38,7 @@ from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 from app.errors import BadOption
 from app.system.machine import multiplies_int8_fast, ram
 from app.values.messages import ModelChoice
-from app.values.quantisations import Quantisation, automatic, bits_of, group_of
+from app.values.quantisation_sizes import Quantisation, automatic, bits_of, group_of
 
 log = logging.getLogger(__name__)
 

@@ -18,7 +18,7 @@ from app.engine.layers.fused_modules import (
     FusedNorm,
     NormShape,
 )
-from app.engine.layers.fusion_candidates import (
+from app.engine.layers.module_replacement import (
     captured_calls,
     copy_with,
     find_attentions,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.values.quantisations import GROUP, Quantisation, bits_of, model_bytes, weight_bytes
+from app.values.quantisation_sizes import GROUP, Quantisation, bits_of, model_bytes, weight_bytes
 
 LLAMA_8B = {
     "model.embed_tokens.weight": (128_256, 4096),

@@ -11,8 +11,8 @@ from transformers import LlamaForCausalLM
 from app.engine.attention import BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.backend_choice import GPU_LIMIT, SDPA, Attention
 from app.engine.block.step_profile import choose_buckets
-from app.engine.measuring import profiling
-from app.engine.measuring.profiling import (
+from app.engine.measuring import step_timing
+from app.engine.measuring.step_timing import (
     FEW_BUCKETS,
     MEASURED_BUCKETS,
     PREFIX,
@@ -47,7 +47,7 @@ class Stopwatch:
 
 @pytest.fixture
 def _usual_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(profiling, "ROUNDS", (2, 9))
+    monkeypatch.setattr(step_timing, "ROUNDS", (2, 9))
 
 
 @pytest.mark.usefixtures("_usual_rounds")

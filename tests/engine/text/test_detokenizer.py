@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.engine.text.reply_text import Decode, Detokenizer, ReplyText, StopCut, StopFilter, StoppingCriteria
+from app.engine.text.detokenizer import Decode, Detokenizer, ReplyText, StopCut, StopFilter, StoppingCriteria
 from tests.engine.tiny import DEMO, STORIES
 
 HALF = "\N{REPLACEMENT CHARACTER}"

@@ -16,8 +16,8 @@ from app.engine.attention.backend_choice import (
     choose_attention,
 )
 from app.engine.block.block import chain_block
-from app.engine.graphs.graph_capture import GraphCapturer
-from app.engine.graphs.graph_steps import BUCKETS, EAGER_STEPS, GraphSteps
+from app.engine.graphs.captured_steps import BUCKETS, EAGER_STEPS, GraphSteps
+from app.engine.graphs.cuda_graph import GraphCapturer
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.loading.loading import prepare
 from app.engine.lookahead.plain import plain

@@ -19,13 +19,13 @@ from app.engine.attention.backend_choice import SDPA, Attention
 from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.block.block import Block, chain_block, padded
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
-from app.engine.graphs.graph_capture import own_workspaces, run_and_end
-from app.engine.graphs.graph_steps import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
+from app.engine.graphs.captured_steps import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
+from app.engine.graphs.cuda_graph import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
-from app.engine.lookahead.decoder import ReplyContext
+from app.engine.lookahead.lookahead_decoder import ReplyContext
 from app.engine.lookahead.plain import plain
 from app.engine.machine.kernel_timing import Run
-from app.engine.measuring.profiling import profile_steps
+from app.engine.measuring.step_timing import profile_steps
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import ROOMY, BlockRunner, EagerSteps, run_block
