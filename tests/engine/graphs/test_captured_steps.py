@@ -1,6 +1,6 @@
 """Recorded steps write what eager ones write, whatever happens to the cache; a failed recording costs nothing.
 
-Here a tape stands in for CUDA graphs; `test_graph_capture.py` has the same on a card."""
+Here a tape stands in for CUDA graphs; `test_cuda_graph.py` has the same on a card."""
 
 import gc
 import weakref
@@ -471,7 +471,7 @@ def test_a_card_without_our_attention_is_told_why_nothing_is_recorded() -> None:
 def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, steps: int) -> None:
     """The kernels in the interpreter, over whole buffers with a table that stays."""
     if not interprets_triton():
-        pytest.skip("on a card test_graph_capture.py has the same")
+        pytest.skip("on a card test_cuda_graph.py has the same")
     fused = triton_backend()
 
     def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:
