@@ -26,7 +26,8 @@ MAX_BYTES = 300 * 2**20
 MAX_SUFFIX = 16
 """Maximum number of characters of a file's suffix that are kept."""
 HEADED = frozenset(
-    (".md", ".markdown", ".docx", ".docm", ".odt", ".pptx", ".ppsx", ".pptm", ".html", ".htm", ".xhtml", ".eml")
+    (".md", ".markdown", ".docx", ".docm", ".odt", ".fodt", ".pptx", ".ppsx", ".pptm", ".html", ".htm", ".xhtml",
+     ".eml")
 )  # fmt: skip
 """Suffixes of files whose first heading can be their title."""
 HEADING = re.compile(r"^# +(?:Slide \d+: )?(.+)$", re.MULTILINE)

@@ -27,9 +27,16 @@ FORMS_BY_MAGIC = {
     b"{\\rtf": "rich_text",
     b"\xd0\xcf\x11\xe0": "sheet",
 }
+DECLARED = rb"(?:\xef\xbb\xbf)?\s*(?:(?><!--[^\0]*?-->|<[?!][^>]*>|\]>)\s*)*"
+"""Comments and declarations at the beginning of XML. A part of a web page may begin with <article>, too."""
 BEGINNINGS = {
-    "html": re.compile(
-        rb"(?:\xef\xbb\xbf)?\s*(?:<(?:\?xml|!--)[^>]*>\s*)*<(?:!doctype html|html)[\s>]", re.IGNORECASE
+    "html": re.compile(DECLARED.replace(b"?!", b"?") + rb"<(?:!doctype html|html)[\s>]", re.IGNORECASE),
+    "opendocument": re.compile(DECLARED + rb"<office:document\s"),
+    "xml": re.compile(
+        DECLARED + rb"<(?:w:wordDocument|pkg:package|FictionBook|TEI|rss|feed|rdf:RDF|plist|(?:svg:)?svg)\s"
+        rb"|(?=[^\0]*?(?:DocBook|docbook\.org|DITA|JATS))"
+        + DECLARED
+        + rb"<(?:article|book|chapter|section|part|set|refentry|topic|concept|task|reference)[\s>]"
     ),
     "mail": re.compile(rb"(?:[A-Za-z][\w-]*:[^\n]*\n|[ \t][^\n]*\n)*?MIME-Version:", re.IGNORECASE),
     "notebook": re.compile(rb"\s*\{\s*\"(?:cells|metadata|nbformat)\"[^\0]*?\"cell_type\"\s*:"),

@@ -1,20 +1,25 @@
-"""Reads texts and presentations of OpenDocument (ODT, ODP) as Markdown, element by element, so that no words of an
-unknown element are lost. Notes, comments and text boxes follow the paragraph to which they belong."""
+"""Reads texts and presentations of OpenDocument (ODT, ODP), and all its flat files, as Markdown, element by
+element, so that no words of an unknown element are lost. Notes, comments and text boxes follow the paragraph to
+which they belong."""
 
+import re
 import zipfile
 from collections.abc import Iterator
+from itertools import repeat
 from pathlib import Path
 
-from docx.oxml.parser import parse_xml
-from docx.oxml.xmlchemy import BaseOxmlElement as Element
+from lxml.etree import _Element as Element
 
 from app.documents.reading.lists import BULLET
 from app.documents.reading.opendocument_lists import Lists, attribute, kind_of, number_of
 from app.documents.reading.process import ReadMessage, ReadTitle, TextPiece
+from app.documents.reading.table import labelled
+from app.documents.reading.xml import parsed
 
 UNSEEN = frozenset(
     ("tracked-changes", "note-citation", "ruby-text", "forms", "scripts", "creator", "date", "number")
 )
+BLANKS = re.compile(r"[ \t\r\n]+")
 SIGNS = {"tab": "\t", "line-break": "\n"}
 PARAGRAPHS = ("p", "h")
 BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
@@ -22,13 +27,15 @@ BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
 
 
 def read_opendocument(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
-    with zipfile.ZipFile(path) as archive:
-        names = archive.namelist()
-        if "meta.xml" in names:
-            yield ReadTitle(parse_xml(archive.read("meta.xml")).findtext(".//{*}title") or "")
-        content = parse_xml(archive.read("content.xml"))
-        styles = [parse_xml(archive.read("styles.xml"))] if "styles.xml" in names else []
-    yield from map(TextPiece, _Blocks(Lists(*styles, content)).of(content.find("{*}body")))
+    """Yields the text of an archive or of a flat file, whose only part has everything."""
+    parts = [path.read_bytes()]
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            names = ("meta.xml", "styles.xml", "content.xml")
+            parts = [archive.read(one) for one in names if one in archive.namelist() or one == names[-1]]
+    roots = [parsed(one) for one in parts]
+    yield ReadTitle(roots[0].findtext(".//{*}meta/{*}title") or "")
+    yield from map(TextPiece, _Blocks(Lists(*roots)).of(roots[-1].find("{*}body")))
 
 
 class _Blocks:
@@ -54,12 +61,27 @@ class _Blocks:
             elif kind == "table-row":
                 cells = (" ".join("".join(self.of(cell)).split()) for cell in one)
                 yield f"| {' | '.join(cells)} |\n"
+            elif kind == "spreadsheet":
+                yield from self._sheets(one)
             elif kind == "page":
                 yield f"# {attribute(one, 'name')}\n\n"
                 yield from self.of(one)
             elif kind not in UNSEEN:
                 yield from self.of(one)
                 yield "\n" * (kind == "table")
+
+    def _sheets(self, book: Element) -> Iterator[str]:
+        for sheet in book.iter("{*}table"):
+            rows = ([*self._values(row)] for row in sheet.iter("{*}table-row"))
+            yield f"# {attribute(sheet, 'name')}\n\n"
+            yield from (f"{line}\n" for line in labelled(rows))
+            yield "\n"
+
+    def _values(self, row: Element) -> Iterator[str]:
+        for cell in row:
+            value = " ".join("".join(self.of(cell)).split())
+            if value or cell.getnext() is not None:  # a row often ends with thousands of empty cells
+                yield from repeat(value, number_of(cell, "number-columns-repeated"))
 
     def _item(self, item: Element, has_label: bool) -> Iterator[str]:
         first = next((kind for one in item if (kind := kind_of(one)) not in UNSEEN), "")
@@ -86,7 +108,7 @@ class _Blocks:
 
     def _words(self, element: Element, beside: list[str]) -> str:
         """Returns the words in a paragraph, and adds the blocks that follow it to `beside`."""
-        found = [element.text or ""]
+        found = [BLANKS.sub(" ", element.text or "")]
         for one in element:
             kind = kind_of(one)
             if kind in BESIDE:
@@ -97,5 +119,5 @@ class _Blocks:
                 found.append(" " * number_of(one, "c"))
             elif kind not in UNSEEN:
                 found.append(SIGNS.get(kind) or self._words(one, beside))
-            found.append(one.tail or "")
+            found.append(BLANKS.sub(" ", one.tail or ""))
         return "".join(found)

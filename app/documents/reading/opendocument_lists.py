@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from docx.oxml.xmlchemy import BaseOxmlElement as Element
+from lxml.etree import _Element as Element
 
 from app.documents.reading.lists import BULLET, KINDS, Level, NumberedList
 

@@ -29,8 +29,8 @@ ABBREVIATIONS = frozenset(
 )  # fmt: skip
 """Words that are written with a full stop, in addition to single letters."""
 SUFFIXES = (
-    "", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm", ".odt", ".pptx", ".epub", ".xlsx",
-    ".ods"
+    "", ".md", ".markdown", ".txt", ".html", ".htm", ".xhtml", ".docx", ".docm", ".odt", ".fodt", ".pptx", ".epub",
+    ".xlsx", ".ods", ".fods"
 )  # fmt: skip
 """Texts with these suffixes in their titles are shown without Markdown's marks, which mean other things in code."""
 CELLS = " \u00b7 "

@@ -73,7 +73,7 @@ def open_document(path: Path, kind: str, body: str, styles: str = "", outline: s
             f"<office:document-content {spaces}><office:automatic-styles>{styles}</office:automatic-styles>"
             f"<office:body>{body}</office:body></office:document-content>",
         )
-        archive.writestr("meta.xml", "<m><title>Lease</title></m>")
+        archive.writestr("meta.xml", "<m><meta><title>Lease</title></meta></m>")
         archive.writestr("styles.xml", f"<office:document-styles {spaces}>{outline}</office:document-styles>")
     return path
 
@@ -147,6 +147,32 @@ def test_a_file_is_read_in_order_whatever_its_name(tmp_path: Path, name: str) ->
 
 
 PAGE = "<html><body><p>Eggs boil.</p></body></html>"
+FLAT = (
+    '<?xml version="1.0"?>\n<office:document xmlns:office="urn:o" xmlns:text="urn:t" xmlns:table="urn:b">\n'
+    "<office:body>%s</office:body>\n</office:document>"
+)
+SHEET = """<office:spreadsheet><table:table table:name="Staff"><table:table-row>
+<table:table-cell><text:p>name</text:p></table:table-cell><table:table-cell><text:p>room</text:p></table:table-cell>
+<table:table-cell table:number-columns-repeated="16382"/></table:table-row>
+<table:table-row><table:table-cell table:number-columns-repeated="2"><text:p>12</text:p></table:table-cell>
+</table:table-row></table:table></office:spreadsheet>"""
+WORD = """<?xml version="1.0"?><?mso-application progid="Word.Document"?>
+<w:wordDocument xmlns:w="w" xmlns:o="o">
+<o:DocumentProperties><o:Author>Ann</o:Author></o:DocumentProperties><w:body>
+<w:p><w:r><w:t>Eggs</w:t></w:r><w:r><w:tab/><w:t xml:space="preserve"> bo</w:t></w:r><w:r><w:t>il.</w:t></w:r></w:p>
+<w:p><w:del><w:r><w:delText>Once.</w:delText></w:r></w:del></w:p></w:body></w:wordDocument>"""
+BOOK = """<?xml version="1.0"?>
+<!DOCTYPE article PUBLIC "-//OASIS//DTD DocBook XML V4.5//EN" "http://nowhere" [<!ENTITY eggs "Eggs">]>
+<!-- <article> -->
+<article><title>&eggs; <emphasis>boil</emphasis></title><para>Two&nbsp;of:<list><item><para>one</para></item>
+</list></para><programlisting>if x:
+    y()</programlisting></article>"""
+FEED = """<rss version="2.0"><channel><title>News</title><item><title>Rain &amp; sun</title>
+<description>&lt;p&gt;It rains.&lt;/p&gt;&lt;p&gt;A lot.&lt;/p&gt;</description></item></channel></rss>"""
+DRAWING = """<svg xmlns="http://www.w3.org/2000/svg"><style>.a{}</style><g><path d="M0 0"/><text>
+<tspan>Kit</tspan><tspan>chen</tspan></text><text>Bath</text></g></svg>"""
+PROPERTIES = """<?xml version="1.0"?><plist version="1.0"><dict><key>Name</key><string>Eggs</string>
+<key>Boiled</key><true/><key>Files</key><array><string>a</string><integer>2</integer></array></dict></plist>"""
 MAIL = (
     "Date: Mon, 2 Mar 2026 08:00:00 +0000\nSubject: Rent\nMIME-Version: 1.0\nContent-Type: multipart/related;\n"
     f' boundary="B"; type="text/html"\n\n--B\nContent-Type: text/html\n\n{PAGE}\n--B--\n'
@@ -168,6 +194,15 @@ NOTEBOOK = '{"cells": [{"cell_type": "markdown", "source": ["Eggs boil."]}], "me
         ("lease.doc", "{\\rtf1 Eggs boil.}", "Eggs boil."),
         ("lease.doc", MAIL, "# Rent Date: Mon, 02 Mar 2026 08:00:00 +0000 Eggs boil."),
         ("book.ipynb.txt", NOTEBOOK, "Eggs boil."),
+        ("lease.xml", FLAT % "<office:text><text:p>Eggs\n  boil.</text:p></office:text>", "Eggs boil."),
+        ("staff.fods", FLAT % SHEET, "# Staff name: 12; room: 12"),
+        ("guide.txt", BOOK, "Eggs boil Two\u00a0of: one if x:\n    y()"),
+        ("news.rss", FEED, "News Rain & sun It rains. A lot."),
+        ("plan.svg", DRAWING, "Kitchen Bath"),
+        ("Info.plist", PROPERTIES, "Name: Eggs Boiled: True Files: a Files: 2"),
+        ("cut.svg", DRAWING[:-6], DRAWING[:-6]),
+        ("part.html", "<article><p>Eggs boil.</article>", "Eggs boil."),
+        ("data.xml", '<?xml version="1.0"?><part number="5"/>', '<?xml version="1.0"?><part number="5"/>'),
         ("people.xls", "name,room\nAda,12\n", "name: Ada; room: 12"),
         ("people.xlsx", "name,room\nAda,12\n", "name: Ada; room: 12"),
     ],
@@ -177,7 +212,22 @@ def test_a_file_with_a_wrong_name_is_read_as_what_it_is(
 ) -> None:
     (tmp_path / name).write_text(content)
     found, notes = read(tmp_path / name)
-    assert (" ".join(found.split()), notes) == (text, [])
+    assert (" ".join(found.split()), notes) == (" ".join(text.split()), [])
+
+
+def test_a_word_document_in_xml_is_read_as_paragraphs_and_that_is_told(tmp_path: Path) -> None:
+    (tmp_path / "lease.xml").write_text(WORD)
+    assert read(tmp_path / "lease.xml") == (
+        "Eggs\t boil.\n\n",
+        ["Its headings and automatic numbers were left out: save it as .docx, and add that file."],
+    )
+
+
+def test_blanks_between_formatted_words_of_opendocument_are_kept(tmp_path: Path) -> None:
+    words = (
+        "<office:text><text:p><text:span>Eggs</text:span> <text:span>boil.</text:span></text:p></office:text>"
+    )
+    assert read(open_document(tmp_path / "lease.odt", "text", words))[0] == "Eggs boil.\n\n"
 
 
 @pytest.mark.parametrize("name", ["lease.doc", "lease.zip", "lease.png", "lease.pdf"])
