@@ -27,6 +27,9 @@ MIN_WEIGHT = 0.1
 CLAUSE_WEIGHT = 30.0
 """The minimum weight of a sentence or clause, unless the whole question weighs less. Four or five rare words
 weigh 30."""
+MAX_WEIGHT, MAX_PAIRS_WEIGHT = 45.0, 120.0
+"""The maximum weight of a question, sentence or clause, and of one with pairs of characters. A passage rarely has a
+large share of a long sentence, even if it has several of its rare words."""
 SENTENCE_END = re.compile(r"(?<=[.!?\u2026])\s+|(?<=[\u061f\u0964\u3002\uff01\uff1f])\s*|\n+")
 CLAUSE_END = re.compile(SENTENCE_END.pattern + r"|(?<=[;,:])\s+|(?<=[\u060c\u061b\uff0c\uff1b])\s*")
 PAIR_WORTH = 1.5
@@ -179,12 +182,14 @@ def _shares(
     greetings and explanations do not lower it.
 
     A clause is weighed as at least CLAUSE_WEIGHT, or as the whole question if that weighs less, so that a single
-    word of a short clause does not give a large share."""
+    word of a short clause does not give a large share. Nothing is weighed as more than MAX_WEIGHT or
+    MAX_PAIRS_WEIGHT."""
     weights = {term: one.weight for term, one in weighed.items() if not term.is_common}
     whole = weights or {term: one.weight for term, one in weighed.items() if one.passages}
     parts = [whole, *({term: weights[term] for term in clause if term in weights} for clause in clauses)]
     least = min(sum(whole.values()), CLAUSE_WEIGHT)
-    totals = [max(sum(part.values()), least) for part in parts]
+    most = MAX_PAIRS_WEIGHT if any(term.is_pair for term in whole) else MAX_WEIGHT
+    totals = [min(max(sum(part.values()), least), most) for part in parts]
     found = dict[int, float]()
     for passage, number in counts.items():
         has = [term for term in whole if number[term]]

@@ -91,6 +91,16 @@ def test_a_word_that_is_asked_twice_counts_twice(database: Database) -> None:
     assert found(database, "the lease, the zebra or the zebra")[:2] == [zebra, lease]
 
 
+def test_a_long_sentence_is_found_by_two_of_its_rare_words(database: Database) -> None:
+    add_document(database, ["The walrus keeps his marzipan in the cellar.", "Ships leave at noon."])
+    sentence = (
+        "Lawyers from seven northern provinces questioned whether marzipan merchants may feed any walrus"
+    )
+    with database.reading() as connection:
+        (one,) = search_bm25(connection, [1], sentence, 9)
+    assert one.share >= MIN_SHARE_ALONE
+
+
 POLITE = (
     "Hello, I hope that you are well. My sister and I have read all the papers yesterday evening, and could not "
     "agree at all. {} Thank you very much in advance, that helps us a lot before our journey to Norway!"
