@@ -284,7 +284,7 @@ def _source_lines(sources: Sources | None, text: str) -> Iterator[str]:
     for place in sources.unsupported:
         yield f"Check [{cited_by[place].number}]: {sources.doubt(place)}"
     if sources.left_out:
-        yield f"{sources.left_out:,} more passages were found, but did not fit into the model's context."
+        yield f"{counted(sources.left_out, 'found passage')} did not fit into the model's context."
 
 
 def _print_added(documents: Sequence[Document], before: Mapping[int, float], as_json: bool) -> None:

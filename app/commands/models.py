@@ -12,6 +12,7 @@ from app.commands.console import columns, errors_as_sentences, print_json, print
 from app.commands.options import AsJson, CommandGroup, DataDir, require_words
 from app.commands.services import hub_in
 from app.errors import BadOption, ModelError
+from app.values.display_text import counted
 from app.values.model import CatalogueEntry, InstalledModel, Precision, SearchHit, gigabytes, parameters_label
 
 models_cli = typer.Typer(
@@ -223,4 +224,4 @@ def _catalogue_row(entry: CatalogueEntry) -> Iterator[str]:
 
 
 def _hit_row(hit: SearchHit) -> Iterator[str]:
-    yield from (hit.repo, f"{hit.downloads:,} downloads", "gated" if hit.is_gated else "")
+    yield from (hit.repo, counted(hit.downloads, "download"), "gated" if hit.is_gated else "")

@@ -92,7 +92,9 @@ W_N_G = Decoding()
 Window = Annotated[
     int | None,
     typer.Option(
-        "--window", metavar="W", help=f"Columns of the lookahead window; 0 is off. [default: {W_N_G.window}]"
+        "--window",
+        metavar="W",
+        help=f"How many neighbouring positions the lookahead window guesses; 0 is off. [default: {W_N_G.window}]",
     ),
 ]
 NGram = Annotated[
@@ -100,13 +102,15 @@ NGram = Annotated[
     typer.Option(
         "--ngram",
         metavar="N",
-        help=f"N-gram length: each guess is up to N - 1 tokens long. [default: {W_N_G.ngram}]",
+        help=f"Length of token sequences (n-grams): each guess has up to N - 1 tokens. [default: {W_N_G.ngram}]",
     ),
 ]
 Guesses = Annotated[
     int | None,
     typer.Option(
-        "--guesses", metavar="G", help=f"Guesses checked per step; 0 is off. [default: {W_N_G.guesses}]"
+        "--guesses",
+        metavar="G",
+        help=f"Maximum number of guesses that a step checks; 0 is off. [default: {W_N_G.guesses}]",
     ),
 ]
 PresetOption = Annotated[
@@ -119,11 +123,16 @@ PresetOption = Annotated[
 Rows = Annotated[
     int | None,
     typer.Option(
-        "--rows", metavar="ROWS", help="Positions that auto checks per step, on average; 0 lets auto choose."
+        "--rows",
+        metavar="ROWS",
+        help="Positions that a step of auto computes, on average; 0 lets auto choose.",
     ),
 ]
 SameText = Annotated[
-    OnOff, typer.Option("--same-text", help="Whether half-precision text is the same with every decoder.")
+    OnOff,
+    typer.Option(
+        "--same-text", help="Whether bfloat16 and float16, too, give the same text with every decoder."
+    ),
 ]
 Lanes = Annotated[str, typer.Option("--decoders", metavar="LANES", help=f"The decoders to compare: {LANES}.")]
 Temperature = Annotated[
@@ -174,7 +183,7 @@ OffloadOption = Annotated[
 ]
 AttentionOption = Annotated[
     AttentionChoice,
-    typer.Option("--attention", help="The attention backend; auto uses the best one that works here."),
+    typer.Option("--attention", help="The code that computes attention; auto uses the best that works here."),
 ]
 ThinkingOption = Annotated[
     ThinkingLevel,
@@ -199,7 +208,7 @@ Decoder = Annotated[
     DecoderName | None,
     typer.Option(
         "--decoder",
-        help="How replies are decoded. [default: auto; lookahead with --window, --ngram, --guesses or --preset]",
+        help="How replies are written. [default: auto; lookahead with --window, --ngram, --guesses or --preset]",
     ),
 ]
 

@@ -78,8 +78,8 @@ def print_statistics(reply: FinishedReply) -> None:
     numbers = reply.finished.statistics
     line = (
         f"[{reply.finished.decoder}: {numbers.tokens_per_step:.2f} tokens per step, "
-        f"{numbers.tokens_per_second:.1f} tokens/s, drafts in {numbers.coverage:.0%} of steps, "
-        f"accepted in {numbers.hit_rate:.0%}, {numbers.rows_per_step:.1f} rows per step, "
+        f"{numbers.tokens_per_second:.1f} tokens/s, guesses in {numbers.coverage:.0%} of steps, "
+        f"right ones in {numbers.hit_rate:.0%}, {numbers.rows_per_step:.1f} rows per step, "
         f"first token after {numbers.time_to_first_token:.2f} s]"
     )
     print_text(line, err=True)

@@ -28,7 +28,7 @@ def test_text_goes_to_standard_output_and_numbers_to_standard_error(
     out, err = capsys.readouterr()
     assert out == " 0 1 2 3 4 5 6\n"
     assert err.startswith(
-        "[auto: 2.00 tokens per step, 100.0 tokens/s, drafts in 67% of steps, accepted in 67%, "
+        "[auto: 2.00 tokens per step, 100.0 tokens/s, guesses in 67% of steps, right ones in 67%, "
     )
     assert err.endswith("first token after 0.50 s]\n")
 

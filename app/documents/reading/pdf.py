@@ -44,7 +44,7 @@ GARBLED = "without readable letters: have the text recognised (OCR)."
 
 
 def read_pdf(path: Path, name: str) -> Iterator[ReadMessage]:
-    """Yields a PDF's text. Raises DocumentUnreadable if it is locked or empty, PdfiumError if it is damaged."""
+    """Yields a PDF's text. Raises DocumentUnreadable (locked, or without text) or PdfiumError (damaged)."""
     with _opened(path, name) as document:
         yield ReadTitle(document.get_metadata_value("Title"))
         total = len(document)

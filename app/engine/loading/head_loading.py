@@ -37,9 +37,9 @@ _FURTHER_LAYER = re.compile(r"^mtp\.(layers\.[1-9]|embed_tokens\.)")
 """Matches weights of further layers or of an own embedding, which heads of Qwen3-Next and Qwen3.5 do not have."""
 _CONTAINS = f"This checkpoint contains heads for {NAME}"
 _NOT_LOADED = f"{_CONTAINS} that transformers does not load."
-_NO_BLOCKS = f"{_CONTAINS}, which draft here only for models that take draft trees."
+_NO_BLOCKS = f"{_CONTAINS}, which are used here only for models that take draft trees."
 _FAILED = f"{_CONTAINS}, whose trial failed ({{}})."
-USED = f"Its own head for {NAME} drafts, too, if that is worth its time."
+USED = f"Its own head for {NAME} guesses tokens, too, if that saves time."
 
 
 CarriedHeads = tuple[MtpModel | None, str]

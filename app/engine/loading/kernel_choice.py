@@ -78,7 +78,7 @@ def run_in_chains(model: PreTrainedModel, context: int, reason: str) -> KernelCh
     check_sequential(runner, model)
     if runner.longest_chain > 1:
         return KernelChoice(
-            runner, SDPA, {"chains": f"{reason}, so lookahead drafts a chain of tokens, not a tree."}
+            runner, SDPA, {"chains": f"{reason}, so lookahead guesses one chain of tokens, not a tree."}
         )
     if runner.chunk == 1:
         reason += " and loses its state when it is fed several tokens at once"

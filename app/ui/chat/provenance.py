@@ -17,7 +17,7 @@ from app.ui.frame.templates import render
 from app.ui.live.tokens import ABOUT, ORIGINS
 from app.values.chat import Provenance, TokenMark
 from app.values.chat_format import Thinking
-from app.values.display_text import seconds_in_words
+from app.values.display_text import counted, seconds_in_words
 from app.values.messages import DecoderName, Decoding, ModelInfo, Sampling, Statistics, StopReason
 
 REASONS: dict[StopReason, str] = {
@@ -93,7 +93,7 @@ def _decoder(decoder: DecoderName, asked: Decoding) -> str:
     if decoder != asked.decoder:
         return f"{decoder} (requested: {asked.decoder})"
     if decoder == "lookahead":
-        return f"lookahead (W {asked.window}, N {asked.ngram}, G {asked.guesses})"
+        return f"lookahead (window {asked.window}, n-gram {asked.ngram}, guesses {asked.guesses})"
     return f"auto ({asked.rows} rows per step)" if decoder == "auto" and asked.rows else decoder
 
 
@@ -101,9 +101,9 @@ def _numbers(numbers: Statistics) -> Iterator[Row]:
     reused = (
         f", {numbers.reused_tokens:,} of them kept from before (KV cache)" if numbers.reused_tokens else ""
     )
-    yield "Prompt", f"{numbers.prompt_tokens:,} tokens{reused}" if numbers.prompt_tokens else ""
+    yield "Prompt", f"{counted(numbers.prompt_tokens, 'token')}{reused}" if numbers.prompt_tokens else ""
     if numbers.steps:
-        yield "Generated", f"{numbers.tokens:,} tokens in {numbers.steps:,} steps"
+        yield "Generated", f"{counted(numbers.tokens, 'token')} in {counted(numbers.steps, 'step')}"
         yield "Tokens per step", f"{numbers.tokens_per_step:.2f}"
     if numbers.rows:
         yield "Hit rate", f"{numbers.hit_rate:.0%} of steps had a right guess"

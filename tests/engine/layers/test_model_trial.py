@@ -48,7 +48,7 @@ def test_other_models_take_chains_or_decode_plainly_and_a_sentence_says_why(
         assert "and loses its state when it is fed several tokens at once" in info.note("lookahead")
     else:
         assert (loaded.can_draft, runner.max_rows, info.note("lookahead")) == (True, LONGEST_CHAIN, "")
-        assert info.note("chains").endswith("so lookahead drafts a chain of tokens, not a tree.")
+        assert info.note("chains").endswith("so lookahead guesses one chain of tokens, not a tree.")
     note = info.note("lookahead") or info.note("chains")
     assert note.startswith("This model")
     if architecture in RECURRENT and architecture.name not in (

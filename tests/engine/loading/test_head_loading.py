@@ -51,7 +51,7 @@ def test_a_head_that_passes_its_trial_drafts(carrying: Path) -> None:
     assert loaded.info.heads
     assert (
         loaded.info.note("heads")
-        == "Its own head for multi-token prediction drafts, too, if that is worth its time."
+        == "Its own head for multi-token prediction guesses tokens, too, if that saves time."
     )
     assert "heads" not in loaded.info.refusals
     assert 0 < source.budget.question < 1
@@ -130,7 +130,7 @@ def test_a_model_that_takes_no_draft_trees_has_no_use_for_them(carrying: Path) -
     info, sources = drafting_heads(carried, model, runner, loaded.info)
     assert (sources, info.note("heads")) == (
         (),
-        f"{CONTAINS}, which draft here only for models that take draft trees.",
+        f"{CONTAINS}, which are used here only for models that take draft trees.",
     )
 
 
