@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.commands.prompts import SamplingOverride, read_sets
+from app.engine.decoders.lookahead_decoder import lookahead
+from app.engine.decoders.plain import plain
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import AcceptanceEstimator
 from app.engine.lookahead.context_table import ContextTable
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
-from app.engine.lookahead.lookahead_decoder import lookahead
 from app.engine.lookahead.ngram_pool import Pool
-from app.engine.lookahead.plain import plain
 from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
@@ -31,8 +31,8 @@ from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session.reply_events import generate
 from app.engine.session.session import Session
-from app.engine.text.detokenizer import StoppingCriteria
 from app.engine.text.prompt import encode
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.models_registry.locate import locate
 from app.values.messages import ModelChoice, Origin, Sampling
 

@@ -23,6 +23,7 @@ from torch import Tensor
 from torch.nn.functional import binary_cross_entropy_with_logits
 
 from app.engine.block.context_entries import LEADS, SOURCES
+from app.engine.decoders.lookahead_decoder import lookahead
 from app.engine.loading.loading import LoadedModel
 from app.engine.lookahead.acceptance_estimator import (
     FIRST_ALTERNATIVE_CODE,
@@ -35,15 +36,14 @@ from app.engine.lookahead.acceptance_estimator import (
 from app.engine.lookahead.context_table import LONGEST
 from app.engine.lookahead.drafter import PythonDrafter
 from app.engine.lookahead.jacobi_window import WindowSizer
-from app.engine.lookahead.lookahead_decoder import lookahead
 from app.engine.lookahead.priors import BASE, FOLLOWER_WEIGHTS, SUCCESSOR_WEIGHTS
 from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler
 from app.engine.session.session import Session
-from app.engine.text.detokenizer import StoppingCriteria
 from app.engine.text.prompt import encode
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.models_registry.locate import locate
 from app.values.messages import ModelChoice, Prompt
 from labs.ablation import greedy_reply

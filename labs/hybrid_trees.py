@@ -31,15 +31,15 @@ from transformers import (
 from app.commands.console import print_text
 from app.engine.attention import register
 from app.engine.block.block import Block, chain_block
+from app.engine.decoders.lookahead_decoder import ReplyContext, make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.drafters.draft_model import prefilled
 from app.engine.loading.kernel_choice import choose_kernels
-from app.engine.lookahead.lookahead_decoder import ReplyContext, make_lookahead
 from app.engine.lookahead.model_statistics import ModelStatistics
-from app.engine.lookahead.plain import plain
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner
 from app.engine.runner.step import Decoder
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, ModelChoice
 from labs.ablation import greedy_reply
 

@@ -21,7 +21,7 @@ from app.engine import attention
 from app.engine.attention import register
 from app.engine.attention.sdpa import attend
 from app.engine.block.block import chain_block
-from app.engine.layers.fused_model import fuse_by
+from app.engine.layers.fusion_choice import fuse_by
 from app.engine.runner.kv_cache import BlockCache
 from app.engine.runner.runner import run_block
 from tests.support.written_out import WrittenOut

@@ -67,8 +67,8 @@ LIGHT = (
 HEAVY = {"torch", "transformers"}
 LAYERS = {
     "app.engine": (
-        "machine", "block", "cpu_kernels", "text", "attention", "sampling", "runner", "lookahead", "drafters",
-        "layers", "measuring", "graphs", "loading", "embedding", "parallel", "session",
+        "machine", "block", "cpu_kernels", "text", "attention", "sampling", "runner", "lookahead", "decoders",
+        "drafters", "layers", "measuring", "graphs", "loading", "embedding", "parallel", "session",
     ),
     "app.models_registry": (
         "files", "hub", "downloads", "catalogue", "installed_models", "locate", "model_library",

@@ -8,7 +8,7 @@ from app.commands.console import printable
 from app.conversation.citation_check import unsupported
 from app.conversation.prompt_sources import quoted
 from app.conversation.thought_parsing import split_thought
-from app.engine.text.detokenizer import StopFilter
+from app.engine.text.stopping_criteria import StopFilter
 from app.errors import ImportBroken
 from app.models_registry.hub.hub_id import parse_hub_id
 from app.models_registry.locate import PATH_LIKE

@@ -114,7 +114,7 @@ class Recorded:
 def fake_card() -> Iterator[Counter[str]]:
     """Replace our kernels, functions that need a driver, and functions that read values, which fake tensors lack.
     Yields the number of launches by kernel."""
-    from app.engine.layers import fused_model, module_replacement, products, triton_kernels
+    from app.engine.layers import fusion_choice, module_replacement, products, triton_kernels
     from app.engine.machine import hardware
 
     launches = Counter[str]()
@@ -131,7 +131,7 @@ def fake_card() -> Iterator[Counter[str]]:
         (module_replacement, "is_close", lambda *_tensors: True),
         (module_replacement, "mismatch_share", lambda *_tensors: 0.0),
         (products, "is_close", lambda *_tensors: True),
-        (fused_model, "compare_with_torch", lambda *_models: None),
+        (fusion_choice, "compare_with_torch", lambda *_models: None),
         (triton_kernels, "_rows", lambda states: states.reshape(-1, states.shape[-1]).contiguous()),
     ]
     with ExitStack() as stack:
@@ -166,7 +166,7 @@ def fake_model(config: Any) -> PreTrainedModel:
 def recorded_step(config: Any, rows: int, sampling: Sampling) -> Recorded:
     """Record a step of a model with fused layers, and count its kernels."""
     from app.engine.attention.triton_backend import TritonAttention
-    from app.engine.layers.fused_model import fuse_by
+    from app.engine.layers.fusion_choice import fuse_by
     from app.engine.layers.triton_kernels import TritonKernels
     from app.engine.sampling.sampling_triton import choose_on_gpu
 

@@ -29,7 +29,7 @@ from app.commands.decoder_options import DecoderSizes, read_lanes, require_draft
 from app.commands.prompts import PromptSet, SamplingOverride, read_sets, require_sampled
 from app.commands.services import engine_in
 from app.conversation import ModelEngine
-from app.conversation.race.lane_runs import Lane
+from app.conversation.race.lane_comparison import Lane
 from app.database.data_folder import optional_data_dir
 from app.errors import BadOption, impossible_values
 from app.settings import DEMO_MODEL

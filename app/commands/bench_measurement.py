@@ -8,7 +8,7 @@ from statistics import mean, median
 from app.commands.console import progress_bar
 from app.commands.prompts import PromptItem, PromptSet
 from app.conversation import Reply, ReplyEngine
-from app.conversation.race.lane_runs import Lane, lane_request, read_lane, run_to_end, warm_up_options
+from app.conversation.race.lane_comparison import Lane, lane_request, read_lane, run_to_end, warm_up_options
 from app.values.messages import ModelChoice, Options, Prompt
 
 

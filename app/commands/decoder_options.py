@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, cast, get_args
 
-from app.conversation.race.lane_runs import Lane
+from app.conversation.race.lane_comparison import Lane
 from app.errors import BadOption, impossible_values
 from app.values.messages import PRESETS, DecoderName, Decoding, Preset
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from app.api.application import RunningApi
-from app.conversation.race.lane_runs import run_to_end
+from app.conversation.race.lane_comparison import run_to_end
 from app.conversation.remote_engine import EngineWithServers
 from app.conversation.reply import Reply
 from app.engine import Engine

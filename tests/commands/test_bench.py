@@ -11,7 +11,7 @@ from app.commands.bench import Comparison, run_bench
 from app.commands.bench_measurement import BenchPlan, LaneNumbers, engine_contestant, means, measure
 from app.commands.prompts import PromptItem, PromptSet, SamplingOverride
 from app.conversation import Reply
-from app.conversation.race.lane_runs import Lane
+from app.conversation.race.lane_comparison import Lane
 from app.errors import BadOption
 from app.values.messages import DecoderName, Decoding, ModelChoice, Options, Request
 from tests.commands.scripted import PLAIN, ScriptedDecoders

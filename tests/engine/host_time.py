@@ -11,18 +11,17 @@ import sys
 from statistics import median
 
 from app.engine.block.context_entries import Packed
+from app.engine.decoders.lookahead_decoder import ReplyContext, make_lookahead
 from app.engine.graphs.captured_steps import GraphSteps
 from app.engine.loading.loading import load
-from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.lookahead_decoder import ReplyContext
-from app.engine.lookahead.model_statistics import measure_first_successors, no_successors
+from app.engine.lookahead.model_statistics import ModelStatistics, measure_first_successors, no_successors
 from app.engine.lookahead.native_drafter import best_drafter
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session.reply_events import generate
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.settings import assets_dir
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
 from tests.engine.path_attention import BY_PATHS

@@ -11,16 +11,16 @@ import torch
 from transformers import PreTrainedModel
 
 from app.engine.block.step_profile import Buckets
+from app.engine.decoders.lookahead_decoder import lookahead
+from app.engine.decoders.plain import plain
 from app.engine.loading.loading import LoadedModel, prepare
-from app.engine.lookahead.lookahead_decoder import lookahead
 from app.engine.lookahead.ngram_pool import Pool
-from app.engine.lookahead.plain import plain
 from app.engine.lookahead.row_planner import DraftPlanner, FixedSizesPlanner
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session.reply_events import generate
-from app.engine.text.detokenizer import ReplyText, StoppingCriteria
+from app.engine.text.stopping_criteria import ReplyText, StoppingCriteria
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Prefilling, Sampling, StopReason
 from tests.engine.architectures import VOCABULARY, Architecture
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import pytest
 
 from app.commands.bench_measurement import Contestant, engine_contestant
-from app.conversation.race.lane_runs import Lane
+from app.conversation.race.lane_comparison import Lane
 from app.engine.loading.loading import LoadedModel
 from app.engine.session.session import Session
 from app.errors import BadOption

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.engine.decoders.lookahead_decoder import lay_out
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.lookahead_decoder import lay_out
 from app.engine.lookahead.row_planner import FixedSizesPlanner
 from app.values.largest_step import StepRows, largest_step
 from app.values.messages import Decoding

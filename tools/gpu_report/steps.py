@@ -15,7 +15,7 @@ from app.engine.attention import NAME, register
 from app.engine.attention.backend_choice import capabilities_of, choose_attention
 from app.engine.block.block import chain_block
 from app.engine.graphs.graph_trial import choose_steps
-from app.engine.layers.fused_model import fuse
+from app.engine.layers.fusion_choice import fuse
 from app.engine.layers.packed_layers import PackedLinear, packer
 from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.layers.quantisation import quantise

@@ -15,7 +15,7 @@ from time import time
 from typing import Literal
 
 from app import __version__
-from app.conversation.race.lane_runs import (
+from app.conversation.race.lane_comparison import (
     fastest_plain,
     first_difference,
     lane_request,

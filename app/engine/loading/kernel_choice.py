@@ -16,7 +16,7 @@ from app.engine.attention.backend_choice import (
 )
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.graphs.graph_trial import choose_steps
-from app.engine.layers.fused_model import FusedModel, fuse
+from app.engine.layers.fusion_choice import FusedModel, fuse
 from app.engine.layers.model_trial import check_sequential, compare_with_torch, reason_against_trees
 from app.engine.layers.packing import pack_weights
 from app.engine.layers.recurrent_layers import calls_its_linears

@@ -18,7 +18,7 @@ from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Choices, Choose, Sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Origin, StopReason
 from app.values.reply_statistics import StepTrace
 

@@ -18,8 +18,8 @@ from app.engine.loading.loading import LoadedModel
 from app.engine.machine.device_options import RankPlan
 from app.engine.machine.hardware import choose_device
 from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect, meet_by_torchrun
+from app.engine.parallel.parallel_runner import ParallelRunner, profile_together
 from app.engine.parallel.rank_server import use_device
-from app.engine.parallel.runner import ParallelRunner, profile_together
 from app.engine.runner.runner import BlockRunner
 from app.errors import BadOption, RankLost
 from app.system.child_process import ChildProcess

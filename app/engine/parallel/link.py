@@ -22,7 +22,7 @@ from torch import Tensor
 
 from app.engine.block.block import Block
 from app.engine.machine.device_options import TorchrunRank
-from app.engine.parallel.rank import Share
+from app.engine.parallel.step_shares import Share
 from app.errors import ModelBroken
 
 _TYPICAL = 512

@@ -15,7 +15,7 @@ from app.engine.loading.loading import load
 from app.engine.machine.device_options import TorchrunRank
 from app.engine.machine.process_memory import release_memory
 from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect, meet_by_torchrun
-from app.engine.parallel.rank import RankModel, answers_of
+from app.engine.parallel.step_shares import RankModel, answers_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Sampler
 from app.errors import AppError, first_line

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Origin, Split, Statistics, StopReason
 from app.values.reply_statistics import NO_TRACE, StepTrace
 

@@ -6,22 +6,19 @@ from functools import partial
 from itertools import accumulate
 
 from app.engine.block.step_profile import Buckets, choose_buckets
+from app.engine.decoders import make_decoder
+from app.engine.decoders.lookahead_decoder import ReplyContext
 from app.engine.loading.loading import LoadedModel
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.jacobi import jacobi
-from app.engine.lookahead.lookahead_decoder import ReplyContext
-from app.engine.lookahead.plain import plain
-from app.engine.lookahead.prompt_lookup import prompt_lookup
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, FirstToken, StatisticsMeter, Step
 from app.engine.sampling.penalties import Constraint, Process, biases, penalties, unconstrained
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.sampling.thought_budget import thought_budget
 from app.engine.session.logprobs import LogprobsRecorder, Spell, prompt_logprobs
-from app.engine.text.detokenizer import PLAIN, ReplyText, StoppingCriteria
+from app.engine.text.detokenizer import PLAIN
 from app.engine.text.prompt import RequestTokens
+from app.engine.text.stopping_criteria import ReplyText, StoppingCriteria
 from app.values.messages import (
-    Decoding,
     Event,
     Finished,
     Origin,
@@ -116,18 +113,6 @@ def generate(
     yield FirstToken(token, runner.reused, reason)
     if reason is None:
         yield from decoder(runner, [*prompt, token], sampler, stopper)
-
-
-def make_decoder(decoding: Decoding, known: ReplyContext | None = None) -> Decoder:
-    match decoding.decoder:
-        case "plain":
-            return plain
-        case "prompt-lookup":
-            return prompt_lookup
-        case "jacobi":
-            return partial(jacobi, width=decoding.window)
-        case "lookahead" | "auto":
-            return make_lookahead(decoding, known)
 
 
 def _piece(

@@ -7,7 +7,7 @@ from typing import Literal
 
 from markupsafe import Markup
 
-from app.conversation.race.lane_runs import fastest_plain, speed_up
+from app.conversation.race.lane_comparison import fastest_plain, speed_up
 from app.conversation.race.race import ROUNDS, RaceState, lanes_of
 from app.ui.frame.templates import render_macro
 from app.ui.race.formatting import (

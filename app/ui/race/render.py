@@ -6,7 +6,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from app.conversation.race.lane_runs import LaneReader
+from app.conversation.race.lane_comparison import LaneReader
 from app.conversation.race.race import HALF, ROUNDS, Race, RaceState
 from app.conversation.reply import Reply
 from app.ui.frame.page_updates import CachedRenderer, Parts

@@ -11,7 +11,7 @@ import pytest
 
 from app.chats.chats import Chats
 from app.conversation import ChatStores, Conversations, NewChat
-from app.conversation.race.lane_runs import WARM_UP_TOKENS
+from app.conversation.race.lane_comparison import WARM_UP_TOKENS
 from app.conversation.race.race import BUSY, RACING, REMOTE, ROUNDS, UNKNOWN_MARGINS
 from app.database.database import MEMORY, Database
 from app.errors import RaceRefused

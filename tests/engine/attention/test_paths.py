@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from app.engine.attention.paths import BORDER, NEWEST, POSITION, SLOTS, Paths, _any_paths, row_paths
 from app.engine.block.block import Block, chain_block, padded
+from app.engine.decoders.lookahead_decoder import lay_out
 from app.engine.lookahead.draft_tree import DraftTree
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.lookahead_decoder import lay_out
 from app.engine.runner.model_config import anchored
 from tests.engine.attention.cases import Case, seen_keys
 

@@ -8,8 +8,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel
 
 from app.engine.attention.backend_choice import Attention
 from app.engine.block.block import chain_block
+from app.engine.decoders.plain import plain
 from app.engine.loading.loading import LoadedModel, prepare
-from app.engine.lookahead.plain import plain
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.errors import AttentionUnavailable

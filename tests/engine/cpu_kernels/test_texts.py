@@ -6,8 +6,8 @@ import pytest
 from torch import Tensor
 
 from app.engine.cpu_kernels import cpu_kernels
+from app.engine.decoders.lookahead_decoder import make_lookahead
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.lookahead import make_lookahead
 from app.engine.measuring.same_bits import (
     group_by_bits,
     layers_with_rows,

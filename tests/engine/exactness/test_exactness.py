@@ -15,13 +15,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.block.step_profile import Buckets
-from app.engine.lookahead import ModelStatistics, make_lookahead
+from app.engine.decoders import make_decoder
+from app.engine.decoders.lookahead_decoder import ReplyContext, make_lookahead
 from app.engine.lookahead.jacobi_window import WindowSizer
-from app.engine.lookahead.lookahead_decoder import ReplyContext
+from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.lookahead.row_planner import RowBudgetPlanner
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
-from app.engine.session.reply_events import make_decoder
 from app.values.messages import PRESETS, Decoding, Origin, Preset, Sampling
 from tests.engine.architectures import (
     BRANCHING,

@@ -5,10 +5,9 @@ from dataclasses import dataclass
 import pytest
 
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
-from app.engine.lookahead import ModelStatistics, make_lookahead
+from app.engine.decoders.lookahead_decoder import ReplyContext, make_lookahead
 from app.engine.lookahead.jacobi_window import WindowSizer
-from app.engine.lookahead.lookahead_decoder import ReplyContext
-from app.engine.lookahead.model_statistics import measure_first_successors, no_successors
+from app.engine.lookahead.model_statistics import ModelStatistics, measure_first_successors, no_successors
 from app.engine.lookahead.row_planner import DraftPlanner, FixedSizesPlanner, RowBudgetPlanner, Tuner
 from app.engine.lookahead.step_time_curve import StepTimeCurve
 from app.values.messages import Decoding, Origin, Sampling

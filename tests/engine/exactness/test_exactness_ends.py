@@ -6,11 +6,11 @@ from itertools import islice
 
 import pytest
 
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.plain import plain
+from app.engine.decoders import make_decoder
+from app.engine.decoders.lookahead_decoder import make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.engine.runner.step import Decoder
-from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding, Prefilling
 from tests.engine.architectures import (
     GEMMA3,

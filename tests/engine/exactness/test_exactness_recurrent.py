@@ -16,9 +16,9 @@ from transformers.models.auto.modeling_auto import (
 
 from app.engine.attention import register
 from app.engine.cpu_kernels import cpu_kernels
+from app.engine.decoders.lookahead_decoder import make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.loading.kernel_choice import choose_kernels
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.plain import plain
 from app.engine.runner.step import Decoder
 from app.values.messages import AttentionChoice, Decoding, ModelChoice
 from tests.engine.architectures import LONG, OWN_ATTENTION, WINDOW, Architecture

@@ -12,16 +12,15 @@ import pytest
 
 from app.engine.block.context_entries import Packed
 from app.engine.block.step_profile import StepProfile, StepTimes
+from app.engine.decoders import make_decoder
+from app.engine.decoders.lookahead_decoder import ReplyContext, make_lookahead
 from app.engine.loading.loading import LoadedModel, load
-from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.lookahead_decoder import ReplyContext
-from app.engine.lookahead.model_statistics import measure_first_successors, no_successors
+from app.engine.lookahead.model_statistics import ModelStatistics, measure_first_successors, no_successors
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import Sampler
-from app.engine.session.reply_events import make_decoder
-from app.engine.text.detokenizer import StoppingCriteria
 from app.engine.text.prompt import encode
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.settings import assets_dir
 from app.values.messages import Decoding, Message, ModelChoice, ModelFolder, Sampling
 from tests.engine.replies import reference, with_pool, write

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.engine.block.step_profile import Buckets
-from app.engine.lookahead import make_lookahead
+from app.engine.decoders.lookahead_decoder import make_lookahead
 from app.engine.session.session import Session
 from app.values.messages import (
     Decoding,

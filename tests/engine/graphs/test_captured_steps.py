@@ -19,18 +19,18 @@ from app.engine.attention.backend_choice import SDPA, Attention
 from app.engine.attention.paths import NEWEST, row_paths
 from app.engine.block.block import Block, chain_block, padded
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
+from app.engine.decoders import make_decoder
+from app.engine.decoders.lookahead_decoder import ReplyContext
+from app.engine.decoders.plain import plain
 from app.engine.graphs.captured_steps import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
 from app.engine.graphs.cuda_graph import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
-from app.engine.lookahead.lookahead_decoder import ReplyContext
-from app.engine.lookahead.plain import plain
 from app.engine.machine.kernel_timing import Run
 from app.engine.measuring.step_timing import profile_steps
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import ROOMY, BlockRunner, EagerSteps, run_block
 from app.engine.sampling.sampling import Draws
-from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA, Architecture, architecture
 from tests.engine.attention.backends import interprets_triton, triton_backend

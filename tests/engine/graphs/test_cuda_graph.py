@@ -16,17 +16,17 @@ from app.engine.attention.backend_choice import (
     choose_attention,
 )
 from app.engine.block.block import chain_block
+from app.engine.decoders import make_decoder
+from app.engine.decoders.plain import plain
 from app.engine.graphs.captured_steps import BUCKETS, EAGER_STEPS, GraphSteps
 from app.engine.graphs.cuda_graph import GraphCapturer
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.loading.loading import prepare
-from app.engine.lookahead.plain import plain
 from app.engine.machine.process_memory import release_memory
 from app.engine.runner.kv_cache import CHUNK
 from app.engine.runner.model_config import Rotary, heads_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import best_tokens
-from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.architectures import BRANCHING, LLAMA, LONG, Architecture
 from tests.engine.replies import Letters, numbers, stream, write

@@ -2,8 +2,8 @@
 
 from transformers import PreTrainedModel
 
-from app.engine.layers.fused_model import fuse_by
 from app.engine.layers.fused_modules import LayerKernels
+from app.engine.layers.fusion_choice import fuse_by
 from app.engine.loading.loading import LoadedModel
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner

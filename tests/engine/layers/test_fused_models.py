@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from app.engine.block.block import chain_block
+from app.engine.decoders.plain import plain
 from app.engine.graphs.graph_trial import tried_graphs
 from app.engine.layers.fused_modules import FusedLayer, LayerKernels
 from app.engine.layers.quantisation import quantise
-from app.engine.lookahead.plain import plain
 from app.engine.runner.model_config import Rotary
 from app.engine.runner.runner import BlockRunner
 from app.values.messages import Decoding, Sampling

@@ -7,9 +7,9 @@ import pytest
 from torch import Tensor
 from transformers import Cache, LlamaForCausalLM
 
+from app.engine.decoders.plain import plain
 from app.engine.drafters.draft_model import prefilled
 from app.engine.layers.model_trial import tree_block, trial_blocks
-from app.engine.lookahead.plain import plain
 from app.engine.machine.hardware import is_close
 from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner
 from app.engine.runner.sequential_runner import LONGEST_CHAIN, SequentialRunner

@@ -19,6 +19,8 @@ from transformers import (
     PreTrainedModel,
 )
 
+from app.engine.decoders.lookahead_decoder import make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.layers import quantisation
 from app.engine.layers.quantisation import (
     ANYWHERE,
@@ -40,8 +42,6 @@ from app.engine.layers.quantised_layers import (
     TiledInt8Linear,
 )
 from app.engine.loading.loading import load
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.plain import plain
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.kernel_timing import Run
 from app.engine.runner.runner import BlockRunner

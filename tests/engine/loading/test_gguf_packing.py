@@ -12,11 +12,11 @@ import torch
 from transformers import AutoConfig, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
+from app.engine.decoders.lookahead_decoder import make_lookahead
 from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedExperts, PackedLinear, dense
 from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
-from app.engine.lookahead import make_lookahead
 from app.engine.measuring.step_timing import ANY_ROWS, profile_steps
 from app.engine.runner.runner import BlockRunner
 from app.engine.text import gguf_folder, gguf_tokenizer

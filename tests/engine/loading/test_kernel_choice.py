@@ -17,9 +17,9 @@ from app.engine.attention.backend_choice import (
     HeadShape,
     try_attention,
 )
+from app.engine.decoders.plain import plain
 from app.engine.layers.model_trial import reason_against_trees
 from app.engine.loading.kernel_choice import KernelChoice, run_in_blocks
-from app.engine.lookahead.plain import plain
 from app.errors import AttentionUnavailable
 from app.values.messages import AttentionChoice
 from tests.engine.architectures import LLAMA

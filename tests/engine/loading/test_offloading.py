@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM, PreTrainedConfig
 
+from app.engine.decoders.lookahead_decoder import make_lookahead
 from app.engine.loading.draft_loading import with_draft_model
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.model_measurements import measured
@@ -23,7 +24,6 @@ from app.engine.loading.offloading import (
     part_on_gpu,
     run_in_part,
 )
-from app.engine.lookahead import make_lookahead
 from app.engine.lookahead.row_planner import FixedSizesPlanner
 from app.engine.machine.device_options import ALONE, RankPlan, no_estimate
 from app.engine.machine.process_memory import release_memory

@@ -8,11 +8,11 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, GptOssConfig, GptOssForCausalLM, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
+from app.engine.decoders.lookahead_decoder import make_lookahead
 from app.engine.layers.packed_layers import Pack, PackedExperts, PackedLinear, dense, packed_weights
 from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
-from app.engine.lookahead import make_lookahead
 from app.engine.text.prompt import encode
 from app.errors import ModelBroken
 from app.values.messages import Decoding, ModelChoice, ModelFolder

@@ -14,9 +14,9 @@ from transformers import (
     PreTrainedModel,
 )
 
+from app.engine.decoders import make_decoder
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.text_part import text_config
-from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.replies import numbers, says_plainly, write
 from tests.engine.tiny import with_tokenizer

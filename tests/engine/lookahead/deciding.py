@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from app.engine.lookahead import lookahead
+from app.engine.decoders.lookahead_decoder import lookahead
 from app.engine.lookahead.jacobi_window import JacobiWindow, WindowSizer
 from app.engine.lookahead.ngram_pool import Pool
 from app.engine.lookahead.row_planner import (
@@ -15,7 +15,7 @@ from app.engine.lookahead.row_planner import (
 )
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.detokenizer import ReplyText, StoppingCriteria
+from app.engine.text.stopping_criteria import ReplyText, StoppingCriteria
 from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.scripted_runner import ScriptedRunner
 

@@ -9,7 +9,7 @@ from app.engine.parallel.group import Ranks
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder
 from app.engine.session.reply_events import generate
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import ModelChoice, ModelFolder, Sampling
 from tests.engine.architectures import Architecture
 from tests.engine.replies import Reply, collect

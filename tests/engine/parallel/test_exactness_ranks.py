@@ -5,11 +5,11 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from app.engine.block.block import chain_block
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.plain import plain
+from app.engine.decoders import make_decoder
+from app.engine.decoders.lookahead_decoder import make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.runner.step import Decoder
-from app.engine.session.reply_events import make_decoder
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import BRANCHING, LLAMA, WINDOW, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right, wrong

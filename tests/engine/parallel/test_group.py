@@ -16,7 +16,7 @@ from app.engine.block.step_profile import StepProfile, StepTimes
 from app.engine.machine.device_options import RankPlan
 from app.engine.parallel import group
 from app.engine.parallel.group import Ranks
-from app.engine.parallel.runner import profile_together
+from app.engine.parallel.parallel_runner import profile_together
 from app.engine.text.sandbox import Sandbox
 from app.errors import BadOption
 from app.system.child_process import ChildProcess

@@ -16,7 +16,7 @@ from torch.distributed import FileStore  # type: ignore[attr-defined]
 
 from app.engine.block.block import Block, chain_block
 from app.engine.parallel.link import Link, LinkBroken, Op, Order, connect
-from app.engine.parallel.rank import Share
+from app.engine.parallel.step_shares import Share
 from app.values.messages import MAX_ROWS
 
 

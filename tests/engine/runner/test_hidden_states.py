@@ -7,13 +7,13 @@ import pytest
 import torch
 
 from app.engine.block.block import chain_block
+from app.engine.decoders import make_decoder
 from app.engine.graphs.captured_steps import GraphSteps
 from app.engine.loading.loading import LoadedModel
 from app.engine.runner.hidden_states import WrittenStates, write_last_states, write_layer_states
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.prefix_cache import PrefixCache
 from app.engine.runner.runner import BlockRunner
-from app.engine.session.reply_events import make_decoder
 from app.values.messages import Decoding
 from tests.engine.architectures import LLAMA, VOCABULARY
 from tests.engine.path_attention import BY_PATHS

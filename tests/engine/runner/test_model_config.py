@@ -7,8 +7,8 @@ import pytest
 from transformers import Gemma3TextConfig, LlamaConfig, Phi3Config
 
 from app.engine.block.block import chain_block
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.plain import plain
+from app.engine.decoders.lookahead_decoder import make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.runner.model_config import Rotary, anchored, rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.values.messages import Decoding, Sampling

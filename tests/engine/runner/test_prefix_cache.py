@@ -6,8 +6,8 @@ from itertools import chain
 import pytest
 import torch
 
-from app.engine.lookahead import make_lookahead
-from app.engine.lookahead.plain import plain
+from app.engine.decoders.lookahead_decoder import make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache, share_of_free
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder

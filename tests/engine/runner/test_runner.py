@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from app.engine.attention.backend_choice import SDPA
-from app.engine.lookahead.plain import plain
+from app.engine.decoders.plain import plain
 from app.engine.runner.kv_cache import AHEAD, CHUNK, BlockCache, empty_rows
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK, BlockRunner

@@ -10,11 +10,11 @@ from torch import Tensor
 
 from app.engine.attention import Attend, BlockView, LayerCache, Scoring, sdpa
 from app.engine.attention.backend_choice import Attention
+from app.engine.decoders import make_decoder
 from app.engine.runner.runner import compile_variants
 from app.engine.runner.step import FirstToken, StatisticsMeter, Step, StepInParts, in_turn, overlapped
 from app.engine.sampling.sampling import make_sampler
-from app.engine.session.reply_events import make_decoder
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import DecoderName, Decoding, Origin, Sampling, Split
 from tests.engine.architectures import LLAMA
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after

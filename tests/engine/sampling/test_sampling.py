@@ -25,7 +25,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
-from app.engine.lookahead.plain import plain
+from app.engine.decoders.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.sampling.sampling import (
     draw,
@@ -36,7 +36,7 @@ from app.engine.sampling.sampling import (
     survivors,
 )  # fmt: skip
 from app.engine.session.reply_events import generate, make_decoder
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.replies import Zoo, collect, numbers, says_plainly

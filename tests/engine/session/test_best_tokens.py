@@ -11,15 +11,15 @@ from torch.utils._pytree import tree_leaves
 
 from app.engine.block.block import chain_block
 from app.engine.block.context_entries import SUCCESSORS
+from app.engine.decoders.plain import plain
 from app.engine.graphs.captured_steps import EAGER_STEPS, GraphSteps
 from app.engine.graphs.graph_trial import tried_graphs
-from app.engine.lookahead.plain import plain
 from app.engine.runner.model_config import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
 from app.engine.sampling.sampling import best_tokens, likeliest, make_sampler
 from app.engine.session.reply_events import generate, make_decoder
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS

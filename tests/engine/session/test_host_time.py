@@ -3,15 +3,15 @@
 from statistics import median
 from time import thread_time
 
+from app.engine.decoders.lookahead_decoder import ReplyContext, make_lookahead
 from app.engine.graphs.captured_steps import GraphSteps
-from app.engine.lookahead import ModelStatistics, make_lookahead
-from app.engine.lookahead.lookahead_decoder import ReplyContext
+from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler, make_sampler
 from app.engine.session.reply_events import generate
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
 from tests.engine.path_attention import BY_PATHS

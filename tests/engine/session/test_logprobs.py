@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from app.engine.lookahead.plain import plain
+from app.engine.decoders.plain import plain
 from app.engine.sampling.sampling import make_sampler
 from app.engine.session.logprobs import SCORED_ROWS, LogprobsRecorder, prompt_logprobs
 from app.engine.session.reply_events import never_stop

@@ -4,10 +4,10 @@ from typing import get_args
 
 import pytest
 
+from app.engine.decoders import make_decoder
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.session.reply_events import make_decoder
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import DecoderName, Decoding, Sampling
 from tests.engine.lookahead.scripted_runner import ScriptedRunner, text_after
 

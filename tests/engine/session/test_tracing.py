@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.lookahead_decoder import ReplyContext
+from app.engine.decoders import make_decoder
+from app.engine.decoders.lookahead_decoder import ReplyContext
 from app.engine.runner.step import Decoder, Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.session.reply_events import make_decoder
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from app.values.reply_statistics import StepTrace
 from tests.engine.lookahead.deciding import START, decode, ends, fixed

@@ -5,7 +5,7 @@ from dataclasses import replace
 from html import unescape
 
 from app.conversation import Reply
-from app.conversation.race.lane_runs import read_lane
+from app.conversation.race.lane_comparison import read_lane
 from app.conversation.race.race import LaneReply, RaceState, race_request
 from app.ui.race.chart import chart_html
 from app.ui.race.formatting import times

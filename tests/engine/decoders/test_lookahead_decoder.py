@@ -9,12 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead import make_lookahead
+from app.engine.decoders.lookahead_decoder import lay_out, make_lookahead
+from app.engine.decoders.plain import plain
 from app.engine.lookahead.jacobi_window import JacobiWindow
-from app.engine.lookahead.lookahead_decoder import lay_out
-from app.engine.lookahead.plain import plain
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling, Split
 from tests.engine.lookahead.deciding import START, TEXT, Kept, decode, ends, fed, fixed, said
 from tests.engine.lookahead.drafting import drawn, tree_of

@@ -17,7 +17,7 @@ from app.engine.lookahead.verification import most_drafts, try_chain
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.largest_step import PROMPT_LOOKUP_DRAFTS
 from app.values.messages import Origin
 

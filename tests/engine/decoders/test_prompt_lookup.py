@@ -4,10 +4,10 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.engine.lookahead.prompt_lookup import Occurrences, prompt_lookup
+from app.engine.decoders.prompt_lookup import Occurrences, prompt_lookup
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.largest_step import PROMPT_LOOKUP_DRAFTS
 from app.values.messages import Sampling
 from tests.engine.lookahead.scripted_runner import Rule, ScriptedRunner, text_after

@@ -1,7 +1,7 @@
 """A lane read piece by piece is the lane read at once."""
 
 from app.conversation import Reply
-from app.conversation.race.lane_runs import LaneReader, read_lane
+from app.conversation.race.lane_comparison import LaneReader, read_lane
 from app.values.messages import Finished, Piece, Statistics
 from tests.fakes import DEMO, written
 from tests.racing import AUTO

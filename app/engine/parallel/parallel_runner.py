@@ -15,7 +15,7 @@ from torch import Tensor
 from app.engine.block.block import Block
 from app.engine.block.step_profile import Buckets, StepProfile, StepTimes
 from app.engine.parallel.link import Link, LinkBroken, Op, Order
-from app.engine.parallel.rank import RankModel, Share, answers_of, choices_of, followed, split
+from app.engine.parallel.step_shares import RankModel, Share, answers_of, choices_of, followed, split
 from app.engine.runner.runner import BlockRunner
 from app.engine.sampling.sampling import Choices, Sampler
 from app.errors import AppError

@@ -20,7 +20,7 @@ from app.engine.lookahead.verification import most_drafts, try_chain
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 
 
 def jacobi(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.engine.block.block import Block, chain_block
-from app.engine.parallel.rank import (
+from app.engine.parallel.step_shares import (
     after_missed,
     answers_of,
     children_of,

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.engine.lookahead.jacobi import jacobi
-from app.engine.lookahead.plain import plain
+from app.engine.decoders.jacobi import jacobi
+from app.engine.decoders.plain import plain
 from app.engine.runner.step import Step
 from app.engine.sampling.sampling import make_sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Sampling
 from tests.engine.lookahead.scripted_runner import VOCABULARY, ScriptedRunner, text_after
 

@@ -6,7 +6,7 @@ from app.engine.block.block import chain_block
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Step, StepInParts, run_steps
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.reply_statistics import StepTrace
 
 

@@ -50,7 +50,7 @@ from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.step import Decoder, Step, StepInParts, run_steps
 from app.engine.sampling.penalties import Constraint, unconstrained
 from app.engine.sampling.sampling import Sampler
-from app.engine.text.detokenizer import StoppingCriteria
+from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 
 UNMEASURED_ROWS = 24

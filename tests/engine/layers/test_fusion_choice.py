@@ -12,8 +12,8 @@ from app.engine.attention.backend_choice import DeviceCapabilities, capabilities
 from app.engine.attention.sdpa import attend
 from app.engine.cpu_kernels import cpu_kernels
 from app.engine.layers import module_replacement
-from app.engine.layers.fused_model import TIMED_ROWS, fuse, fuse_by, refusal, slowness_of
 from app.engine.layers.fused_modules import NormShape
+from app.engine.layers.fusion_choice import TIMED_ROWS, fuse, fuse_by, refusal, slowness_of
 from app.engine.layers.model_trial import block_logits, trial_blocks
 from app.engine.machine.kernel_timing import Run
 from app.engine.runner.runner import run_block
