@@ -25,6 +25,7 @@ from transformers import (
     TopPLogitsWarper,
 )
 
+from app.engine.decoders import make_decoder
 from app.engine.decoders.plain import plain
 from app.engine.runner.step import Decoder
 from app.engine.sampling.sampling import (
@@ -35,7 +36,7 @@ from app.engine.sampling.sampling import (
     make_sampler,
     survivors,
 )  # fmt: skip
-from app.engine.session.reply_events import generate, make_decoder
+from app.engine.session.reply_events import generate
 from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA

@@ -11,6 +11,7 @@ from torch.utils._pytree import tree_leaves
 
 from app.engine.block.block import chain_block
 from app.engine.block.context_entries import SUCCESSORS
+from app.engine.decoders import make_decoder
 from app.engine.decoders.plain import plain
 from app.engine.graphs.captured_steps import EAGER_STEPS, GraphSteps
 from app.engine.graphs.graph_trial import tried_graphs
@@ -18,7 +19,7 @@ from app.engine.runner.model_config import Rotary, rotary_of
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
 from app.engine.sampling.sampling import best_tokens, likeliest, make_sampler
-from app.engine.session.reply_events import generate, make_decoder
+from app.engine.session.reply_events import generate
 from app.engine.text.stopping_criteria import StoppingCriteria
 from app.values.messages import Decoding, Sampling
 from tests.engine.architectures import LLAMA
