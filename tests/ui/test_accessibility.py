@@ -61,8 +61,8 @@ def test_the_chat_in_all_its_states(person: PageDriver, engine: ScriptedEngine) 
 def test_a_toast(person: PageDriver) -> None:
     person.page.evaluate("location.hash = '#/chat/99'")
     person.page.wait_for_selector(".toast-body >> text=no longer")
-    assert grave_by_day_and_by_night(person.page) == []
     assert person.page.locator(".toast-body :is([tabindex], button)").count() == 1, "one stop closes it"
+    assert grave_by_day_and_by_night(person.page) == []
 
 
 @pytest.mark.thorough
