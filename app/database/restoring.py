@@ -8,7 +8,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from threading import Lock
 
@@ -94,6 +94,9 @@ def apply_staged(data_dir: Path, folders: Sequence[str] = ()) -> str:
 
     `folders` of the data folder belong to the database and are moved aside with it. Raises StoreNotUsable."""
     staged, database = data_dir / STAGED, data_dir / FILE_NAME
+    with suppress(OSError):
+        for draft in data_dir.glob(f"{STAGED}.*.new*"):  # left by a process that was killed while it staged
+            draft.unlink()
     if not has_chat_tables(staged):  # the file does not exist, or is another program's
         return ""
     kept = data_dir / time.strftime(f"{KEPT}{STAMP}.sqlite")

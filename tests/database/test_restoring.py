@@ -2,6 +2,8 @@
 
 import os
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -132,6 +134,24 @@ def test_a_crash_between_two_moves_is_made_good_by_the_next_start(folder: Path, 
     with closing(database_in(folder)) as database:
         assert names(database) == ["from the backup"]
     assert not (folder / STAGED).exists()
+
+
+def test_what_a_kill_while_a_backup_was_staged_has_left_is_gone_after_the_next_start(
+    folder: Path, backup: Path
+) -> None:
+    started = f"""
+import os
+from pathlib import Path
+from app.database import restoring
+restoring._read = lambda source, copy, data_dir: (copy.execute("CREATE TABLE chats (text)"), os._exit(9))
+restoring.stage(Path({str(backup)!r}), Path({str(folder)!r}))
+"""
+    assert subprocess.run([sys.executable, "-c", started], check=False).returncode == 9
+    assert list(folder.glob(f"{STAGED}.*"))
+    assert apply_staged(folder) == ""
+    assert list(folder.glob(f"{STAGED}*")) == []
+    with closing(database_in(folder)) as database:
+        assert names(database) == ["from today"]
 
 
 def test_files_that_wait_for_documents_of_the_old_database_go_with_it(folder: Path, backup: Path) -> None:
