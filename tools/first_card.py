@@ -30,7 +30,7 @@ sys.argv[1:] = {arguments!r}
 runpy.run_module({module!r}, run_name="__main__", alter_sys=True)
 """
 CUDA_TESTS = (
-    "tests/engine/graphs/test_cuda_graph.py", "tests/engine/attention",
+    "tests/engine/graphs/test_graph_capturer.py", "tests/engine/attention",
     "tests/engine/layers/test_triton_kernels.py", "tests/engine/layers/test_fused_models.py",
     "tests/engine/layers/test_packed_weight_triton.py", "tests/engine/sampling/test_sampling_triton.py",
     "tests/engine/layers/test_quantised_layers.py",

@@ -34,7 +34,7 @@ from app.engine.attention.backend_choice import Attention
 from app.engine.attention.paths import NEWEST, SLOTS, row_paths
 from app.engine.block.block import MAX_DEPTH, Block
 from app.engine.block.step_profile import Buckets
-from app.engine.graphs.cuda_graph import GraphCapturer
+from app.engine.graphs.graph_capturer import GraphCapturer
 from app.engine.machine.device_faults import reason_of
 from app.engine.machine.hardware import upload_into
 from app.engine.machine.process_memory import is_out_of_memory

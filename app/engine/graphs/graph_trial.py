@@ -10,7 +10,7 @@ from transformers import PreTrainedModel
 from app.engine.attention.backend_choice import Attention
 from app.engine.block.block import chain_block, padded
 from app.engine.graphs.captured_steps import EAGER_STEPS, NO_MEMORY, Choose, GraphSteps
-from app.engine.graphs.cuda_graph import GraphCapturer
+from app.engine.graphs.graph_capturer import GraphCapturer
 from app.engine.machine.hardware import is_close
 from app.engine.machine.kernel_timing import Timer, slowness, step_seconds
 from app.engine.machine.process_memory import is_out_of_memory

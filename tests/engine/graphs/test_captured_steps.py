@@ -1,6 +1,6 @@
 """Recorded steps write what eager ones write, whatever happens to the cache; a failed recording costs nothing.
 
-Here a tape stands in for CUDA graphs; `test_cuda_graph.py` has the same on a card."""
+Here a tape stands in for CUDA graphs; `test_graph_capturer.py` has the same on a card."""
 
 import gc
 import weakref
@@ -23,7 +23,7 @@ from app.engine.decoders import make_decoder
 from app.engine.decoders.lookahead_decoder import ReplyContext
 from app.engine.decoders.plain import plain
 from app.engine.graphs.captured_steps import BUCKETS, EAGER_STEPS, GraphSteps, StepInputs
-from app.engine.graphs.cuda_graph import own_workspaces, run_and_end
+from app.engine.graphs.graph_capturer import own_workspaces, run_and_end
 from app.engine.graphs.graph_trial import choose_steps, tried_graphs
 from app.engine.machine.kernel_timing import Run
 from app.engine.measuring.step_timing import profile_steps
@@ -471,7 +471,7 @@ def test_a_card_without_our_attention_is_told_why_nothing_is_recorded() -> None:
 def test_our_kernels_write_the_same_bits_recorded_and_eager(eager: BlockRunner, steps: int) -> None:
     """The kernels in the interpreter, over whole buffers with a table that stays."""
     if not interprets_triton():
-        pytest.skip("on a card test_cuda_graph.py has the same")
+        pytest.skip("on a card test_graph_capturer.py has the same")
     fused = triton_backend()
 
     def attend(query: Tensor, cache: LayerCache, view: BlockView, scoring: Scoring) -> Tensor:

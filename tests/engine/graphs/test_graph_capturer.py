@@ -19,7 +19,7 @@ from app.engine.block.block import chain_block
 from app.engine.decoders import make_decoder
 from app.engine.decoders.plain import plain
 from app.engine.graphs.captured_steps import BUCKETS, EAGER_STEPS, GraphSteps
-from app.engine.graphs.cuda_graph import GraphCapturer
+from app.engine.graphs.graph_capturer import GraphCapturer
 from app.engine.graphs.graph_trial import choose_steps
 from app.engine.loading.loading import prepare
 from app.engine.machine.process_memory import release_memory
