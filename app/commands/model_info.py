@@ -42,7 +42,7 @@ def print_info(
     levels, template = list[str](), template_here(str(path), hub)
     if template:
         with closing(Sandbox()) as sandbox:
-            modes = sandbox.chat_format(template, {"bos_token": "", "eos_token": ""}).modes
+            modes = sandbox.chat_format(template, {}).modes
             levels = [mode.level for mode in modes]
     if as_json:
         return print_json({"model": here or {"name": label, "path": path}, "fit": fit, "thinking": levels})

@@ -271,16 +271,18 @@ def _string(part: str) -> str:
 
 def value_end(text: str, quote: str, ends: str) -> int:
     """Return the index at which an argument's value ends, which is the first character of `ends` outside strings
-    and brackets; -1 if the value is incomplete."""
-    quoted = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else rf"{STRING}|'(?:[^'\\]|\\.)*+'"
+    and brackets; -1 if the value is incomplete.
+
+    A string is between two occurrences of a long `quote` or is JSON, as grammars write it. With a short `quote` it
+    may also be between single quotes."""
+    marks = ('"',) if len(quote) > 1 else ('"', "'")
+    other = f"{re.escape(quote)}.*?{re.escape(quote)}" if len(quote) > 1 else r"'(?:[^'\\]|\\.)*+'"
     depth = 0
-    for found in re.finditer(rf"{quoted}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):
+    for found in re.finditer(rf"{other}|{STRING}|[\[\](){{}}]|[{re.escape(ends)}]|[\"'<]", text, re.DOTALL):
         part = found[0]
         if not depth and part in ends:
             return found.start()
         depth += (part in "[({") - (part in "])}") if len(part) == 1 else 0
-        if len(quote) == 1 and part in "\"'" and len(part) == 1:
+        if part in marks or (part == "<" and text.startswith(quote, found.start())):
             return -1  # a string that is not complete
-        if part == "<" and len(quote) > 1 and text.startswith(quote, found.start()):
-            return -1
     return -1

@@ -237,6 +237,7 @@ WRITTEN: dict[tuple[str, str], tuple[str, list[tuple[str, dict[str, Any]]]]] = {
         f"<|call_begin|>functions.weather:1<|call_arguments|>{IN_OSLO}<|call_end|><|calls_end|>",
     ): ("So.", [ROME, OSLO]),
     ("gemma", '<|tool_call>call:weather{city:<|"|>Ro{m"e}<|"|>,days:2}<tool_call|>'): ("", [ROME]),
+    ("gemma", '<|tool_call>call:f{a:"x,y",b:{"c":"}"}}<tool_call|>'): ("", [("f", {"a": "x,y", "b": {"c": "}"}})]),
     ("gemma", '<|tool_call>call:f{a:{b:[1,<|"|>x<|"|>],c:true}}<tool_call|>'): (
         "",
         [("f", {"a": {"b": [1, "x"], "c": True}})],

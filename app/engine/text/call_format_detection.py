@@ -269,13 +269,18 @@ def _shown(
     before = one[start:name].rpartition(thought_closing or ANSWER)[2]
     rest = before[len(common_start(after_answer, before)) :]
     before = rest if rest.startswith("<") else before
-    is_alike = user_end.strip() and one.endswith(user_end)
-    turn_end = user_end if is_alike else common_end(one[end:], after_answer)
-    after = one[end:].removesuffix(turn_end)
-    if after_answer.strip():
-        after = after.partition(after_answer.strip())[0]
     _, again, rest = two.rpartition(one[name:end])
     between = rest[: rest.rfind(NAMES[1])] if again and NAMES[1] in rest else ""
+
+    def after_calls(text: str, end: int) -> str:
+        is_alike = user_end.strip() and text.endswith(user_end)
+        after = text[end:].removesuffix(user_end if is_alike else common_end(text[end:], after_answer))
+        return after.partition(after_answer.strip())[0] if after_answer.strip() else after
+
+    after = after_calls(one, end)
+    last = _arguments(two, two.rfind(NAMES[1])) if between else None
+    if last and (longer := after_calls(two, last[1])).startswith(after):
+        after = longer  # DeepSeek V3's template closes the calls only after a second one
     form = replace(form, takes_text=isinstance(arguments, str), omits_calls=content is None)
     return _divided(_named(form, one, name, end), before, between, after.rstrip("\n"))
 

@@ -191,3 +191,14 @@ def test_a_message_to_a_tool_that_was_not_offered_is_not_shown() -> None:
     ):
         assert rewritten(form, thought + aside) == "<think>Hm.</think>"
         assert rewritten(form, f"{thought}{aside}<|end|>{final}") == "<think>Hm.</think>Yes."
+
+
+def test_what_closes_all_calls_is_found_though_one_call_alone_is_left_open() -> None:
+    """As the templates of DeepSeek V3 and R1 write calls."""
+    template = (
+        "{% for m in messages %}<|{{ m.role }}|>{% for c in m.tool_calls %}{{ '<calls>' if loop.first }}"
+        "<call>{{ c.function.name }}<sep>{{ c.function.arguments | tojson }}</call>"
+        "{{ '</calls><end>' if not loop.first }}{% else %}{{ m.content }}<end>{% endfor %}{% endfor %}"
+    )
+    calls = chat_format_here(template, {}).reply.calls
+    assert (calls.begin, calls.after_arguments, calls.end) == ("<calls>", "</call>", "</calls>")

@@ -151,10 +151,10 @@ def test_a_template_of_a_vision_model_gets_contents_as_lists_of_parts() -> None:
 
 @pytest.mark.parametrize(
     "template",
-    ["{% for t in tools %}{{ t }}{% endfor %}", "{{ functions + datetime }}"],
-    ids=["tools", "more"],
+    ["{% for t in tools %}{{ t }}{% endfor %}", "{{ functions + datetime }}", "{{ bos_token + eos_token }}"],
+    ids=["tools", "more", "special tokens"],
 )
-def test_a_template_of_a_model_for_tools_is_filled_without_tools(template: str) -> None:
+def test_a_template_is_filled_without_the_variables_that_it_needs(template: str) -> None:
     assert "Hello" in fill_here(template + TURNS, [Message("user", "Hello")], {})
 
 
