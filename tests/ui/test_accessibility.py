@@ -65,6 +65,15 @@ def test_a_toast(person: PageDriver) -> None:
     assert grave_by_day_and_by_night(person.page) == []
 
 
+def test_high_contrast_shows_whether_a_switch_is_on(person: PageDriver) -> None:
+    colour = "getComputedStyle(document.querySelector('#lookahead input')).backgroundColor"
+    person.page.emulate_media(forced_colors="active", reduced_motion="reduce")
+    on = person.page.evaluate(colour)
+    person.page.click("#lookahead input")
+    person.page.wait_for_selector("#lookahead input:not(:checked)")
+    assert person.page.evaluate(colour) != on
+
+
 @pytest.mark.thorough
 def test_the_chat_while_it_is_written_and_when_it_failed(person: PageDriver, engine: ScriptedEngine) -> None:
     engine.text, engine.step_limit, engine.failure = "word " * 2000, 8, "Memory ran out."
