@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from app.ui import Running, Services
+from app.values.messages import EngineStatus
 from tests.fakes import ScriptedEngine
 from tests.page_driver import LAPTOP, LAST, PageDriver
 from tests.support.waiting import until
@@ -226,6 +227,15 @@ SCROLLERS = """() => [...document.querySelectorAll("*")].filter(each => each.che
 LINES_OF_TABS = """
 new Set([...document.querySelectorAll("#top button[id^=to-]")].map(tab => tab.getBoundingClientRect().top)).size
 """
+
+
+def test_in_a_narrow_window_a_load_does_not_reach_under_the_buttons_beside_it(
+    browser: Any, running: Running, engine: ScriptedEngine
+) -> None:
+    engine.now = EngineStatus("loading", "Trying kernels for this device (30%)")
+    with PageDriver(browser, running.url, size=NARROW) as driver:
+        cancel = driver.page.locator("[data-do=cancel-load]").bounding_box()
+        assert cancel["x"] + cancel["width"] <= driver.page.locator("#toggle-side").bounding_box()["x"]
 
 
 def has_focus(selector: str) -> str:
