@@ -1,16 +1,15 @@
 """Serves the page: prepares Gradio's environment, opens a socket, and runs the guarded app on a server thread."""
 
-import gc
 import os
 import secrets
 import webbrowser
-from collections.abc import Iterator, MutableMapping
-from contextlib import contextmanager
+from collections.abc import MutableMapping
 from pathlib import Path
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.system.environment import without_network_settings
+from app.system.garbage_collection import collecting_later
 from app.ui.frame.page_key import Guard, KeyCheck
 from app.ui.frame.services import AppContext, Endpoint, Services
 from app.ui.frame.uploads import uploads_dir
@@ -100,18 +99,3 @@ def _beside(page: ASGIApp, api: ASGIApp) -> ASGIApp:
         await (api if is_api else page)(scope, receive, send)
 
     return either
-
-
-@contextmanager
-def collecting_later() -> Iterator[None]:
-    """Turn the garbage collector off while many lasting objects are made, so that the app starts sooner.
-
-    Later collections ignore all objects that exist at the end of the block."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if was_on:
-            gc.enable()

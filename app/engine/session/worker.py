@@ -3,11 +3,12 @@
 The thread imports torch when the first job comes, so that the app's window can open at once.
 """
 
+import gc
 import logging
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,6 +32,7 @@ from app.engine.session.jobs import (
 from app.engine.text.sandbox import Sandbox, panics_as_errors
 from app.engine.text.token_counter import CachedTokenReader
 from app.errors import AppError, EngineClosed, LoadCancelled, ModelTooLarge, first_line
+from app.system.garbage_collection import collecting_later
 from app.values.chat_format import ChatFormat
 from app.values.logits import Grammar
 from app.values.messages import (
@@ -72,8 +74,15 @@ def import_session() -> type["Session"]:
     from app.engine.machine.compiling import compile_ahead
 
     compile_ahead(compiled_kernels, compiled_drafter)
-    from app.engine.session.session import Session
+    return _session_class()
 
+
+@cache
+def _session_class() -> type["Session"]:
+    with collecting_later():
+        from app.engine.session.session import Session
+
+        gc.collect()  # the imports leave garbage, which later collections would ignore, too
     return Session
 
 

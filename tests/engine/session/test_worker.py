@@ -1,6 +1,8 @@
 """The real thread with real, tiny models: whatever happens to a request, the next one is answered."""
 
 import logging
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -268,6 +270,15 @@ def test_an_engine_that_was_never_asked_closes_without_torch(places: Places) -> 
     engine = Engine(places)
     engine.close()
     assert engine.status().phase == "closed"
+
+
+def test_later_collections_ignore_what_the_libraries_made() -> None:
+    code = (
+        "import gc; from app.engine.session.worker import import_session; import_session();"
+        "print(gc.get_freeze_count() > len(gc.get_objects()), gc.isenabled())"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout.split() == ["True", "True"]
 
 
 def test_loading_ahead_makes_the_engine_ready(engine: Engine) -> None:
