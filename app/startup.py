@@ -27,7 +27,8 @@ from app.database.data_folder import DataFolder
 from app.database.database import MEMORY, Database, database_in
 from app.database.restoring import apply_staged
 from app.desktop.window import show_window
-from app.documents import PENDING_FOLDER, Documents
+from app.documents.documents import Documents
+from app.documents.file_import import PENDING_FOLDER
 from app.engine import Engine
 from app.engine.machine.device_options import ALONE, RankPlan
 from app.errors import AppError, BadOption, SettingsNotSaved, StoreError, impossible_values

@@ -21,7 +21,7 @@ from pathlib import Path
 from app.conversation import ReplySettings
 from app.conversation.prompt_builder import PromptBuilder
 from app.conversation.turn import TurnContext
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.engine import Engine
 from app.values.chat import ChatSettings
 from app.values.messages import Decoding, Message, ModelChoice, Options

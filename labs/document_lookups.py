@@ -32,7 +32,7 @@ from app.conversation import ReplySettings
 from app.conversation.prompt_builder import PreparedReply, PromptBuilder
 from app.conversation.turn import TurnContext
 from app.database.database import database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.engine import Engine
 from app.models_registry.locate import locate
 from app.values.chat import ChatSettings

@@ -24,7 +24,7 @@ import numpy as np
 
 from app.commands.console import print_text
 from app.database.database import database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Vectors
 from labs.indexing import wait_until_ready
 from labs.made_up_words import made_up_word

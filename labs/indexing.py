@@ -1,6 +1,6 @@
 """Waits for documents, and fails if some did not become ready, because a search in fewer takes less time."""
 
-from app.documents import Documents
+from app.documents.documents import Documents
 
 
 def wait_until_ready(documents: Documents, collection: int, count: int) -> None:

@@ -28,7 +28,7 @@ from app.conversation import ChatStores, ChatTools, Conversations, NewQuestion, 
 from app.conversation.race.race import Race
 from app.conversation.race.race_log import RaceLog
 from app.database.database import MEMORY, Database, database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.engine import Engine
 from app.models_registry.locate import locate
 from app.models_registry.model_library import ModelLibrary

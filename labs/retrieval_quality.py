@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from app.database.database import database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.embedding import NO_EMBEDDER
 from app.documents.hybrid_search import Candidate, Searcher, near_enough
 from app.documents.search.questions import self_contained

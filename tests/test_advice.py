@@ -24,7 +24,7 @@ from app.database.data_folder import DataFolder, data_dir_or_default
 from app.database.database import Database, database_in
 from app.database.files import FILE_NAME, backups_in
 from app.database.restoring import apply_staged, stage
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import AppError, ChatNotFound, DocumentError, StaleChat, StoreBroken, StoreError
 from app.main import cli
 from app.settings import Settings, SettingsFile

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.database.database import Database
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import BadOption
 from app.settings import Settings
 from app.startup import (

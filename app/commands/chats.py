@@ -36,8 +36,8 @@ from app.database.database import Database, database_in
 from app.database.files import FILE_NAME, STAMP, command_line
 from app.database.rescuing import Unread, rescue
 from app.database.restoring import RESCUED, apply_staged, stage
-from app.documents import PENDING_FOLDER
 from app.documents.document_table import HIDDEN
+from app.documents.file_import import PENDING_FOLDER
 from app.documents.indexing import mend_documents
 from app.errors import BadOption, DataFolderInUse
 from app.system.files import write_output

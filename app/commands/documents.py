@@ -20,7 +20,8 @@ from app.conversation.citation_check import checked_sources, claims
 from app.conversation.prompt_builder import PromptBuilder
 from app.conversation.thought_parsing import split_thought
 from app.conversation.turn import TurnContext
-from app.documents import Documents, require_file
+from app.documents.documents import Documents
+from app.documents.file_import import require_file
 from app.documents.reading.files import text_of
 from app.documents.search.snippets import plain_passage
 from app.engine import Engine

@@ -17,7 +17,7 @@ from app.commands.console import errors_as_sentences, print_text
 from app.conversation.engine_protocol import EngineEmbedder
 from app.database.data_folder import data_dir_or_default, optional_data_dir
 from app.database.database import database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.embedding import NO_EMBEDDER, Embedder
 from app.engine import Engine
 from app.engine.machine.device_options import ALONE, RankPlan, TorchrunRank, plan_of, torchrun_rank

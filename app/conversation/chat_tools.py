@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from typing import Literal
 
 from app.conversation.tool_use import ToolUse, function_of
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.reading.formats import open_reader
 from app.documents.reading.process import TextPiece
 from app.errors import ArgumentsRefused, ToolFailed

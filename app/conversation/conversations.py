@@ -26,7 +26,7 @@ from app.conversation.titles import ChatTitles
 from app.conversation.tool_rounds import ToolRounds
 from app.conversation.tool_use import ToolUse, with_rounds
 from app.conversation.turn import ReplySettings, Turn, TurnContext, context_of
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import AppError, StoreError
 from app.values.chat import ChatSettings, ChatVersion, MessageContent, Thread
 from app.values.logits import LogitsSettings

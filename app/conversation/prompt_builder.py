@@ -17,7 +17,7 @@ from app.conversation.prompt_sources import (
 )
 from app.conversation.tool_use import NO_TOOLS, ToolUse, with_rounds
 from app.conversation.turn import Messages, ReplySettings, TurnContext
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.search.questions import is_conversational, self_contained
 from app.engine.text.token_counter import FAR, CachedTokenReader
 from app.errors import AppError

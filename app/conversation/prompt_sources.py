@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.search.snippets import best_sentence, highlighted, plain_passage, snippet
 from app.documents.text_table import digest_of, stamp_of
 from app.values.document import MARGINS, Citation, Passage, PassageHit, Sources, TokenBudget

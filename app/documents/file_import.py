@@ -14,7 +14,8 @@ from uuid import uuid4
 from app.documents import document_table, duplicates, text_table
 from app.documents.duplicates import COMPARED
 from app.documents.indexing import Task
-from app.documents.reading import FileReader, ReadNote, ReadProgress, ReadTitle, TextPiece, open_reader
+from app.documents.reading.formats import FileReader, open_reader
+from app.documents.reading.process import ReadNote, ReadProgress, ReadTitle, TextPiece
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 from app.system.files import make_folder, sync_file, sync_folder
 from app.values.display_text import title_of

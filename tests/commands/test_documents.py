@@ -14,7 +14,7 @@ from app.commands.documents import answer_question
 from app.conversation import ReplySettings
 from app.database.data_folder import data_dir_or_default
 from app.database.database import Database, database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import BadOption, ModelError
 from app.settings import ModelSettings, Settings, SettingsFile
 from app.values.messages import EngineStatus, ModelChoice, Options

@@ -23,7 +23,7 @@ from app.conversation.prompt_sources import (
     retrieve,
 )
 from app.database.database import MEMORY, Database, database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.engine.text.prompt import encode
 from app.errors import DocumentNotFound
 from app.values.chat import ChatSettings, ChatVersion

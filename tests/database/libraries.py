@@ -7,7 +7,7 @@ from pathlib import Path
 from app.chats.chats import Chats
 from app.database.database import database_in
 from app.database.files import FILE_NAME
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.values.chat import ChatPreset, ChatSettings
 
 PAGE = 4096

@@ -15,7 +15,7 @@ from app.database.backup_rotation import DAY, DailyBackups
 from app.database.database import MEMORY, Database, database_in
 from app.database.files import BACKUPS, FILE_NAME, backups_in
 from app.database.restoring import apply_staged, discard_copies, stage
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import StoreBroken, StoreFull, StoreNotUsable
 from tests.database.libraries import damage_table, make_library
 from tests.database.test_database import put

@@ -17,7 +17,7 @@ from app.database.database import Database, database_in
 from app.database.files import move_aside
 from app.database.rescuing import Unread, rescue
 from app.database.restoring import apply_staged, stage
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.indexing import mend_documents
 from app.errors import StoreNotUsable
 from tests.database.libraries import CHATS, LONG, MESSAGES, PAGE, WHALES, damage, damage_table, make_library

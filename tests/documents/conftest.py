@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from app.database.database import Database, database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 
 
 @pytest.fixture

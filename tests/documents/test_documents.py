@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.database.database import Database
-from app.documents import Documents
 from app.documents.document_table import LONGEST
+from app.documents.documents import Documents
 from app.errors import BadOption, DocumentNotFound, DocumentUnreadable
 from app.values.document import Citation, Document
 

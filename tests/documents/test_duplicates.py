@@ -6,9 +6,8 @@ from pathlib import Path
 import pytest
 
 from app.database.database import Database
-from app.documents import Documents
 from app.documents.document_table import KEPT_VERSIONS
-from app.documents.documents import PASTED_AT_ONCE
+from app.documents.documents import PASTED_AT_ONCE, Documents
 from app.documents.duplicates import MOST_REPLACED, NOT_REPLACED, REPLACED
 from app.errors import DocumentNotFound
 from app.values.display_text import title_of

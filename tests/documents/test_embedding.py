@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from app.database.database import Database, database_in
-from app.documents import Documents, embedding
+from app.documents import embedding
+from app.documents.documents import Documents
 from app.documents.embedding import VectorIndex
 from app.errors import ModelBroken
 from tests.documents.search.library import WordEmbedder, add_document, word_vector

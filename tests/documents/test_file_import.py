@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from app.database.database import Database
-from app.documents import Documents, document_table, file_import, text_table
+from app.documents import document_table, file_import, text_table
+from app.documents.documents import Documents
 from app.documents.file_import import PENDING_FOLDER, FileImport, PendingFiles, title_in
 from app.documents.indexing import Task
-from app.documents.reading import TextPiece
+from app.documents.reading.process import TextPiece
 from app.errors import DocumentUnreadable, StoreFull, StoreNotUsable
 
 PART = "Eggs boil. " * 10_000

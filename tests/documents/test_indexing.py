@@ -14,8 +14,9 @@ from app.database.database import Database, database_in
 from app.database.files import FILE_NAME
 from app.database.rescuing import rescue
 from app.database.restoring import apply_staged, stage
-from app.documents import Documents, document_table, embedding, indexing, passage_table, text_table
+from app.documents import document_table, embedding, indexing, passage_table, text_table
 from app.documents.chunking import chunks
+from app.documents.documents import Documents
 from app.documents.text_table import digest_of, parts_of, stamp_of
 from app.errors import DocumentNotFound, DocumentUnreadable, StoreFull
 from app.settings import assets_dir

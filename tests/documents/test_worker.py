@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from app.database.database import Database, database_in
-from app.documents import Documents, document_table, duplicates
+from app.documents import document_table, duplicates
 from app.documents.document_table import StoredText
+from app.documents.documents import Documents
 from app.documents.duplicates import NO_TEXT, PASTED
 from app.documents.file_import import PendingFiles
 from app.documents.worker import DocumentWorker

@@ -14,7 +14,7 @@ from random import Random
 from time import perf_counter, sleep
 
 from app.database.database import database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.system.child_process import importing_environment, python_command
 
 CHECKOUT = Path(__file__).parents[2]

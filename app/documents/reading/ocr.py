@@ -9,10 +9,11 @@ from functools import cache
 from importlib.util import find_spec
 from itertools import groupby
 from statistics import fmean, median
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-from numpy.typing import NDArray
+if TYPE_CHECKING:  # importing numpy takes longer than reading a short PDF
+    import numpy as np
+    from numpy.typing import NDArray
 
 LONGEST_SIDE = 1_700
 """Pixels of the longer side of a picture. On an A4 page this gives 145 pixels per inch."""
@@ -55,7 +56,7 @@ def can_recognise() -> bool:
     return all(map(find_spec, ("rapidocr", "onnxruntime")))
 
 
-def recognised(picture: NDArray[np.uint8]) -> Recognised:
+def recognised(picture: "NDArray[np.uint8]") -> Recognised:
     """Recognises the text in a picture; returns an empty result if fewer than half of the lines can be read."""
     found = _model()(picture)
     boxes = () if found.txts is None else zip(found.boxes, found.txts, found.scores, strict=True)

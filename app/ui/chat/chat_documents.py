@@ -8,7 +8,7 @@ from pathlib import Path
 import gradio as gr
 
 from app.conversation import is_private
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import AppError
 from app.ui.chat.chat_settings import change_settings, settings_of, switched
 from app.ui.chat.state import ChatState

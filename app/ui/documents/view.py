@@ -9,7 +9,7 @@ from typing import Any
 
 import gradio as gr
 
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import AppError, impossible_values
 from app.ui.frame.event_handlers import LISTEN, UPLOADED, Actions, PageEvents, try_at_box
 from app.ui.frame.gradio_internals import pressed

@@ -13,7 +13,7 @@ from app.conversation import Conversations, Overflow, ReplySettings
 from app.conversation.engine_protocol import ModelEngine
 from app.conversation.race.race import Race
 from app.database.database import Database
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import BadOption
 from app.remote import Servers
 from app.settings import ModelSettings, Settings, SettingsFile, ToolSettings

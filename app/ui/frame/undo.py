@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from time import monotonic
 
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.errors import AppError
 
 UNDO_SECONDS = 60.0

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from markupsafe import Markup
 
 from app.conversation import is_private
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.ui.chat.state import CHAT_LIMIT, ChatState
 from app.ui.frame.page_updates import CachedRenderer, Parts
 from app.ui.frame.services import Services

@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from app.database.database import database_in
-from app.documents import Documents
+from app.documents.documents import Documents
 from app.documents.hybrid_search import Searcher
 from tests.engine.sentences import real_folder
 from tests.support.labelled_questions import BOOKS, QUALITY, read_questions

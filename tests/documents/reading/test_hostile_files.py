@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from app.database.database import Database
-from app.documents import Documents
+from app.documents.documents import Documents
 from tests.documents import files
 from tests.documents.test_documents import EGGS
 

@@ -13,8 +13,9 @@ import pytest
 from docx import Document
 from docx.enum.style import WD_STYLE_TYPE
 
-from app.documents.reading import ReadNote, ReadProgress, TextPiece, open_reader, process_main
+from app.documents.reading import process_main
 from app.documents.reading.files import encoding_of, is_binary
+from app.documents.reading.formats import open_reader
 from app.documents.reading.html import Page
 from app.documents.reading.process import (
     PIECE,
@@ -22,7 +23,10 @@ from app.documents.reading.process import (
     ReadEnded,
     ReadFailed,
     ReadMessage,
+    ReadNote,
+    ReadProgress,
     ReadRequest,
+    TextPiece,
     message_from_line,
     reader_of,
     seconds_for,
@@ -665,3 +669,10 @@ def test_a_page_in_an_element_with_the_name_of_a_margin_has_a_main_part(tmp_path
 def test_a_short_page_is_not_divided_by_its_paragraphs(tmp_path: Path) -> None:
     (tmp_path / "rules.html").write_text(f"<div><p>Rules</div><div><p>{SENTENCE}</div><p>Pets may stay.")
     assert read(tmp_path / "rules.html")[0] == f"Rules\n\n{SENTENCE}\n\nPets may stay."
+
+
+def test_the_reading_process_does_not_import_what_only_the_app_needs() -> None:
+    reader = "app.documents.reading.process_main, app.documents.reading.pdf"
+    code = f"import sys, {reader}; print({{'numpy', 'sqlite3', 'app.settings'}} & {{*sys.modules}})"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "set()"
