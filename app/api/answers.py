@@ -58,8 +58,10 @@ class Choice:
     @property
     def finish_reason(self) -> str:
         """Why the reply ended, in OpenAI's words: "stop", "length" or "tool_calls"."""
-        reason = self.reply.finish_reason
-        return "tool_calls" if self.parsed.calls and reason == "stop" else reason
+        reason, calls = self.reply.finish_reason, self.parsed.calls
+        # a stop string may have ended the reply inside the arguments of a call
+        is_cut = self.reply.finished.reason == "stop_string" and calls and calls[-1].is_cut
+        return "tool_calls" if calls and reason == "stop" and not is_cut else reason
 
     @property
     def thought_tokens(self) -> int:

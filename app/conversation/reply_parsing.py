@@ -56,12 +56,18 @@ class WrittenCall:
     arguments: str = ""
 
     @property
-    def arguments_object(self) -> Any:
-        """The parsed arguments; {} if they are not valid JSON, for example because they were cut off."""
+    def is_cut(self) -> bool:
+        """Whether the arguments are not valid JSON, for example because they were cut off."""
         try:
-            return parse_json(self.arguments)
+            parse_json(self.arguments)
         except ValueError:
-            return {}
+            return True
+        return False
+
+    @property
+    def arguments_object(self) -> Any:
+        """The parsed arguments; {} if they were cut off."""
+        return {} if self.is_cut else parse_json(self.arguments)
 
 
 @dataclass(slots=True)

@@ -1,7 +1,8 @@
-"""Gemma 4's replies through the API: its thoughts and their switch, whole and streamed."""
+"""Gemma 4's replies through the API: its thoughts and their switch, and its calls, whole and streamed."""
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import httpx
@@ -13,7 +14,7 @@ from app.engine import Engine
 from app.values.messages import ModelChoice
 from app.web.listening import listen
 from tests.api.conftest import KEY, services_of
-from tests.engine.families import FAMILIES
+from tests.engine.families import FAMILIES, ROME
 from tests.engine.places import Places
 from tests.engine.scripted import write_scripted
 
@@ -23,11 +24,18 @@ EMPTY = "{% if not enable_thinking %}<|channel>thought\n<channel|>{% endif %}"
 TEMPLATE = SWITCH + GEMMA.template.removesuffix("{% endif %}") + EMPTY + "{% endif %}"
 """As published: thinking is asked for in the system turn, and a thought that is off is written empty."""
 ON, OFF = {"reasoning_effort": "high"}, {"chat_template_kwargs": {"enable_thinking": False}}
-REPLIES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, str]]] = {
-    "on": (GEMMA.thinks, {"enable_thinking": True}, ON, ("Hm.", "Yes.")),
-    "off": ("Yes.", {"enable_thinking": False}, OFF, ("", "Yes.")),
-    "unasked": ("Yes.", {}, {}, ("", "Yes.")),
-}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}}
+TOOLS = [
+    {"type": "function", "function": {"name": "weather", "description": "Of a city.", "parameters": CITY}}
+]
+REPLIES: dict[str, tuple[str, dict[str, Any], dict[str, Any], tuple[str, str, str]]] = {
+    "on": (GEMMA.thinks, {"enable_thinking": True}, ON, ("Hm.", "Yes.", "")),
+    "off": ("Yes.", {"enable_thinking": False}, OFF, ("", "Yes.", "")),
+    "unasked": ("Yes.", {}, {}, ("", "Yes.", "")),
+    "call": (
+        GEMMA.calls, {"enable_thinking": True, "tools": TOOLS}, {**ON, "tools": TOOLS}, ("Hm.", "", ROME)
+    ),
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module", params=REPLIES)
@@ -42,7 +50,8 @@ def reply(
     )  # fmt: skip
     engine = Engine(Places({"gemma": folder.path}))
     served = ServedModel("gemma", ModelChoice("gemma", dtype="float32", device="cpu"))
-    running = RunningApi(build_api(services_of(engine, model=served), KEY), listen(0))
+    services = replace(services_of(engine, model=served), template=lambda _choice: TEMPLATE)
+    running = RunningApi(build_api(services, KEY), listen(0))
     yield running.url, request.param
     running.close()
     engine.close()
@@ -54,19 +63,21 @@ def post(url: str, **fields: Any) -> httpx.Response:
     return httpx.post(f"{url}/chat/completions", json=body, headers=head, timeout=300)
 
 
-def parts(message: dict[str, Any]) -> tuple[str, str]:
-    """The thought and the answer in a message or a delta."""
-    return message.get("reasoning_content") or "", message.get("content") or ""
+def parts(message: dict[str, Any]) -> tuple[str, str, str]:
+    """The thought, the answer and the arguments of calls in a message or a delta."""
+    called = "".join(call["function"]["arguments"] for call in message.get("tool_calls") or ())
+    return message.get("reasoning_content") or "", message.get("content") or "", called
 
 
 def test_a_reply_is_told_apart_and_counted_whole_and_streamed(reply: tuple[str, str]) -> None:
     url, name = reply
-    _, _, fields, (thought, answer) = REPLIES[name]
+    _, _, fields, expected = REPLIES[name]
     whole = post(url, **fields).json()
     found = parts(whole["choices"][0]["message"])
-    assert found == (thought, answer)
+    assert found == expected
+    assert whole["choices"][0]["finish_reason"] == ("tool_calls" if found[2] else "stop")
     counted = whole["usage"]["completion_tokens_details"]["reasoning_tokens"]
-    assert (counted > 0) == bool(thought) and counted < whole["usage"]["completion_tokens"]
+    assert (counted > 0) == bool(found[0]) and counted < whole["usage"]["completion_tokens"]
     streamed = post(url, stream=True, **fields).text
     data = [line.removeprefix("data: ") for line in streamed.split("\n") if line.startswith("data: {")]
     deltas = [one["choices"][0]["delta"] for one in map(json.loads, data) if one["choices"]]
@@ -79,3 +90,11 @@ def test_thinking_is_switched_in_the_prompt(reply: tuple[str, str]) -> None:
         pytest.skip("another reply's model")
     sizes = [post(url, max_tokens=1, **one).json()["usage"]["prompt_tokens"] for one in ({}, ON, OFF)]
     assert sizes[0] == sizes[2] != sizes[1]
+
+
+def test_a_stop_string_inside_arguments_ends_the_reply_without_a_call_to_make(reply: tuple[str, str]) -> None:
+    url, name = reply
+    if name != "call":
+        pytest.skip("another reply's model")
+    for stop, reason in (("om", "stop"), ("<tool_call|>", "tool_calls")):
+        assert post(url, stop=[stop], **REPLIES[name][2]).json()["choices"][0]["finish_reason"] == reason
