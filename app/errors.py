@@ -91,7 +91,7 @@ class StaleChat(AppError):
 
     def __init__(self) -> None:
         super().__init__(
-            "This chat was changed in another window, so nothing was sent. Check what is new, then try again."
+            "This chat was changed in another window, so nothing was done. Check what is new, then try again."
         )
 
 

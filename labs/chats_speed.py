@@ -3,8 +3,9 @@
     python -m labs.chats_speed [FOLDER]
 
 Texts are drawn from 30,000 made-up words by Zipf's law. Half of the chats have a Chinese sentence in each message,
-and every reply has marks and provenance. Prints medians in milliseconds: this thread's processor time, and the time
-by the clock, which includes the disk and other programs. The library is made if FOLDER has fewer than 1,000 chats.
+and every reply has the sources of its tokens and the settings that it was made with. Prints medians in
+milliseconds: this thread's processor time, and the time by the clock, which includes the disk and other programs.
+The library is made if FOLDER has fewer than 1,000 chats.
 """
 
 import argparse

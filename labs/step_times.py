@@ -31,7 +31,7 @@ from labs.step_sides import (
 
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128)
 Times = dict[str, dict[int, list[float]]]
-"""Side -> rows -> milliseconds of every measured step."""
+"""Program (a "side": Foresight, transformers or llama.cpp) -> rows -> milliseconds of every measured step."""
 
 
 def measure(arguments: argparse.Namespace) -> Times:
@@ -108,7 +108,7 @@ def main() -> None:
     parser.add_argument("--clock", choices=tuple(CLOCKS), default="wall", help="cpu needs --threads 1")
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--json", type=Path)
-    parser.add_argument("--llama-bench", type=Path, help="path of llama-bench, to run in turn with ours")
+    parser.add_argument("--llama-bench", type=Path, help="path of llama-bench, to time its steps, too")
     parser.add_argument("--gguf", type=Path, help="the model file for llama-bench")
     arguments = parser.parse_args()
     if arguments.clock == "cpu" and arguments.threads != 1:

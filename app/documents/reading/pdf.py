@@ -106,7 +106,7 @@ def _listed(pages: Sequence[int]) -> str:
     begins = [one for one in pages if one - 1 not in known]
     ends = [one for one in pages if one + 1 not in known]
     runs = [str(begin) if begin == end else f"{begin}-{end}" for begin, end in zip(begins, ends, strict=True)]
-    more = f" and {len(runs) - LISTED} more places" if len(runs) > LISTED else ""
+    more = f" and {len(runs) - LISTED} more ranges" if len(runs) > LISTED else ""
     return f"page{'s' if len(pages) > 1 else ''} {', '.join(runs[:LISTED])}{more}"
 
 

@@ -41,11 +41,12 @@ def check_can_offload(folder: ModelFolder, choice: ModelChoice, plan: RankPlan) 
         raise BadOption("--offload needs the package accelerate: run pip install accelerate.")
     if choice.quantisation not in ("auto", "none"):
         raise BadOption(
-            f"Quantised weights cannot be kept in main memory: {_OTHER}, or leave --quantisation out."
+            "Quantised weights cannot be divided between GPU and main memory: "
+            f"{_OTHER}, or leave --quantisation out."
         )
     if folder.path.is_file():
         raise BadOption(
-            f"A GGUF file cannot be kept in main memory: {_OTHER}, or use the model's safetensors."
+            f"A GGUF file cannot be divided between GPU and main memory: {_OTHER}, or use the model's safetensors."
         )
     if choice.attention not in ("auto", "sdpa"):
         raise AttentionUnavailable(choice.attention, _OWN)

@@ -1,4 +1,4 @@
-"""Reports the progress of a load, which has several parts.
+"""Reports the progress of a load, which has several parts. Successors are the likeliest tokens after each token.
 
 reading   quantising   trying kernels   measuring steps   measuring successors
 0 to 20   to 35        to 45            to 70             to 100 percent

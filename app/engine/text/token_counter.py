@@ -50,7 +50,7 @@ class CachedTokenReader:
             return self._count(chat, thinking, tools) if chat else 0
 
     def texts(self, ids: Sequence[int]) -> tuple[str, ...]:
-        """Return the text of each token by itself: a special token's name, U+FFFD for a part of a character."""
+        """Return the text of each token. Special tokens are spelled, and a part of a character gives U+FFFD."""
         return tuple(one.decode(errors="replace") for one in self.spelled(ids))
 
     def spelled(self, ids: Sequence[int]) -> tuple[bytes, ...]:
@@ -196,7 +196,7 @@ def _keeps_characters(normalizer: dict[str, Any]) -> bool:
 
 
 def _knows_bytes(model: Any, vocabulary: Collection[str], is_byte_level: bool) -> bool:
-    """Return whether every byte has a token of its own, or is dropped alone and not with its neighbours."""
+    """Return whether no token stands for several unknown bytes: each byte has a token or is replaced by itself."""
     from tokenizers import models
 
     match model:

@@ -1,4 +1,4 @@
-"""Renders what one page shows of its chat and the engine, as parts for the page stream. A call without changes
+"""Renders what one page shows of its chat and the engine, as parts of the page. A call without changes
 costs little, because the stores count their changes, and only new events of a reply are read."""
 
 import json
@@ -97,7 +97,7 @@ class ChatRenderer:
             if self._services.chat == chat:
                 self._services.chat = 0
             return self._read_chats()
-        # The state is read before the thread, so that a reply that ends in between is drawn at the next call.
+        # `key` was read before the thread, so that a reply that ends in between is drawn at the next call.
         self._is_writing, self._problem = bool(key[0]), str(key[1])
         if before != (now := typed_in(self._thread.settings)):
             self._setting_changes += not self._state.sent_settings.has(now)

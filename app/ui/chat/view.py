@@ -93,7 +93,7 @@ class ChatActions(Actions):
 
     def turn_to(self, state: ChatState, left: str, typed: str, opened: int) -> None:
         """Save what was typed in the chat that the page has left, and read the draft of the chat shown now.
-        When the page drew this chat, `state.opened` was `opened`. `left` is "" for a new page, which keeps
+        `opened` is what `state.opened` was when the page drew this chat. `left` is "" for a new page, which keeps
         what was typed before it was drawn."""
         drafts, chat = self._services.conversations.drafts, state.version.chat
         state.filled = opened
@@ -115,7 +115,7 @@ class ChatActions(Actions):
         if do == "ask":
             return self._send(state, value, controls)
         if do == "starter":
-            # Starters were chosen by what models write at temperature 0.
+            # The starters were selected by the answers that models give at temperature 0.
             cold = OptionValues(*controls)._replace(temperature=0)
             return self._ask(state, Press("ask", "", value), cold) or NO_QUESTION
         if do in ACTIONS:

@@ -120,7 +120,7 @@ class InventoryCache:
         # The device is unknown until a model is loaded, unless the CPU was chosen.
         device = info.device if info and not info.server else "cpu" if chosen == "cpu" else ""
         free = models.memory(device)
-        # Loading another model first frees the loaded model's memory.
+        # Before another model is loaded, the memory of the loaded one is freed.
         memory = replace(free, free=min(free.total, free.free + status.peak))
         installed = self._recent_first(models.installed())
         loaded = next((one for one in installed if info and is_same_model(one, info)), None)

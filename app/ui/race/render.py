@@ -142,7 +142,7 @@ def notes_html(result: RaceResult | None) -> Markup:
 def _plain_words(result: RaceResult) -> str:
     plain = result.fastest_plain
     is_padded = plain.decoding.same_text and result.model.dtype in HALF
-    size = "in steps as large as the lanes'" if is_padded else "one token per step"
+    size = "in steps padded to as many rows as those of the lanes" if is_padded else "one token per step"
     is_extra = all(lane.run.decoding != plain.decoding for lane in result.lanes)
     extra = ", run in addition to the lanes" if is_extra else ""
     speed = rate(plain.statistics.tokens_per_second)
