@@ -176,7 +176,7 @@ def _installed(one: InstalledFit, status: EngineStatus) -> dict[str, object]:
 def token_html(inventory: Inventory | None) -> Markup:
     words = "No token is saved."
     if inventory is not None and inventory.is_logged_in:
-        words = "A token was found: saved here or by Hugging Face's tools, or set in HF_TOKEN."
+        words = "A token was found: saved here or by Hugging Face's tools, or in HF_TOKEN."
     return render_macro("macros.html", "facts", words=[words])
 
 
