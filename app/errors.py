@@ -205,8 +205,10 @@ class EngineClosed(AppError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, or the name of its type."""
-    return (str(error).strip() or type(error).__name__).splitlines()[0]
+    """Return the first line of an error's message for a clause: without punctuation at its end, at most 200
+    characters. If there is no message, return the name of the error's type."""
+    lines = str(error).strip().splitlines()
+    return (lines[0][:200].rstrip(".:") if lines else "") or type(error).__name__
 
 
 @contextmanager

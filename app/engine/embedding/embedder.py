@@ -175,7 +175,7 @@ def load_sentence_model(folder: ModelFolder, device: Device = "auto") -> Sentenc
         if is_out_of_memory(error):
             raise
         raise ModelBroken(
-            f"The embedding model {folder.name} could not be loaded ({first_line(error)[:200].rstrip('.:')}): "
+            f"The embedding model {folder.name} could not be loaded ({first_line(error)}): "
             "choose another one."
         ) from error
     model.requires_grad_(False)

@@ -108,7 +108,7 @@ def as_model_errors(folder: ModelFolder) -> Iterator[None]:
                 f"{folder.name} needs Python code of its own, which Foresight does not run: choose a model whose "
                 "architecture transformers supports."
             ) from error
-        words = first_line(error)[:200].rstrip(".:")
+        words = first_line(error)
         if folder.path.is_file():
             raise ModelBroken(
                 f"The GGUF file of {folder.name} could not be loaded ({words}): choose the same model in "

@@ -108,7 +108,7 @@ def compiled(
         log.info("%s said: %s", compiler, error.stderr)
         return _refused(source, f"{compiler} failed: install gcc and libc6-dev, then restart Foresight")
     except (OSError, subprocess.SubprocessError) as error:
-        reason = first_line(error).rstrip(".:")
+        reason = first_line(error)
         return _refused(source, f"its library could not be made ({reason}): check {folder} and {compiler}")
 
 

@@ -87,7 +87,7 @@ def sentence_of(error: BaseException) -> str:
     if is_uninitialised(error):
         log.exception("cuBLAS could not start", exc_info=error)
         return (
-            f"The matrix library of the GPU could not start ({first_line(error)[:200]}): close other "
+            f"The matrix library of the GPU could not start ({first_line(error)}): close other "
             "programs that use the GPU, then restart Foresight. If it fails again, choose --device cpu."
         )
     if is_out_of_memory(error):

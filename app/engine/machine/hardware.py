@@ -122,7 +122,7 @@ def _problem_of(gpu: Gpu) -> tuple[str, str]:
     # torch has no kernels for the GPU, the driver is too old, or no memory is left
     except Exception as error:
         remedy = "close the programs that fill its memory" if is_out_of_memory(error) else FITTING
-        return f"The GPU cannot be used ({first_line(error)[:200].rstrip('.:')})", remedy
+        return f"The GPU cannot be used ({first_line(error)})", remedy
     return "", ""
 
 

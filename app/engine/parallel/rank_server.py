@@ -80,7 +80,7 @@ class RankServer:
         except AppError as error:
             return str(error)
         except Exception as error:  # untrusted files raise errors of any type
-            return f"{folder.name} could not be loaded on {wanted['device']} ({first_line(error)[:200]})."
+            return f"{folder.name} could not be loaded on {wanted['device']} ({first_line(error)})."
         if not isinstance(runner, BlockRunner):
             return f"{folder.name} cannot check draft trees on {wanted['device']}: leave that device out."
         self._loaded = RankModel(runner)

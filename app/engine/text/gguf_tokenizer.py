@@ -267,7 +267,7 @@ def _answer(line: bytes) -> bytes:
     except (MemoryError, RecursionError):
         refused = "it takes too much memory"
     except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
-        refused = first_line(error)[:200].rstrip(".:") or type(error).__name__
+        refused = first_line(error)
     return json.dumps({"refused": refused}).encode() + b"\n"
 
 

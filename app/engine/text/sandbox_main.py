@@ -61,7 +61,7 @@ def _answer(line: bytes) -> bytes:
     except MemoryError as error:
         answer = {"refused": str(error) or "it takes more than 2 GB of memory", "is_endless": True}
     except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
-        answer = {"refused": first_line(error)[:200].rstrip(".:"), "is_endless": False}
+        answer = {"refused": first_line(error), "is_endless": False}
     _end_after(0)
     return json.dumps(answer).encode() + b"\n"
 

@@ -291,6 +291,7 @@ OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(3000)
 @pytest.mark.parametrize(
     ("name", "make", "sentence"),
     [
+        ("cut.pdf", lambda path: path.write_bytes(b"%PDF-1.4"), r"is damaged \(.*[^.]\): save it anew"),
         ("cut.xlsx", half(workbook), "is damaged"),
         ("cut.pptx", half(slides), "is damaged"),
         ("cut.epub", half(book), "is damaged"),
