@@ -181,7 +181,7 @@ def test_secrets_are_stored_for_their_owner_alone_and_never_shown(
     person.press("log", "far")
     assert "hidden" not in person.shown
     assert "http://127.0.0.1:9/mcp?…" in person.shown and "npx server &#39;/a b&#39;" in person.shown
-    assert "With TOKEN." in person.shown and "With Authorization." in person.shown
+    assert "gets TOKEN." in person.shown and "gets Authorization." in person.shown
     file = tmp_path / "settings.json"
     assert file.read_text(encoding="utf-8").count("hidden") == 4
     assert sys.platform == "win32" or file.stat().st_mode & 0o077 == 0
