@@ -35,8 +35,11 @@ def test_every_section_is_accessible_has_an_address_and_keeps_what_is_typed(
         go_to(person, section)
         assert person.page.url.endswith(f"#/settings/{section}")
         assert grave_findings(person.page) == [], section
-    chosen = "[...document.querySelectorAll('[aria-pressed=true][disabled]')].map(one => getComputedStyle(one).opacity)"
-    assert set(person.page.evaluate(chosen)) == {"1"}, "what is chosen is as legible as the rest"
+    chosen, opacity = (
+        "[aria-pressed=true][disabled]",
+        "found => found.map(one => getComputedStyle(one).opacity)",
+    )
+    assert set(person.page.eval_on_selector_all(chosen, opacity)) == {"1"}, "it is as legible as the rest"
     go_to(person, "data")
     person.page.click("#self-check")
     person.page.wait_for_selector("#checks li")
