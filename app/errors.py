@@ -206,7 +206,7 @@ class EngineClosed(AppError):
 
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message for a clause: without punctuation at its end, at most 200
-    characters. If there is no message, return the name of the error's type."""
+    characters. An error without a message gives the name of its type."""
     lines = str(error).strip().splitlines()
     return (lines[0][:200].rstrip(".:") if lines else "") or type(error).__name__
 

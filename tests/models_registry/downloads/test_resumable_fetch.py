@@ -2,6 +2,7 @@
 
 import errno
 import os
+import threading
 from collections.abc import Callable
 from dataclasses import replace
 from hashlib import sha256
@@ -26,6 +27,7 @@ from tests.disk import Disk
 from tests.models_registry.conftest import IMPATIENT
 from tests.models_registry.hub_server import COMMIT, FakeHub
 from tests.models_registry.model_files import model_files, sharded_files
+from tests.support.waiting import until
 
 WEIGHTS = "model.safetensors"
 VALUES = 50_000
@@ -145,6 +147,8 @@ def test_a_damaged_file_is_fetched_anew_and_in_the_end_refused(
     server.lies[WEIGHTS] = bytes(len(server.models["org/small"][WEIGHTS]))
     with pytest.raises(ModelBroken, match=r"its checksum is wrong\), after 3 tries: try again later"):
         fetch()
+    # In the app each download has a process of its own. Here, the other files' threads may still run.
+    until(lambda: not any(thread.name.startswith("fetch") for thread in threading.enumerate()))
     weights = server.models["org/small"][WEIGHTS]
     blob = sha256(weights).hexdigest()
     assert not list(hub.root.rglob(f"{blob}*")), "only other files may have been interrupted"
