@@ -28,8 +28,9 @@ BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
 
 def read_opendocument(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """Yields the text of an archive or of a flat file, whose only part has everything."""
-    parts = [path.read_bytes()]
-    if zipfile.is_zipfile(path):
+    if not zipfile.is_zipfile(path):
+        parts = [path.read_bytes()]
+    else:
         with zipfile.ZipFile(path) as archive:
             names = ("meta.xml", "styles.xml", "content.xml")
             parts = [archive.read(one) for one in names if one in archive.namelist() or one == names[-1]]

@@ -119,10 +119,15 @@ def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) 
 
 
 def _filled(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
-    defaults = {"tools": None, "documents": None, "add_generation_prompt": True}
     # without a default, a template that appends a missing special token to a text would fail
-    variables = {"bos_token": "", "eos_token": "", **defaults, **tokens}
-    text = str(_compiled(template).render(messages=messages, **variables))
+    defaults = {
+        "bos_token": "",
+        "eos_token": "",
+        "tools": None,
+        "documents": None,
+        "add_generation_prompt": True,
+    }
+    text = str(_compiled(template).render(messages=messages, **{**defaults, **tokens}))
     if len(text) > LONGEST:
         raise MemoryError(f"its text has more than {LONGEST:,} characters")
     return text

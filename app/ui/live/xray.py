@@ -20,6 +20,7 @@ from app.ui.frame.templates import render
 from app.ui.live.draft_tree_picture import Texts, draft_tree_svg
 from app.ui.live.step_history import StepHistory, TracedStep
 from app.ui.live.tokens import ABOUT, visible
+from app.values.display_text import counted
 
 TOKENS_BEFORE = 24
 """How many tokens of the text before a step are shown."""
@@ -65,7 +66,7 @@ def _step(step: TracedStep, number: int, history: StepHistory, read_texts: ReadT
         "summary": summary(step),
         "before": visible("".join(texts[token] for token in before), keep_spaces=True),
         "written": [(origin, visible(texts[token], keep_spaces=True)) for token, origin in written],
-        "count": _counted(len(step.token_ids), "token", "tokens"),
+        "count": counted(len(step.token_ids), "token"),
         "window": window_rows(step.trace.window, ahead, len(step.token_ids) + 1, texts),
         "reach": _reach(step.trace.window),
         "tree": draft_tree_svg(step, texts),
@@ -85,15 +86,9 @@ def summary(step: TracedStep) -> str:
     """Describe what the step computed, checked and accepted; the template adds the number of written tokens. The
     window's guesses are not checked; the step computes their successors, for later drafts."""
     drafted, guessed = len(step.trace.tokens) - 1, max(sum(map(len, step.trace.window)) - 1, 0)
-    window = f"refined {_counted(guessed, 'guess', 'guesses')} of the window and " if guessed else ""
-    return (
-        f"This step {window}checked {_counted(drafted, 'guess', 'guesses')} of the draft tree: "
-        f"{len(step.trace.accepted) - 1} accepted, "
-    )
-
-
-def _counted(count: int, one: str, many: str) -> str:
-    return f"{count or 'no'} {one if count == 1 else many}"
+    window = f"refined {counted(guessed, 'guess', 'guesses')} of the window and " if guessed else ""
+    checked = counted(drafted, "guess", "guesses") if drafted else "no guesses"
+    return f"This step {window}checked {checked} of the draft tree: {len(step.trace.accepted) - 1} accepted, "
 
 
 def _tokens_before(number: int, history: StepHistory) -> list[int]:
