@@ -12,8 +12,13 @@ RUN = """rules => axe.run(document, rules).then(found => found.violations.map(on
     nodes: one.nodes.map(node =>
         `${node.target.join(' ')}: ${node.any.concat(node.all, node.none)[0]?.message ?? ''}`),
 })))"""
-END_TRANSITIONS = "document.getAnimations().forEach(one => one instanceof CSSTransition && one.finish())"
-"""Else colours on their way from light to dark are looked at."""
+ANIMATIONS_ARE_OVER = """() => {
+    const running = document.getAnimations().filter(one =>
+        one.playState === 'running' && one.effect.getComputedTiming().endTime < Infinity);
+    running.forEach(one => one.finish());
+    return running.length === 0;
+}"""
+"""Without it axe looks at colours on their way: from light to dark, or of a toast that fades in."""
 RULES: dict[str, Any] = {"resultTypes": ["violations"]}
 OF_COLOURS = {**RULES, "runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 """The rules that depend on colours, which are all that differs by night."""
@@ -23,6 +28,7 @@ def grave_findings(page: Any, rules: dict[str, Any] = RULES) -> list[str]:
     """What axe-core calls more than minor, a line each: the rule, the element, what is wrong with it."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(axe_script())
+    page.wait_for_function(ANIMATIONS_ARE_OVER)
     found = page.evaluate(RUN, rules)
     return [f"{one['id']} {node}" for one in found if one["impact"] in GRAVE for node in one["nodes"]]
 
@@ -35,7 +41,6 @@ def grave_by_day_and_by_night(page: Any) -> list[str]:
         page.wait_for_function(
             "isDark => document.body.classList.contains('dark') === isDark", arg=scheme == "dark"
         )
-        page.evaluate(END_TRANSITIONS)
         rules = OF_COLOURS if scheme == "dark" else RULES
         found += [f"{scheme}: {one}" for one in grave_findings(page, rules)]
     return found
