@@ -197,6 +197,8 @@ class ChatFormat:
     levels has at most one mode, which says whether its prompt opens a thought. The `takes_…` fields are False for
     what the template refuses or omits: a system message; a system message without a question; several messages of
     the user in a row; a chat that begins with the assistant; a content that is a text instead of a list of parts.
+    Without `takes_empty_call` the template writes an empty answer for an empty text beside calls, but not for None.
+    With `takes_thought_part` it shows thoughts only as parts of a content, of the type "thinking".
     `turn_ends` are the control tokens after an assistant's message, beginning with the token that ends it."""
 
     reply: ReplyFormat = field(default_factory=ReplyFormat)
@@ -206,6 +208,8 @@ class ChatFormat:
     takes_user_runs: bool = True
     takes_assistant_first: bool = True
     takes_text: bool = True
+    takes_empty_call: bool = True
+    takes_thought_part: bool = False
     turn_ends: tuple[str, ...] = ()
 
     def mode(self, level: ThinkingLevel) -> ThinkingMode:

@@ -82,6 +82,8 @@ def find_chat_format(render: Render, controls: Collection[str] = ()) -> ChatForm
         takes_user_runs=takes(_user(USER), _user(NEXT)),
         takes_assistant_first=takes(_message("assistant", ANSWER), _user(USER)),
         takes_text=takes_text,
+        takes_empty_call=_takes_empty_call(shown),
+        takes_thought_part=_takes_thought_part(shown),
         turn_ends=_turn_ends(shown, controls),
     )
 
@@ -91,7 +93,29 @@ def in_parts(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{**one, "content": [{"type": "text", "text": one["content"]}]} for one in messages]
 
 
-def _message(role: str, content: str, **more: Any) -> dict[str, Any]:
+def _takes_empty_call(shown: Shown) -> bool:
+    """Return False if the template shows a call beside the content None, and writes more for the content "".
+
+    The template of DeepSeek-R1-Distill-Qwen then writes an empty answer after the call."""
+    call = called("123456789", NAMES[0], {"a": 1})
+    empty, none = (shown(_user(USER), _message("assistant", text, tool_calls=[call])) for text in ("", None))
+    return NAMES[0] not in none or len(empty) <= len(none)
+
+
+def _takes_thought_part(shown: Shown) -> bool:
+    """Return whether the template shows a thought as a part of a content, and not under one of the names in FIELDS.
+
+    A template that shows parts of any type writes the whole content as JSON."""
+
+    def in_part(kind: str) -> str:
+        parts = [{"type": kind, kind: THOUGHT}, {"type": "text", "text": ANSWER}]
+        return shown(_user(USER), _message("assistant", parts))
+
+    named = shown(_user(USER), _message("assistant", ANSWER, **dict.fromkeys(FIELDS, THOUGHT)))
+    return THOUGHT in in_part("thinking") and THOUGHT not in in_part(UNKNOWN) + named
+
+
+def _message(role: str, content: object, **more: Any) -> dict[str, Any]:
     return {"role": role, "content": content, **more}
 
 

@@ -32,9 +32,8 @@ NO_ANSWER = "…"
 """The text in place of a missing answer, because some templates refuse an empty answer."""
 REMEMBERED = 4
 """Number of prompts whose ids are cached, because the user may compare several replies to the same prompt."""
-Fill = Callable[[str, Sequence[Message], Mapping[str, Any], bool], str]
-"""(template, chat, special tokens, whether contents are lists of parts) -> the filled template. Raises
-SandboxRefusal."""
+Fill = Callable[[str, Sequence[Message], Mapping[str, Any], ChatFormat], str]
+"""(template, chat, special tokens, format of the template) -> the filled template. Raises SandboxRefusal."""
 
 
 class EncodedPrompt(NamedTuple):
@@ -218,7 +217,7 @@ class RequestTokenizer:
         try:
             template = self._tokenizer.get_chat_template(tools=variables.get("tools"))
             tokens = {**self._tokenizer.special_tokens_map, **variables}
-            return self._fill(template, fitted(asked, self._format), tokens, not self._format.takes_text)
+            return self._fill(template, fitted(asked, self._format), tokens, self._format)
         except SandboxRefusal as error:
             raise BadOption(
                 f"The model's chat template refuses this chat ({controls.shown(str(error))}): start a new chat, "

@@ -14,7 +14,6 @@ from time import monotonic
 from typing import Any
 
 from app.engine.text.call_format_detection import FIELDS
-from app.engine.text.chat_format_detection import in_parts
 from app.errors import EngineClosed, GrammarRefused, ModelBroken, ProcessNotStarted
 from app.system.child_process import ChildProcess, could_not_start
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
@@ -119,16 +118,18 @@ class Sandbox:
             raise refused_grammar(grammar.kind, problem)
 
     def fill(
-        self, template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
+        self,
+        template: str,
+        messages: Sequence[Message],
+        tokens: Mapping[str, Any],
+        chat_format: ChatFormat = UNKNOWN_FORMAT,
     ) -> str:
-        """Return the template filled with a chat. Raises SandboxRefusal.
-
-        With `parts` each content becomes a list with one part, the text."""
+        """Return the template, which has this format, filled with a chat. Raises SandboxRefusal."""
         if (template, tuple(messages)) == self._endless:  # a page asks for the same chat again and again
             raise SandboxTimeout(self._models.no_end("template"))
         try:
             return self._models.do(
-                "template", template=template, messages=_turns(messages, parts), tokens=dict(tokens)
+                "template", template=template, messages=_turns(messages, chat_format), tokens=dict(tokens)
             )
         except SandboxTimeout:
             self._endless = template, tuple(messages)
@@ -244,7 +245,10 @@ def refused_grammar(kind: GrammarKind, problem: str) -> GrammarRefused:
 
 
 def fill_here(
-    template: str, messages: Sequence[Message], tokens: Mapping[str, Any], parts: bool = False
+    template: str,
+    messages: Sequence[Message],
+    tokens: Mapping[str, Any],
+    chat_format: ChatFormat = UNKNOWN_FORMAT,
 ) -> str:
     """Fill a trusted model's template in this process. Raises SandboxRefusal if it refuses the chat."""
     from jinja2 import TemplateError
@@ -252,7 +256,7 @@ def fill_here(
     from app.engine.text.sandbox_main import fill
 
     try:
-        return fill(template, _turns(messages, parts), dict(tokens))
+        return fill(template, _turns(messages, chat_format), dict(tokens))
     except TemplateError as error:
         raise SandboxRefusal(str(error)) from error
 
@@ -264,23 +268,34 @@ def chat_format_here(template: str, tokens: Mapping[str, Any], controls: Sequenc
     return read(ChatFormat, parse_json(chat_format(template, dict(tokens), list(controls))))
 
 
-def _turns(messages: Sequence[Message], parts: bool = False) -> list[dict[str, Any]]:
+def _turns(messages: Sequence[Message], chat_format: ChatFormat) -> list[dict[str, Any]]:
     """Return messages as templates expect them. Calls and thoughts are left out if there are none.
 
     A thought gets each of the names that templates use, but only the first name in a message with a call and an
     answer, because gpt-oss's template refuses such a message with the other names."""
     turns = []
     for message in messages:
-        turn: dict[str, Any] = {"role": message.role, "content": message.content}
+        turn: dict[str, Any] = {"role": message.role, "content": _content(message, chat_format)}
         if message.calls:
             turn["tool_calls"] = [_call(call) for call in message.calls]
-        if message.thought:
+        if message.thought and not chat_format.takes_thought_part:
             names = FIELDS if not (message.calls and message.content) else FIELDS[:1]
             turn |= dict.fromkeys(names, message.thought)
         if message.role == "tool":
             turn |= {"tool_call_id": message.call_id, "name": message.name}
         turns.append(turn)
-    return in_parts(turns) if parts else turns
+    return turns
+
+
+def _content(message: Message, chat_format: ChatFormat) -> str | list[dict[str, str]] | None:
+    """Return a message's content as this format's template takes it: a text, a list of parts, or None."""
+    thought = message.thought if chat_format.takes_thought_part else ""
+    if chat_format.takes_text and not thought:
+        is_none = message.calls and not (message.content or chat_format.takes_empty_call)
+        return None if is_none else message.content
+    parts = [("thinking", thought)] if thought else []
+    parts += [("text", message.content)] if message.content or not thought else []
+    return [{"type": kind, kind: text} for kind, text in parts]
 
 
 def _call(call: ToolCall) -> dict[str, Any]:

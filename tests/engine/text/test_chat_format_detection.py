@@ -146,7 +146,53 @@ def test_a_template_of_a_vision_model_gets_contents_as_lists_of_parts() -> None:
     )
     known = found(template)
     assert not known.takes_text and known.takes_system
-    assert "user: Hi" in fill_here(template, [Message("user", "Hi")], {}, parts=True)
+    assert "user: Hi" in fill_here(template, [Message("user", "Hi")], {}, known)
+
+
+CALLED = (ToolCall("1", "f", '{"a": "b", "n": 1}'), ToolCall("2", "g", ""))
+PARTS = (
+    "{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for p in m.content %}{% if p.type == 'text' %}{{ p.text }}{% elif p.type == 'thinking' %}"
+    "[THINK]{{ p.thinking }}[/THINK]{% else %}{{ fail() }}{% endif %}{% endfor %}{% endif %}"
+    "{% for c in m.tool_calls %}{{ c.function.name }}{% endfor %}{% endfor %}"
+)
+
+
+@pytest.mark.parametrize("content", ["", "So."])
+def test_a_thought_is_a_part_of_the_content_if_the_template_takes_it_nowhere_else(content: str) -> None:
+    known = found(PARTS)
+    assert known.takes_thought_part and known.takes_text
+    thought = Message("assistant", content, CALLED[:1], thought="Hm.")
+    asked = (Message("user", "Go"), thought, Message("tool", "one", call_id="1"))
+    text = fill_here(PARTS, fitted(asked, known), {}, known)
+    assert text == f"<user>Go<assistant>[THINK]Hm.[/THINK]{content}f<tool>one"
+
+
+@pytest.mark.parametrize(
+    "template",
+    [
+        TURNS,
+        "{% for m in messages %}{{ m.content | tojson }}{% endfor %}",
+        PARTS + "{{ messages[-1].thinking }}",
+    ],
+    ids=["text", "JSON", "named"],
+)
+def test_a_thought_is_no_part_if_a_template_shows_all_parts_or_takes_the_thought_by_name(
+    template: str,
+) -> None:
+    assert not found(template).takes_thought_part
+
+
+def test_a_call_without_text_gets_no_empty_answer() -> None:
+    template = (
+        "{% for m in messages %}{% for c in m.tool_calls %}<call>{{ c.function.name }}</s>{% endfor %}"
+        "{% if m.content is not none %}<{{ m.role }}>{{ m.content }}</s>{% endif %}{% endfor %}"
+    )
+    known = found(template)
+    asked = (Message("user", "Go"), Message("assistant", "", CALLED[:1]), Message("tool", "one", call_id="1"))
+    text = fill_here(template, fitted(asked, known), {}, known)
+    assert text == "<user>Go</s><call>f</s><tool>one</s>"
+    assert found(TURNS).takes_empty_call
 
 
 @pytest.mark.parametrize(
@@ -239,7 +285,6 @@ OMITTING = (
     "{% if shown and m.tool_calls %}{{ m.tool_calls }}{% endif %}"
     "{% endfor %}{% if tools %}%s{{ tools | tojson }}{% endif %}"
 )
-CALLED = (ToolCall("1", "f", '{"a": "b", "n": 1}'), ToolCall("2", "g", ""))
 
 
 @pytest.mark.parametrize(
