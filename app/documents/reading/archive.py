@@ -43,16 +43,11 @@ STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 
 def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
     """Recognises the format of an archive, and yields its reader's messages. Raises DocumentUnreadable."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            _require_readable(archive, name)
-            names = archive.namelist()
-            found = (
-                one for part, says, one in FORMATS if part in names and re.search(says, archive.read(part))
-            )
-            file_format = next(found, "")
-    except zipfile.BadZipFile as error:
-        raise DocumentUnreadable(f"{name} is damaged: save it again, and add that file.") from error
+    with zipfile.ZipFile(path) as archive:
+        _require_readable(archive, name)
+        names = archive.namelist()
+        found = (one for part, says, one in FORMATS if part in names and re.search(says, archive.read(part)))
+        file_format = next(found, "")
     if not file_format:
         raise DocumentUnreadable(f"{name} is an archive, not a document: add the files in it instead.")
     yield from reader_of(file_format)(path, name)

@@ -4,7 +4,7 @@ which they belong."""
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import repeat
 from pathlib import Path
 
@@ -36,7 +36,7 @@ def read_opendocument(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: 
             parts = [archive.read(one) for one in names if one in archive.namelist() or one == names[-1]]
     roots = [parsed(one) for one in parts]
     yield ReadTitle(roots[0].findtext(".//{*}meta/{*}title") or "")
-    yield from map(TextPiece, _Blocks(Lists(*roots)).of(roots[-1].find("{*}body")))
+    yield from map(TextPiece, _Blocks(Lists(*roots)).of(roots[-1].iterfind("{*}body")))
 
 
 class _Blocks:
@@ -47,7 +47,7 @@ class _Blocks:
         self._label = ""
         """The label of the item whose first paragraph comes next."""
 
-    def of(self, element: Element) -> Iterator[str]:
+    def of(self, element: Iterable[Element]) -> Iterator[str]:
         """Yields the text of each paragraph, list item and row of a table within an element."""
         for one in element:
             kind = kind_of(one)

@@ -46,7 +46,7 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
         )
     except RecursionError:
         return ReadFailed(
-            f"{request.name} is nested too deeply to be read: save it anew, or as text, and add that file."
+            f"{request.name} is nested too deeply to be read: save it again, or as text, and add that file."
         )
     except (MemoryError, ImportError) as error:
         if isinstance(error, ImportError) and NO_MEMORY not in str(error):
@@ -58,10 +58,8 @@ def _read(request: ReadRequest, say: Say) -> ReadFailed | ReadEnded:
             f"Reading {request.name} takes more than {request.memory / 2**30:.1f} GiB of memory: split it, or "
             "save it as text, and add that file."
         )
-    except Exception as error:  # for a malformed file, libraries raise errors of any kind
-        return ReadFailed(
-            f"{request.name} is damaged ({first_line(error)}): save it anew, or as text, and add that file."
-        )
+    except Exception:  # for a malformed file, libraries raise errors of any kind, with words for programmers
+        return ReadFailed(f"{request.name} is damaged: save it again, or as text, and add that file.")
     return ReadEnded()
 
 

@@ -285,22 +285,26 @@ def half(make: Callable[[Path], None]) -> Callable[[Path], None]:
 
 ODT, EPUB = "application/vnd.oasis.opendocument.text", "META-INF/container.xml"
 NO_SHEET = "<office:spreadsheet/>"
+DAMAGED = r"^\w+\.\w+ is damaged: save it again, or as text, and add that file\.$"
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(3000)
 
 
 @pytest.mark.parametrize(
     ("name", "make", "sentence"),
     [
-        ("cut.pdf", lambda path: path.write_bytes(b"%PDF-1.4"), r"is damaged \(.*[^.]\): save it anew"),
-        ("cut.xlsx", half(workbook), "is damaged"),
-        ("cut.pptx", half(slides), "is damaged"),
-        ("cut.epub", half(book), "is damaged"),
-        ("words.odt", lambda path: path.write_bytes(b"PK\x03\x04"), "is damaged"),
-        ("hollow.odt", lambda path: packed(path, ODT), "is damaged"),
+        ("cut.pdf", lambda path: path.write_bytes(b"%PDF-1.4"), DAMAGED),
+        ("cut.xlsx", half(workbook), DAMAGED),
+        ("cut.pptx", half(slides), DAMAGED),
+        ("cut.epub", half(book), DAMAGED),
+        ("cut.eml", lambda path: path.write_bytes(b"From: a@"), DAMAGED),
+        ("cut.fodt", lambda path: path.write_bytes(b"<office:document xmlns:office='a'>"), DAMAGED),
+        ("bare.ipynb", lambda path: path.write_bytes(b"{}"), DAMAGED),
+        ("words.odt", lambda path: path.write_bytes(b"PK\x03\x04"), DAMAGED),
+        ("hollow.odt", lambda path: packed(path, ODT), DAMAGED),
         ("locked.odt", lambda path: packed(path, ODT, more="META-INF/manifest.xml"), "is encrypted: save it"),
         ("bought.epub", lambda path: packed(path, "", EPUB, "META-INF/rights.xml"), "is encrypted: save it"),
         ("locked.xlsx", lambda path: path.write_bytes(OLE), "an old or encrypted Office file"),
-        ("old.xls", lambda path: path.write_bytes(OLE), "is damaged"),
+        ("old.xls", lambda path: path.write_bytes(OLE), DAMAGED),
         ("empty.ods", lambda path: open_document(path, "spreadsheet", NO_SHEET), "There is no text in empty.ods"),
         ("empty.pptx", lambda path: Presentation().save(str(path)), "has no text in its 0 slides"),
     ],
@@ -311,6 +315,12 @@ def test_what_cannot_be_read_is_told(
     make(tmp_path / name)
     with pytest.raises(DocumentUnreadable, match=sentence):
         read_apart(tmp_path / name)
+
+
+@pytest.mark.parametrize("content", ["", "<office:body/>", "<office:body><office:text/></office:body>"])
+def test_a_flat_file_without_paragraphs_has_no_text(tmp_path: Path, content: str) -> None:
+    (tmp_path / "a.fodt").write_text(f"<office:document xmlns:office='a'>{content}</office:document>")
+    assert read(tmp_path / "a.fodt")[0] == ""
 
 
 USUAL = re.compile(rb"http://schemas\.openxmlformats\.org/(wordprocessingml|officeDocument)/2006/")
