@@ -302,7 +302,7 @@ class ModelInfo:
 
     @property
     def weights(self) -> str:
-        """The weights in words: "int8 weights", or "the file's 4.6 bits per weight"; "" if they are floats."""
+        """The weights in words: "int8 weights", or "4.6 bits per weight" if packed; "" if they are floats."""
         if self.kept_bits:
             return kept_words(self.kept_bits)
         return "" if self.quantisation == "none" else f"{self.quantisation} weights"

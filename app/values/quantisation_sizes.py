@@ -60,7 +60,7 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
 
 def kept_words(bits: float) -> str:
     """Return a phrase that tells the user the mean number of bits of packed weights."""
-    return f"the file's {bits:.1f} bits per weight"
+    return f"{bits:.1f} bits per weight"
 
 
 def bits_of(quantisation: Quantisation, in_features: int, is_table: bool = False) -> int:

@@ -10,6 +10,7 @@ import torch
 from app.engine.cpu_kernels import PACKED_SOURCE, packed_kernels
 from app.engine.layers.packed_layers import PackedEmbedding, PackedLinear, dense
 from app.engine.layers.packed_weight import PLANES, CpuPacker, Numbers
+from app.engine.loading.gguf_blocks import IQ2_TABLE
 from app.engine.machine.compiling import FLAGS
 from tests.engine.layers.test_quantised_layers import states
 
@@ -34,8 +35,9 @@ def test_it_compiles_for_processors_of_all_kinds(processor: str) -> None:
     )
 
 
-@pytest.mark.parametrize("bits", PLANES)
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize(
+    ("bits", "form"), [*((bits, form) for bits in PLANES for form in FORMS), (4, "table and fine factors")]
+)
 def test_packed_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
     packed = CpuPacker()((40, 160), [some_numbers(bits, form)])
     layer = PackedLinear(packed, None)
@@ -71,6 +73,8 @@ def some_numbers(bits: int, form: str, size: int = 160, rows: int = 40) -> Numbe
     zero = 32 if bits == 6 else 0  # sums of greater numbers do not fit 16 bits
     if form == "offset":
         return Numbers(bits, values, scale, zero, offset=-scale)
+    if form == "table and fine factors":
+        return Numbers(bits, values, scale, factors=factors, table=IQ2_TABLE)
     return Numbers(bits, values, scale, zero, factors, offset=scale, offset_factors=factors.abs())
 
 

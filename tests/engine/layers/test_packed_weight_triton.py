@@ -45,6 +45,14 @@ def expected_weight(numbers: Numbers) -> torch.Tensor:
 
 @pairwise(bits=named(PLANES), form=named(FORMS), rows={"one": 1, "several": 17, "many": 129}, deep=())
 def test_numbers_of_each_kind_are_multiplied(bits: int, form: str, rows: int) -> None:
+    assert_multiplies(bits, form, rows)
+
+
+def test_a_table_and_factors_for_half_groups_are_multiplied() -> None:
+    assert_multiplies(4, "table and fine factors", rows=17)
+
+
+def assert_multiplies(bits: int, form: str, rows: int) -> None:
     from app.engine.layers.packed_weight_triton import FEW_ROWS, pack_for_gpu
 
     assert FEW_ROWS < 129

@@ -422,7 +422,7 @@ def test_the_verdict_on_packed_weights_names_their_bits() -> None:
     free = int((need + least) / 2 / (1 - MARGIN - PREFIX_SHARE))
     fit = judge(model, Memory("cpu", free, free), "bfloat16", 8192, is_automatic=True)
     assert fit.verdict == "fits with int4"
-    assert fit.sentence.startswith("Fits only with int4: in the file's 4.5 bits per weight it needs"), fit
+    assert fit.sentence.startswith("Fits only with int4: in 4.5 bits per weight it needs"), fit
 
 
 @pytest.mark.parametrize(
@@ -437,7 +437,8 @@ def test_stacked_experts_stay_packed_on_a_cpu_only(name: str, stored: str, bits:
 
 
 @pytest.mark.parametrize(
-    ("stored", "bits"), [("Q4_K", 4.625), ("Q6_K", 8.5625), ("Q2_K", 5.125), ("TQ1_0", 4.0625)]
+    ("stored", "bits"),
+    [("Q4_K", 4.625), ("Q6_K", 8.5625), ("Q2_K", 5.125), ("TQ1_0", 4.0625), ("IQ3_S", 4.3125)],
 )
 def test_a_gpu_keeps_numbers_in_4_or_8_bits(stored: str, bits: float) -> None:
     weights = Weights((Tensor("model.layers.0.weight", stored, (4096, 4096)),))
