@@ -5,7 +5,6 @@ which reports whether more text could complete a match.
 """
 
 import ast
-import json
 import re
 from collections.abc import Iterable
 from contextlib import suppress
@@ -20,6 +19,8 @@ from app.values.dataclass_json import json_text, parse_json
 
 NAME = r"(?P<name>[\w./-]++)"
 STRING = r'"(?:[^"\\]|\\.)*+"'
+BARE_KEY = r"""[^\s"'{}()\[\],:=<>](?:[^"'{}()\[\],:=<>\n]*[^\s"'{}()\[\],:=<>])?"""
+"""The key of a pair without quotes. It may have spaces inside."""
 NEVER = "(?!)"
 PYTHON_TAG = "<|python_tag|>"
 """The tag before a call that is a bare JSON object. A call with which the reply begins needs no tag."""
@@ -152,7 +153,7 @@ def _after_name(form: CallFormat) -> str:
 def _parameter(form: CallFormat) -> str:
     """Return a pattern of an argument in tags, or of the key of a pair; NEVER for other formats."""
     if form.kind == "pairs":
-        return rf"\s*(?P<key>[\w.-]+|{STRING})\s*{re.escape(form.after_key.strip())}\s*"
+        return rf"\s*(?P<key>{BARE_KEY}|{STRING})\s*{re.escape(form.after_key.strip())}\s*"
     if form.kind != "tags":
         return NEVER
     key = rf'{_loose(form.before_key)}(?P<key>[^<>"\n]+?){_loose(form.after_key.rstrip())}'
@@ -249,15 +250,18 @@ def loose_json(text: str, quote: str) -> str:
     """Translate a value to JSON. The value may have unquoted words, Python's True, False and None, and strings
     between single quotes or between two occurrences of `quote`."""
     quoted = f"{re.escape(quote)}.*?{re.escape(quote)}|" if len(quote) > 1 else ""
-    pattern = rf"{quoted}{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
+    key = rf"(?<=[{{,])\s*(?P<key>{BARE_KEY})(?=\s*:)"
+    pattern = rf"{quoted}{key}|{STRING}|'(?:[^'\\]|\\.)*+'|\d[\w.+-]*|[^\W\d][\w.-]*"
 
     def translated(found: re.Match[str]) -> str:
         part = found[0]
+        if found["key"]:
+            return json_text(found["key"])
         if quoted and part.startswith(quote):
             return json_text(part[len(quote) : -len(quote)])
         if part[0] in "\"'":
             return _string(part)
-        return part if part[0].isdigit() else WORDS.get(part) or json.dumps(part)
+        return part if part[0].isdigit() else WORDS.get(part) or json_text(part)
 
     return re.sub(pattern, translated, text.strip(), flags=re.DOTALL)
 

@@ -1,6 +1,5 @@
 """Describes tools and their calls for a model: in the prompt, in earlier messages, and in a reply's grammar."""
 
-import json
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
@@ -9,19 +8,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
+from app.conversation.call_grammar import NOTHING, calls_grammar, json_rule
 from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.conversation.thought_parsing import split_thought
-from app.conversation.tool_call_patterns import (
-    alternatives,
-    call_patterns,
-    kinds_of,
-    values_of,
-    with_definitions,
-)
-from app.values.chat_format import ANY, HERMES, KEY, UNKNOWN_FORMAT, CallFormat, ChatFormat
+from app.conversation.tool_call_patterns import call_patterns
+from app.values.chat_format import HERMES, UNKNOWN_FORMAT, CallFormat, ChatFormat
 from app.values.dataclass_json import json_text, parse_json
 from app.values.json_answers import for_grammar
-from app.values.logits import Grammar, lark_text
+from app.values.logits import Grammar
 from app.values.messages import Message, ToolCall
 from app.values.tools import Tool, rounds_of
 
@@ -42,8 +36,6 @@ HOW_IN_HERMES = """For each function call, return a json object with function na
 </tool_call>"""
 HOW = "To call a function, write its name and its arguments in exactly this format:\n"
 EXAMPLE = "function_name", '{"argument_name": "value"}'
-OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True}}
-NOTHING = {"type": "object", "properties": {}}
 NOT_MADE = "The call was not made."
 MOST_CALLS = 8
 """Maximum number of calls that a grammar allows in one reply."""
@@ -129,10 +121,10 @@ class ToolUse:
         most = self.most_calls if self.forced else MOST_CALLS
         most = most if self.calls.can_repeat else 1
         if self.forced:
-            return Grammar("lark", calls_grammar(self.forced, most, self.calls))
+            return Grammar("lark", calls_grammar(_schemas(self.forced), most, self.calls))
         if self.form is None or self.form.kind != "json_schema" or not self.offered:
             return self.form
-        calls = calls_grammar(self.offered, most, self.calls).replace("start:", "calls:", 1)
+        calls = calls_grammar(_schemas(self.offered), most, self.calls).replace("start:", "calls:", 1)
         rule = json_rule(parse_json(self.form.source))
         return Grammar("lark", f"start: (form | calls)\nform: {rule}\n{calls}")
 
@@ -140,69 +132,14 @@ class ToolUse:
 NO_TOOLS = ToolUse()
 
 
+def _schemas(tools: Iterable[FunctionFields]) -> dict[str, dict[str, Any]]:
+    return {one.name: one.parameters or NOTHING for one in tools}
+
+
 def calls_of(chat_format: ChatFormat) -> CallFormat:
     """Return the format in which a model writes calls; HERMES if its template shows no calls."""
     calls = chat_format.reply.calls
     return calls if calls.kind else HERMES
-
-
-def calls_grammar(tools: Sequence[FunctionFields], most: int, form: CallFormat = HERMES) -> str:
-    """Write a grammar, in Lark's syntax, of up to `most` calls of these tools."""
-    rules = list[str]()
-    for place, tool in enumerate(tools):
-        heading = lark_text(f"{form.before_name}{json.dumps(tool.name)[1:-1]}{form.after_name}")
-        rules.append(f"call{place}: {heading} args{place} {lark_text(form.after_arguments)}".rstrip())
-        rules.append(_arguments_rule(place, tool.parameters or NOTHING, form))
-    one = " | ".join(f"call{place}" for place in range(len(tools)))
-    more = f"({lark_text(form.between)} call){{0,{most - 1}}}" if most > 1 else ""
-    start = " ".join(part for part in (lark_text(form.begin), "call", more, lark_text(form.end)) if part)
-    return "\n".join([f"start: {start}", f"call: {one}", *rules])
-
-
-def _arguments_rule(place: int, schema: dict[str, Any], form: CallFormat) -> str:
-    """Write the rule of a call's arguments: a JSON object, or in "tags" and "pairs" a rule for each argument."""
-    if form.kind not in ("tags", "pairs"):
-        return f"args{place}: {json_rule(schema)}"
-    properties = schema.get("properties", {})
-    required = [name for name in properties if name in (schema.get("required") or ())]
-    rules, parts = list[str](), list[str]()
-    for number, name in enumerate([*required, *(one for one in properties if one not in required)]):
-        rule = f"args{place}x{number}"
-        head = lark_text(f"{form.before_key}{name}{form.after_key}".replace(ANY, "true"))
-        rules.append(f"{rule}: {head} {rule}value")
-        rules.append(_value_rule(f"{rule}value", with_definitions(properties[name], schema), form, name))
-        before = lark_text(form.after_value) + " " if form.kind == "pairs" and number else ""
-        parts.append(f"{before}{rule}" if name in required else f"({before}{rule})?")
-    return "\n".join([f"args{place}: {' '.join(parts) or json_text('')}", *rules])
-
-
-def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
-    """Write the rule of an argument's value, with what ends it.
-
-    A string is written as it is; in "pairs" with a quote of one character it is JSON, like all other values."""
-    is_pair, quote = form.kind == "pairs", form.quote
-    after = quote if is_pair else form.after_value.replace(KEY, key)
-    ending = lark_text(after)
-    parts = alternatives(schema)
-    if kinds_of(schema) != {"string"} or (is_pair and len(quote) == 1):
-        return f"{name}: {json_rule(schema)} {'' if is_pair else ending}".rstrip()
-    begin = f"{lark_text(quote)} " if is_pair else ""
-    if known := values_of(parts):
-        return f"{name}: {begin}({' | '.join(json_text(str(one)) for one in known)}) {ending}"
-    least, most = (next((one[key] for one in parts if key in one), "") for key in ("minLength", "maxLength"))
-    length = f"{least or 0},{most}"
-    if begin:
-        return f"{name}: {begin}{name}text\n{name}text[suffix={json_text(after)}]: /(.|\\n){{{length}}}/"
-    return f"{name}[suffix={json_text(after)}]: /(.|\\n){{{length}}}/"
-
-
-def json_rule(schema: Any) -> str:
-    """Write a rule for JSON that matches a schema; a schema may also be true or false."""
-    if not isinstance(schema, dict):
-        return f"%json {json.dumps(schema)}"
-    schema, _ = for_grammar(schema)
-    typed = schema if "type" in schema or not schema.get("properties") else {"type": "object", **schema}
-    return "%json " + json.dumps({**typed, **OPTIONS})
 
 
 def function_of(name: str, tool: Tool) -> FunctionFields:

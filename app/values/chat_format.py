@@ -127,11 +127,27 @@ class CallFormat:
             return json_text(value)
         heads = [(f"{self.before_key}{key}{self.after_key}", key, one) for key, one in value.items()]
         if self.kind == "pairs":
-            return self.after_value.join(head + json_text(one) for head, _, one in heads)
+            return self.after_value.join(head + self.value_text(one) for head, _, one in heads)
         return "".join(
             head + (one if isinstance(one, str) else json_text(one)) + self.after_value.replace(KEY, key)
             for head, key, one in heads
         )
+
+    @property
+    def has_own_values(self) -> bool:
+        """Whether values are not JSON: strings are enclosed in the format's own quote, and keys have no quotes."""
+        return self.kind == "pairs" and len(self.quote) > 1
+
+    def value_text(self, value: Any) -> str:
+        """Write a value of an argument in "pairs"."""
+        if self.has_own_values and isinstance(value, str):
+            return f"{self.quote}{value}{self.quote}"
+        if self.has_own_values and isinstance(value, dict):
+            members = (f"{key}{self.after_key}{self.value_text(one)}" for key, one in value.items())
+            return f"{{{self.after_value.join(members)}}}"
+        if self.has_own_values and isinstance(value, list):
+            return f"[{self.after_value.join(map(self.value_text, value))}]"
+        return json_text(value)
 
     @property
     def texts(self) -> tuple[str, ...]:

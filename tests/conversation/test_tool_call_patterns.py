@@ -2,30 +2,19 @@
 
 import itertools
 import json
-import re
 from collections.abc import Sequence
-from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
-import jsonschema
 import pytest
-import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
 from app.api.tool_fields import tool_use
 from app.conversation.reply_parsing import CallDelta, ParsedReply, ReplyParser, ToolCallParser
-from app.conversation.tool_use import FunctionFields, calls_grammar
-from app.engine.sampling.grammar_mask import Grammars
-from app.engine.sampling.sampling import make_sampler
+from app.conversation.tool_use import FunctionFields
 from app.engine.text.sandbox import chat_format_here
-from app.settings import assets_dir
 from app.values.chat_format import HERMES, CallFormat, ChatFormat, ReplyFormat
-from app.values.logits import Grammar
-from app.values.messages import Sampling
-from tests.tiers import named, some
 
 TOOLS_SHOWN = "{% if tools %}{{ tools | tojson }}{% endif %}"
 BEFORE = TOOLS_SHOWN + "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% if m.tool_calls %}"
@@ -355,93 +344,3 @@ def test_where_the_template_tells_of_tools_the_system_prompt_does_not() -> None:
     assert list(seen["function"]) == ["name", "description", "parameters"], "as models have learned them"
     explained = tool_use(tools, None, None, None)
     assert explained.native == "" and "weather" in explained.prompt
-
-
-@pytest.fixture(scope="module")
-def tokenizer() -> PreTrainedTokenizerBase:
-    """With Mistral's control tokens."""
-    loaded: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(assets_dir() / "demo-model")
-    loaded.add_tokens(["[TOOL_CALLS]", "[ARGS]"], special_tokens=True)
-    return loaded
-
-
-def forced(
-    form: CallFormat, parameters: dict[str, Any], tokenizer: PreTrainedTokenizerBase
-) -> tuple[ParsedReply, list[int]]:
-    """What noise writes where a call is forced: as it is read, and its tokens."""
-    tools = [FunctionFields(name="weather", parameters=parameters)]
-    grammar = Grammar("lark", calls_grammar(tools, 2 if form.can_repeat else 1, form))
-    process = Grammars().compile(grammar, tokenizer, frozenset({tokenizer.eos_token_id}), 1)
-    sampler = make_sampler(Sampling(temperature=1.0, seed=5), processes=[process])
-    generator, tokens = torch.Generator().manual_seed(1), [5]
-    while len(tokens) < 600 and tokens[-1] != tokenizer.eos_token_id:
-        tokens.append(sampler(torch.randn(1, len(tokenizer), generator=generator) * 2).choose(0, tokens))
-    assert tokens[-1] == tokenizer.eos_token_id
-    text = str(tokenizer.decode(tokens[1:-1], clean_up_tokenization_spaces=False))
-    parser, written = ToolCallParser(form, {"weather": parameters}), ParsedReply()
-    for delta in (*parser.push(text), *parser.flush()):
-        written.add(delta)
-    assert written.calls and not written.text.strip()
-    return written, tokens
-
-
-PEOPLE = {
-    "type": "object",
-    "properties": {
-        "who": {"$ref": "#/$defs/Person"},
-        "unit": {"type": "string", "enum": ["C", "F"]},
-        "days": {"anyOf": [{"type": "integer", "minimum": 0, "maximum": 99}, {"type": "null"}]},
-        "note": {"type": "string", "minLength": 2, "maxLength": 9},
-        "sort": {"const": "x", "type": "string"},
-        "colour": {"$ref": "#/$defs/Colour"},
-        "size": {"enum": ["S", "M"]},
-        "mode": {"allOf": [{"$ref": "#/definitions/Mode"}], "default": "fast"},
-        "sky": {"anyOf": [{"const": "clear"}, {"const": "grey"}]},
-    },
-    "required": ["who", "unit", "days", "note", "sort", "colour", "size", "mode", "sky"],
-    "definitions": {"Mode": {"type": "string", "minLength": 1, "maxLength": 4}},
-    "$defs": {
-        "Colour": {"type": "string", "enum": ["red", "blue"]},
-        "Person": {
-            "type": "object",
-            "properties": {"age": {"type": "integer", "minimum": 0, "maximum": 99}},
-            "required": ["age"],
-        },
-    },
-}
-
-
-@pytest.mark.parametrize("name", some(named(FORMS), "hermes", "own tags", "gemma", "kimi"))
-def test_forced_arguments_match_a_schema_with_definitions(
-    name: str, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    """As pydantic writes one."""
-    written, _ = forced(FORMS[name], PEOPLE, tokenizer)
-    for call in written.calls:
-        jsonschema.validate(json.loads(call.arguments), PEOPLE)
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_forced_arguments_end_with_the_control_token_that_the_model_has(
-    name: str, tokenizer: PreTrainedTokenizerBase
-) -> None:
-    form, tagged = FORMS[name], deepcopy(tokenizer)
-    tags = re.findall(r"<[^<>\s\0\1]+>", "".join(form.texts))
-    tagged.add_tokens(tags, special_tokens=True)
-    written, tokens = forced(form, PEOPLE, tagged)
-    for call in written.calls:
-        jsonschema.validate(json.loads(call.arguments), PEOPLE)
-    text = str(tokenizer.decode([token for token in tokens if token < len(tokenizer)]))
-    assert not any(tag in text for tag in tags), "not its letters"
-
-
-@pytest.mark.parametrize("name", FORMS)
-def test_what_a_grammar_forces_is_read_as_the_call(name: str, tokenizer: PreTrainedTokenizerBase) -> None:
-    form = FORMS[name]
-    written, tokens = forced(form, PARAMETERS, tokenizer)
-    for call in written.calls:
-        arguments = json.loads(call.arguments)
-        assert call.name == "weather" and set(arguments) == {"city", "days"}
-        assert 0 <= arguments["days"] <= 99
-    has_token = tokenizer.convert_tokens_to_ids("[TOOL_CALLS]") in tokens
-    assert has_token == (form.opening == "[TOOL_CALLS]"), "not its letters"

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.conversation import Reply
-from app.conversation.tool_use import FunctionFields, calls_grammar
+from app.conversation.call_grammar import NOTHING, calls_grammar
 from app.errors import BadOption, ServerError, SettingsNotSaved
 from app.remote.servers import ServerFile, Servers
 from app.system.network_log import NetworkLog
@@ -139,7 +139,7 @@ def test_a_form_and_the_beginning_of_an_answer_are_sent_in_the_words_of_the_fiel
 
 
 def test_a_grammar_that_openais_api_does_not_have_is_not_sent(servers: Servers, server: FakeServer) -> None:
-    grammar = calls_grammar([FunctionFields(name="add")], 1)
+    grammar = calls_grammar({"add": NOTHING}, 1)
     ask(servers, server.address, logits=LogitsSettings(grammar=Grammar("lark", grammar)))
     assert "response_format" not in server.asked[0]
 
