@@ -4,6 +4,7 @@ Calls are found in the model's own format. Text that only looks like a call stay
 
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
@@ -58,16 +59,18 @@ class WrittenCall:
     @property
     def is_cut(self) -> bool:
         """Whether the arguments are not valid JSON, for example because they were cut off."""
-        try:
-            parse_json(self.arguments)
-        except ValueError:
-            return True
-        return False
+        return self._parsed is None
 
     @property
     def arguments_object(self) -> Any:
         """The parsed arguments; {} if they were cut off."""
-        return {} if self.is_cut else parse_json(self.arguments)
+        return self._parsed or {}
+
+    @property
+    def _parsed(self) -> Any:
+        with suppress(ValueError):
+            return parse_json(self.arguments)
+        return None
 
 
 @dataclass(slots=True)
@@ -181,10 +184,11 @@ class ToolCallParser:
     def flush(self, is_cut: bool = False) -> list[Delta]:
         """Return the remaining deltas at the end of the reply.
 
-        A call without a complete name is text; if its tag was found and the reply `is_cut`, it is dropped."""
+        A call without a complete name is text. If the reply `is_cut`, such a call is dropped if its tag was found
+        or it follows another call. An incomplete argument in tags is dropped, and leaves the arguments invalid."""
         if is_cut and self._opened and self._read == self._head:
             self._held, self._read = "", self._text
-        self._is_flushing = True
+        self._is_flushing = not is_cut
         found = self.push("")
         rest, self._held = self._held, ""
         if self._read == self._arguments:
@@ -272,7 +276,8 @@ class ToolCallParser:
             self._held = self._held[found.end() :]
             schema = member_schema(self._schemas.get(self._name), found["key"])
             return self._argument(found["key"], self._patterns.value(found, schema))
-        return self._ended() if found is None or self._is_flushing else None
+        is_last = self._is_flushing and not self._held.strip()
+        return self._ended() if found is None or is_last else None
 
     def _pairs(self) -> list[Delta] | None:
         """Read an argument that ends at a separator, and return it as JSON."""

@@ -1,9 +1,12 @@
 """Calls are found while they are written. test_tool_call_patterns.py has the forms, cut into pieces anywhere."""
 
+from dataclasses import replace
+
 import pytest
 
 from app.conversation.reply_parsing import ArgumentsDelta, CallDelta, TextDelta, ToolCallParser
 from app.conversation.tool_call_patterns import typed
+from app.values.chat_format import CallFormat
 
 
 def test_arguments_are_given_out_while_they_are_written() -> None:
@@ -27,6 +30,17 @@ def test_a_call_that_is_cut_before_its_name_is_no_text(is_cut: bool, rest: str) 
     begun = parser.push('Hi <tool_call>{"name": "we')
     shown = [*begun, *parser.flush(is_cut)]
     assert "".join(delta.text for delta in shown if isinstance(delta, TextDelta)) == f"Hi {rest}"
+
+
+@pytest.mark.parametrize(("rest", "arguments"), [("", '{"a": "b"}'), ("<parameter=c>d", '{"a": "b"')])
+def test_an_argument_that_the_reply_does_not_end_is_no_text_and_leaves_the_arguments_open(
+    rest: str, arguments: str
+) -> None:
+    tags = CallFormat("tags", "<call>", "<function=", ">", "</function></call>", before_key="<parameter=")
+    parser = ToolCallParser(replace(tags, after_key=">", after_value="</parameter>"))
+    found = [*parser.push(f"<call><function=f><parameter=a>b</parameter>{rest}"), *parser.flush()]
+    assert not any(isinstance(delta, TextDelta) for delta in found)
+    assert "".join(delta.text for delta in found if isinstance(delta, ArgumentsDelta)) == arguments
 
 
 @pytest.mark.parametrize(

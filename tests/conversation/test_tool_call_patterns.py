@@ -288,6 +288,22 @@ def test_a_form_is_read_off_the_template() -> None:
     assert untold.kind == "tags" and not untold.shows_tools
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_a_reply_that_is_cut_anywhere_in_its_calls_has_no_text_and_no_call_that_only_looks_whole(
+    name: str,
+) -> None:
+    form = FORMS[name]
+    two = [("weather", '{"city": "Rome", "days": 2}'), ("weather", '{"city": "Oslo"}')][: 1 + form.can_repeat]
+    text = form.written(two).replace("\0", "1")
+    for end in range(len(form.begin + form.before_name) + 1, len(text)):
+        parser, written = ToolCallParser(form, SCHEMAS), ParsedReply()
+        for delta in (*parser.push(text[:end]), *parser.flush(is_cut=True)):
+            written.add(delta)
+        assert form.opening == "" or not written.text.strip(), text[:end]
+        for call, (_, arguments) in zip(written.calls, two, strict=False):
+            assert call.is_cut or call.arguments_object == json.loads(arguments), text[:end]
+
+
 UNTOLD = BEFORE.removeprefix(TOOLS_SHOWN)
 
 
