@@ -156,7 +156,8 @@ def _parameter(form: CallFormat) -> str:
         return rf"\s*(?P<key>{BARE_KEY}|{STRING})\s*{re.escape(form.after_key.strip())}\s*"
     if form.kind != "tags":
         return NEVER
-    key = rf'{_loose(form.before_key)}(?P<key>[^<>"\n]+?){_loose(form.after_key.rstrip())}'
+    start = "(?!/)" if form.before_key.endswith("<") else ""  # the tag that ends the call is no key
+    key = rf'{_loose(form.before_key)}(?P<key>{start}[^<>"\n]+?){_loose(form.after_key.rstrip())}'
     blank = form.after_key[len(form.after_key.rstrip()) :]
     ending = form.after_value.lstrip()
     # The white space with which `after_value` begins is not part of the value; further white space is.
