@@ -165,7 +165,7 @@ def load(
     Raises ModelError for files that cannot be used, BadOption for a choice that is not possible here, and errors of
     memory and of the device."""
     chosen = choose_device(choice.device, fault_of=device_fault)
-    with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache, progress) as whole:
+    with as_model_errors(folder), panics_as_errors(), unpacked(folder, cache, progress, sandbox) as whole:
         with as_config_errors(whole):
             stated = read_config(whole.path)
             config = text_config(stated)

@@ -130,11 +130,6 @@ def peak_bytes() -> int:
     return _kilobytes("VmHWM") << 10
 
 
-def address_space() -> int:
-    """Return the bytes of address space that the process has taken; 8 GiB if the system does not report it."""
-    return (_kilobytes("VmSize") << 10) or 8 * 2**30
-
-
 def address_space_left() -> int:
     """Return how many more bytes of address space may be taken; sys.maxsize without a known limit."""
     try:

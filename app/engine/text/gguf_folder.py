@@ -2,13 +2,11 @@
 
 The folder is small and is cached. The GGUF file is not moved, copied or changed."""
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,9 +15,9 @@ import torch
 import transformers
 
 from app.engine.machine.hardware import dtype_name
+from app.engine.text.sandbox import Sandbox, SandboxRefusal, unpack_here
 from app.errors import ModelBroken, ModelTooLarge
 from app.settings import assets_dir
-from app.system.child_process import ChildProcess, awaited, understanding
 from app.system.files import sync_file
 from app.system.machine import ram
 from app.values.gguf_header import GgufHeader, read_gguf_header
@@ -27,31 +25,32 @@ from app.values.gguf_words import check_vocabulary
 from app.values.messages import ModelFolder, Progress
 from app.values.model import gigabytes
 
-SECONDS = 300.0
-"""The time limit of the child process, for slow machines. Usually the process takes a few seconds."""
 KEPT = 20
 """Maximum number of folders in the cache; the oldest are removed first."""
 KEY = re.compile(r"[0-9a-f]{32}")
 """Matches the names of folders in the cache."""
 FORM = "6"
-"""The version of the files that the child process writes. The names of folders depend on it."""
-ENVIRONMENT = {"TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": "1"}
+"""The version of the files in a folder. The names of folders depend on it."""
 
 
 @contextmanager
 def unpacked(
-    folder: ModelFolder, cache: Path | None, progress: Progress = lambda *_: None
+    folder: ModelFolder,
+    cache: Path | None,
+    progress: Progress = lambda *_: None,
+    sandbox: Sandbox | None = None,
 ) -> Iterator[ModelFolder]:
     """Yield the model as a folder. Raises ModelBroken for a GGUF file that cannot be read.
 
-    A GGUF file is unpacked into the cache unless that was done before; without a cache, into a temporary folder."""
+    A GGUF file is unpacked into the cache unless that was done before; without a cache, into a temporary folder.
+    Without a sandbox, the file is trusted and unpacked in this process."""
     if not folder.path.is_file():
         yield folder
     elif cache:
-        yield _unpack(folder, cache, progress)
+        yield _unpack(folder, cache, progress, sandbox)
     else:
         with TemporaryDirectory(prefix="foresight-") as temporary:
-            yield _unpack(folder, Path(temporary), progress)
+            yield _unpack(folder, Path(temporary), progress, sandbox)
 
 
 def is_packed(folder: ModelFolder) -> bool:
@@ -77,7 +76,7 @@ def check_memory(
         )
 
 
-def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder:
+def _unpack(folder: ModelFolder, cache: Path, progress: Progress, sandbox: Sandbox | None) -> ModelFolder:
     file = folder.path.absolute()
     status = file.stat()
     parts = FORM, transformers.__version__, str(file.resolve()), str(status.st_size), str(status.st_mtime_ns)
@@ -86,7 +85,7 @@ def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder
         cache.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=cache, prefix="unfinished-") as unfinished:
             made = Path(unfinished) / "model"
-            _convert(folder, made, progress)
+            _convert(folder, made, progress, sandbox)
             for written in filter(Path.is_file, made.rglob("*")):
                 sync_file(written)  # after a power cut, an empty file would look like a complete one
             made.replace(target)
@@ -96,25 +95,19 @@ def _unpack(folder: ModelFolder, cache: Path, progress: Progress) -> ModelFolder
     return replace(folder, path=target, gguf=file)
 
 
-def _convert(folder: ModelFolder, target: Path, progress: Progress) -> None:
+def _convert(folder: ModelFolder, target: Path, progress: Progress, sandbox: Sandbox | None) -> None:
+    def beat(seconds: float) -> None:
+        progress(f"Unpacking {folder.name}, {seconds:.0f} s", 0, 0)
+
     # checked here first, because this check's message says what to do
     check_vocabulary(_header(folder).values, folder.name, assets_dir())
-    request = {"file": str(folder.path.absolute()), "target": str(target.absolute())}
-    with ChildProcess("app.engine.text.gguf_tokenizer", environment=ENVIRONMENT) as process:
-        asked = partial(process.ask, json.dumps(request).encode() + b"\n", SECONDS)
-        line = awaited(asked, lambda seconds: progress(f"Unpacking {folder.name}, {seconds:.0f} s", 0, 0))
-    with understanding(_unreadable(folder, "its reader ended unexpectedly")):
-        answer = json.loads(line or b"{}")
-        refused = str(answer["refused"]) if answer else "it takes too much time or memory"
-    if refused:
-        raise _unreadable(folder, refused)
-
-
-def _unreadable(folder: ModelFolder, reason: str) -> ModelBroken:
-    return ModelBroken(
-        f"The GGUF file of {folder.name} cannot be read ({reason}): choose the same model in safetensors, or "
-        "another one."
-    )
+    try:
+        (sandbox.unpack if sandbox else unpack_here)(folder.path.absolute(), target.absolute(), beat)
+    except SandboxRefusal as refused:
+        raise ModelBroken(
+            f"The GGUF file of {folder.name} cannot be read ({refused}): choose the same model in safetensors, or "
+            "another one."
+        ) from refused
 
 
 def _header(folder: ModelFolder) -> GgufHeader:

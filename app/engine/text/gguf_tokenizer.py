@@ -1,32 +1,21 @@
-"""Builds a tokenizer from the vocabulary of a GGUF file, and writes it into a model's folder.
+"""Writes the tokenizer and the config of a GGUF file into a model's folder.
 
-Run as a program, it is a child process that also writes the config. Values that the file lacks are looked up by the
-name of the pre-tokenizer (`gguf_words.py`), or are those that llama.cpp assumes."""
+The tokenizer is built from the file's vocabulary. Values that the file lacks are looked up by the name of the
+pre-tokenizer (`gguf_words.py`), or are those that llama.cpp assumes."""
 
-import json
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-if __name__ == "__main__":
-    # transformers imports torch if it finds it, which takes seconds and is not needed here.
-    sys.modules["torch"] = None  # type: ignore[assignment]
-
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast
 
-from app.engine.machine.process_memory import address_space
 from app.engine.text.gguf_config import config_of
-from app.errors import first_line
 from app.settings import assets_dir
-from app.system.child_process import limit_memory, serve_each
 from app.values.chat_format import main_template
 from app.values.gguf_header import parts_of, read_gguf_header, read_gguf_values
 from app.values.gguf_words import WordRule, rule_name, word_rules
 
-MEMORY = 4 * 2**30
-"""Bytes of address space that reading may take, in addition to the libraries and the mapped file."""
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """llama.cpp's numbers for the types of tokens."""
 SPACE = "▁"
@@ -108,6 +97,19 @@ class Vocabulary:
         """Return whether the white space after a token is removed. GGUF files do not store this property."""
         is_phi = self.model == "llama" and self._values.get("general.architecture") == "phi3"
         return is_phi and token not in ("<unk>", "<s>", "<|endoftext|>")
+
+
+def unpack(file: Path, target: Path) -> None:
+    """Make the folder `target`, and write the tokenizer and the config of the model in a GGUF file into it.
+
+    Raises errors of any type, because the file is not trusted."""
+    target.mkdir()  # fails if its parent was removed in the meantime, because the load was cancelled
+    vocabulary = Vocabulary(read_gguf_values(parts_of(file)[0]))
+    write_tokenizer(vocabulary, target)
+    config = config_of(read_gguf_header(file))
+    if known := end_tokens(vocabulary):
+        config.eos_token_id = known if len(known) > 1 else known[0]
+    config.save_pretrained(target)
 
 
 def write_tokenizer(vocabulary: Vocabulary, target: Path) -> None:
@@ -250,26 +252,3 @@ def _around(vocabulary: Vocabulary) -> processors.PostProcessor:
         for number in {*before, *after}
     ]
     return processors.TemplateProcessing(single=text, pair=[*text, "$B"], special_tokens=special)
-
-
-def _answer(line: bytes) -> bytes:
-    job: dict[str, Any] = json.loads(line)
-    refused = ""
-    try:
-        file, target = Path(job["file"]), Path(job["target"])
-        limit_memory(address_space() + file.stat().st_size + MEMORY)
-        vocabulary = Vocabulary(read_gguf_values(parts_of(file)[0]))
-        write_tokenizer(vocabulary, target)
-        config = config_of(read_gguf_header(file))
-        if known := end_tokens(vocabulary):
-            config.eos_token_id = known if len(known) > 1 else known[0]
-        config.save_pretrained(target)
-    except (MemoryError, RecursionError):
-        refused = "it takes too much memory"
-    except BaseException as error:  # a panic of the tokenizer's Rust code is not an Exception
-        refused = first_line(error)
-    return json.dumps({"refused": refused}).encode() + b"\n"
-
-
-if __name__ == "__main__":
-    serve_each(_answer)

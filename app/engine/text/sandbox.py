@@ -1,4 +1,4 @@
-"""Runs untrusted tokenizers, chat templates and grammars in separate processes.
+"""Runs untrusted tokenizers, chat templates, vocabularies of GGUF files and grammars in separate processes.
 
 They are tried there before the app reads them itself, because a parser in C or Rust that overflows its stack ends
 its process. An untrusted chat template is a program, and runs only there. Grammars have a process of their own,
@@ -7,23 +7,26 @@ so that other jobs do not wait for a slow grammar."""
 import json
 import re
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from hashlib import sha256
+from pathlib import Path
 from time import monotonic
 from typing import Any
 
 from app.engine.text.call_format_detection import FIELDS
-from app.errors import EngineClosed, GrammarRefused, ModelBroken, ProcessNotStarted
-from app.system.child_process import ChildProcess, could_not_start
+from app.errors import EngineClosed, GrammarRefused, ModelBroken, ProcessNotStarted, first_line
+from app.system.child_process import ChildProcess, awaited, could_not_start
 from app.values.chat_format import UNKNOWN_FORMAT, ChatFormat
 from app.values.dataclass_json import parse_json, read
 from app.values.logits import Grammar, GrammarKind
 from app.values.messages import Message, ModelFolder, ToolCall
 
-SECONDS = {"tokenizer": 10.0, "template": 5.0, "format": 10.0, "grammar": 5.0}
+SECONDS = {"tokenizer": 10.0, "template": 5.0, "format": 10.0, "gguf": 300.0, "grammar": 5.0}
 """Time limits of jobs, far above what harmless jobs take: a tokenizer with 260,000 words is read in one or two
-seconds, a chat is filled in hundredths of a second, and 20,000 rules of a grammar are compiled in one second."""
+seconds, a chat is filled in hundredths of a second, a GGUF file is unpacked in a few seconds, and 20,000 rules of a
+grammar are compiled in one second."""
 LONGEST_GRAMMAR = 500_000
 """Maximum bytes of a grammar's source. llguidance has the same limit for a grammar's nodes."""
 KEPT_VERDICTS = 1_000
@@ -47,7 +50,7 @@ class SandboxTimeout(SandboxRefusal):
 
 
 class Sandbox:
-    """The process for tokenizers and templates, and the process for grammars. Thread-safe."""
+    """The process for tokenizers, templates and GGUF files, and the process for grammars. Thread-safe."""
 
     def __init__(self, seconds: Mapping[str, float] = SECONDS) -> None:
         self._models = SandboxProcess(seconds)
@@ -92,6 +95,21 @@ class Sandbox:
         except SandboxRefusal:
             return
         self._passed.add(digest)
+
+    def unpack(self, file: Path, target: Path, beat: Callable[[float], None]) -> None:
+        """Write the tokenizer and the config of a GGUF file into the folder `target`, which must not exist yet.
+
+        Meanwhile `beat` is called with the seconds so far; an error that it raises ends the job. Also raises
+        SandboxRefusal."""
+
+        def listen(seconds: float) -> None:
+            try:
+                beat(seconds)
+            except Exception:
+                self._models.interrupt("gguf")
+                raise
+
+        awaited(partial(self._models.do, "gguf", file=str(file), target=str(target)), listen)
 
     def check_grammar(self, grammar: Grammar) -> None:
         """Raise GrammarRefused for a grammar that cannot be compiled, or takes too much time, stack or memory."""
@@ -158,6 +176,7 @@ class SandboxProcess:
         self._lock = threading.Lock()
         self._process: ChildProcess | None = None
         self._imported: set[str] = set()
+        self._doing = ""  # the kind of the newest job
         self._is_closed = False
 
     def get_ready(self) -> None:
@@ -169,6 +188,7 @@ class SandboxProcess:
     def do(self, what: str, **values: Any) -> str:
         """Do a job and return its text. Raises SandboxRefusal, ProcessNotStarted, or EngineClosed after `close`."""
         with self._lock:
+            self._doing = what
             self._ready(what)
             started = monotonic()
             answer = self._ask(self._seconds[what], do=what, **values)
@@ -182,6 +202,11 @@ class SandboxProcess:
 
     def no_end(self, what: str) -> str:
         return f"it takes more than {self._seconds[what]:g} seconds"
+
+    def interrupt(self, what: str) -> None:
+        """Kill the process if its job is of this kind. The next job starts another process."""
+        if self._doing == what and (process := self._process):
+            process.kill()
 
     def close(self) -> None:
         """End the process and its running job."""
@@ -266,6 +291,17 @@ def chat_format_here(template: str, tokens: Mapping[str, Any], controls: Sequenc
     from app.engine.text.sandbox_main import chat_format
 
     return read(ChatFormat, parse_json(chat_format(template, dict(tokens), list(controls))))
+
+
+def unpack_here(file: Path, target: Path, _beat: Callable[[float], None]) -> None:
+    """Unpack a trusted GGUF file in this process. Raises SandboxRefusal if the file cannot be read."""
+    from app.engine.text.gguf_tokenizer import unpack
+
+    try:
+        with panics_as_errors():
+            unpack(file, target)
+    except Exception as error:  # libraries raise errors of their own types
+        raise SandboxRefusal(first_line(error)) from error
 
 
 def _turns(messages: Sequence[Message], chat_format: ChatFormat) -> list[dict[str, Any]]:

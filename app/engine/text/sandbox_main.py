@@ -5,6 +5,7 @@ The process does not import torch."""
 import json
 import re
 import signal
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -34,6 +35,7 @@ IMPORTED = {
     "tokenizer": "tokenizers",
     "template": "transformers.utils.chat_template_utils",
     "format": "transformers.utils.chat_template_utils",
+    "gguf": "app.engine.text.gguf_tokenizer",
     "grammar": "llguidance",
 }
 SMALL_STACK = 2**19
@@ -100,6 +102,14 @@ def _try_tokenizer(folder: str) -> str:
         raise ValueError(f"more than {MOST_ADDED:,} tokens are added to its vocabulary")
     for encoding in tokenizer.encode_batch(SAMPLES):
         tokenizer.decode(encoding.ids)
+    return ""
+
+
+def _unpack(file: str, target: str) -> str:
+    """Write the tokenizer and the config of a GGUF file into the new folder `target`; return ""."""
+    from app.engine.text.gguf_tokenizer import unpack
+
+    unpack(Path(file), Path(target))
     return ""
 
 
@@ -202,9 +212,12 @@ DOING: dict[str, Callable[..., str]] = {
     "tokenizer": _try_tokenizer,
     "template": fill,
     "format": chat_format,
+    "gguf": _unpack,
     "grammar": _try_grammar,
 }
 
 if __name__ == "__main__":
+    # transformers imports torch if it finds it, which takes seconds and is not needed here.
+    sys.modules["torch"] = None  # type: ignore[assignment]
     limit_memory(MEMORY + LIBRARIES)
     serve_each(_answer)

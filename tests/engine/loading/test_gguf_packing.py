@@ -1,10 +1,8 @@
 """A GGUF file's matrices stay packed on a CPU: the file's own numbers, and the same text on and off."""
 
 import json
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,7 +17,6 @@ from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.measuring.step_timing import ANY_ROWS, profile_steps
 from app.engine.runner.runner import BlockRunner
-from app.engine.text import gguf_folder, gguf_tokenizer
 from app.engine.text.gguf_config import config_of
 from app.engine.text.prompt import encode
 from app.values.gguf_header import read_gguf_header
@@ -30,14 +27,6 @@ from tests.engine.replies import GREEDY, says_plainly, write
 from tests.gguf_models import DEMO, tiny_llama, write_gguf, write_tensors
 
 pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
-
-
-@pytest.fixture(autouse=True)
-def converts_here(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Convert files in this process, because a child takes seconds to import its libraries."""
-    process = SimpleNamespace(ask=lambda line, _seconds: gguf_tokenizer._answer(line))
-    monkeypatch.setattr(gguf_folder, "ChildProcess", lambda *_, **_named: nullcontext(process))
-    monkeypatch.setattr(gguf_tokenizer, "limit_memory", lambda _most: None)
 
 
 def read(file: Path, pack: Pack | None = None) -> PreTrainedModel:

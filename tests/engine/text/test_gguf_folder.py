@@ -1,6 +1,7 @@
 """A GGUF file is loaded as the model that it was made from, in float32 to the bit, and is refused in words."""
 
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +22,8 @@ from app.engine.loading.weights import read_weights
 from app.engine.session.session import Session
 from app.engine.text import gguf_folder as gguf_module
 from app.engine.text.gguf_folder import KEPT, check_memory, unpacked
-from app.engine.text.sandbox import Sandbox
-from app.errors import ModelBroken, ModelTooLarge
+from app.engine.text.sandbox import SECONDS, Sandbox
+from app.errors import LoadCancelled, ModelBroken, ModelTooLarge
 from app.system.machine import ram
 from app.values.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.loading.test_gguf_packing import read
@@ -125,7 +126,7 @@ def refuse(*_: object) -> None:
 def test_the_cache_does_not_grow(
     places: tuple[ModelFolder, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gguf_module, "_convert", lambda _, target, __: write(target, {"config.json": b"{}"}))
+    monkeypatch.setattr(gguf_module, "_convert", lambda _, target, *__: write(target, {"config.json": b"{}"}))
     for number in range(KEPT + 3):
         (tmp_path / f"{number:032x}").mkdir()
         os.utime(tmp_path / f"{number:032x}", (number, number))
@@ -141,7 +142,7 @@ def test_the_cache_does_not_grow(
 def test_without_a_cache_nothing_is_left(
     places: tuple[ModelFolder, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(gguf_module, "_convert", lambda _, target, __: write(target, {"config.json": b"{}"}))
+    monkeypatch.setattr(gguf_module, "_convert", lambda _, target, *__: write(target, {"config.json": b"{}"}))
     with unpacked(places[0], None) as folder:
         assert (folder.path / "config.json").exists()
     assert not folder.path.exists()
@@ -181,5 +182,51 @@ def test_a_file_is_unpacked_without_torch(
 ) -> None:
     write(tmp_path / "torch", {"__init__.py": b"raise SystemExit"})
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with unpacked(places[0], tmp_path / "cache") as folder:
-        assert {"config.json", "tokenizer.json"} <= {file.name for file in folder.path.iterdir()}
+    with (
+        closing(Sandbox()) as own,
+        unpacked(places[0], tmp_path / "cache", sandbox=own) as folder,
+        unpacked(*places) as here,
+    ):
+        assert files(folder.path) == files(here.path) and "tokenizer.json" in files(here.path)
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in folder.iterdir()}
+
+
+def test_a_cancelled_load_leaves_nothing_and_the_next_one_unpacks(
+    places: tuple[ModelFolder, Path], tmp_path: Path
+) -> None:
+    def cancel(*_: object) -> None:
+        raise LoadCancelled("Loading was cancelled.")
+
+    with closing(Sandbox()) as own:
+        with pytest.raises(LoadCancelled), unpacked(places[0], tmp_path, cancel, own):
+            pass
+        process = own._models._process
+        assert not list(tmp_path.iterdir()) and (process is None or not process.is_running)
+        with unpacked(places[0], tmp_path, sandbox=own) as folder:
+            assert "tokenizer.json" in files(folder.path)
+        assert len(list(tmp_path.iterdir())) == 1
+
+
+def test_only_an_unpacking_is_interrupted(sandbox: Sandbox) -> None:
+    sandbox.fill("hello", (), {})
+    process = sandbox._models._process
+    assert process
+    sandbox._models.interrupt("gguf")
+    assert process.is_running
+
+
+def test_a_file_that_takes_too_long_is_refused_in_words(
+    places: tuple[ModelFolder, Path], tmp_path: Path
+) -> None:
+    with (
+        closing(Sandbox({**SECONDS, "gguf": 0.001})) as hasty,
+        pytest.raises(
+            ModelBroken, match=r"tiny cannot be read \(it takes more than 0\.001 seconds\): choose"
+        ),
+        unpacked(places[0], tmp_path, sandbox=hasty),
+    ):
+        pass
+    assert not list(tmp_path.iterdir())
