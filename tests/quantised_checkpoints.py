@@ -6,17 +6,27 @@ import shutil
 from pathlib import Path
 
 import torch
+import torch.nn.functional as F  # noqa: N812
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 GROUP = 32
+UNEVEN = 40
+"""The rows and columns of a block of which no size of a weight is a multiple."""
 AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False, "sym": False}
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True}
 
 
-def compressed(form: str, kind: str, bits: int) -> dict[str, object]:
-    weights = {"type": kind, "num_bits": bits, "strategy": "group", "group_size": GROUP, "symmetric": True}
+def compressed(form: str, kind: str, bits: int, **more: object) -> dict[str, object]:
+    weights = {
+        "type": kind,
+        "num_bits": bits,
+        "strategy": "group",
+        "group_size": GROUP,
+        "symmetric": True,
+        **more,
+    }
     return {
         "quant_method": "compressed-tensors",
         "format": form,
@@ -34,7 +44,11 @@ CONFIGS: dict[str, dict[str, object]] = {
     "pack-quantized, zeros": compressed("pack-quantized", "int", 4),
     "int-quantized": compressed("int-quantized", "int", 8),
     "float-quantized": compressed("float-quantized", "float", 8),
+    "float-quantized, uneven blocks": compressed(
+        "float-quantized", "float", 8, strategy="block", block_structure=[UNEVEN, UNEVEN]
+    ),
     "fp8": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [GROUP, GROUP]},
+    "fp8, uneven blocks": {"quant_method": "fp8", "weight_block_size": [UNEVEN, UNEVEN]},
     "mxfp4": {"quant_method": "mxfp4"},
 }
 FLOATS = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
@@ -82,8 +96,12 @@ def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict
         scale = (weight.abs().amax(1, keepdim=True) / 448).bfloat16()
         floats = (weight / scale.float()).to(torch.float8_e4m3fn)
         return {"weight": floats, "weight_scale": scale}, floats.float() * scale.float()
-    if kind == "fp8":
-        return _float_blocks(weight)
+    if kind == "fp8" or "blocks" in kind:
+        return _float_blocks(
+            weight,
+            GROUP if kind == "fp8" else UNEVEN,
+            "weight_scale_inv" if "fp8" in kind else "weight_scale",
+        )
     bits = 8 if "8 bits" in kind or kind == "int-quantized" else 4
     outs, size = weight.shape
     columns = torch.arange(size) // (size if kind == "int-quantized" else GROUP)
@@ -123,12 +141,16 @@ def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict
     return parts, dense
 
 
-def _float_blocks(weight: Tensor) -> tuple[dict[str, Tensor], Tensor]:
-    rows, columns = (size // GROUP for size in weight.shape)
-    scale = weight.view(rows, GROUP, columns, GROUP).abs().amax((1, 3)) / 448
-    each = scale.repeat_interleave(GROUP, 0).repeat_interleave(GROUP, 1)
+def _float_blocks(weight: Tensor, block: int, leaf: str) -> tuple[dict[str, Tensor], Tensor]:
+    """Return 8-bit floats with a scale for each block, and the weight that they stand for. The last blocks of a row
+    and of a column may be smaller."""
+    rows, columns = weight.shape
+    missing = (0, -columns % block, 0, -rows % block)
+    blocks = F.pad(weight, missing).unflatten(1, (-1, block)).unflatten(0, (-1, block))
+    scale = blocks.abs().amax((1, 3)) / 448
+    each = scale.repeat_interleave(block, 0)[:rows].repeat_interleave(block, 1)[:, :columns]
     floats = (weight / each).to(torch.float8_e4m3fn)
-    return {"weight": floats, "weight_scale_inv": scale}, floats.float() * each
+    return {"weight": floats, leaf: scale}, floats.float() * each
 
 
 def _words(numbers: Tensor, bits: int) -> Tensor:

@@ -5,9 +5,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-Method = Literal["gptq", "awq", "compressed-tensors", "mxfp4"]
+Method = Literal["gptq", "awq", "compressed-tensors", "mxfp4", "fp8"]
 COMPRESSED: Final = "compressed-tensors"
 MXFP4: Final = "mxfp4"
+FP8: Final = "fp8"
+FP8_SCALES = ".weight_scale_inv"
+"""In DeepSeek's FP8, the end of the names of the tensors of scales."""
 GPTQ_BITS = (2, 4, 8)
 """The sizes in bits of GPTQ's numbers that can be read. Numbers of 3 bits cannot, because they are stored across
 the borders of 32-bit words."""
@@ -15,7 +18,8 @@ PACKED_LEAVES = ("qweight", "weight_packed")
 """The last parts of the names of tensors with several numbers in a word of 32 bits."""
 SIDES = (
     "qzeros", "scales", "g_idx", "weight_scale", "weight_zero_point", "weight_shape", "weight_g_idx", "input_scale",
-    "output_scale", "input_zero_point", "output_zero_point", "k_scale", "v_scale",
+    "output_scale", "weight_scale_inv", "activation_scale", "input_zero_point", "output_zero_point", "k_scale",
+    "v_scale",
 )  # fmt: skip
 """The last parts of the names of tensors that are stored beside the numbers of a quantised weight."""
 STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
@@ -30,13 +34,14 @@ PACKED_BITS: Mapping[str, float] = {"I2": 2.5, "I4": 4.5, "I8": 8.25, "F4": 5.0}
 class CheckpointForm:
     """A format of quantised weights that can be read. With `is_offset` the stored zero points are one too small,
     as in GPTQ's first version. With `is_packed` several numbers share a word; otherwise each has a byte of its own.
-    With `is_float` they are floats of 8 bits."""
+    With `is_float` they are floats of 8 bits. `block` has the rows and columns that share a scale, if stated."""
 
     method: Method
     bits: int
     is_offset: bool = False
     is_packed: bool = True
     is_float: bool = False
+    block: tuple[int, ...] = ()
 
     def shape(self, stored: tuple[int, ...]) -> tuple[int, ...]:
         """Return the shape of the weight whose packed tensor has the shape `stored`."""
@@ -61,7 +66,7 @@ def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
     if not isinstance(stated, Mapping):
         return None
     method, bits = stated.get("quant_method"), stated.get("bits", stated.get("w_bit"))
-    if method == "gptq" and bits in GPTQ_BITS:
+    if method == "gptq" and bits in GPTQ_BITS and _has_one_kind(stated):
         layout = stated.get("checkpoint_format") or "gptq"
         return CheckpointForm("gptq", int(bits), layout == "gptq") if layout in ("gptq", "gptq_v2") else None
     if method == "awq" and bits == 4 and str(stated.get("version", "gemm")).lower() == "gemm":
@@ -71,15 +76,34 @@ def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
     return CheckpointForm(MXFP4, 4) if method == MXFP4 else None
 
 
+def _has_one_kind(stated: Mapping[str, Any]) -> bool:
+    """Return whether all weights of a GPTQ checkpoint have as many bits as stated, in words of 32 bits."""
+    layers = stated.get("dynamic")
+    others = layers.values() if isinstance(layers, Mapping) else ()
+    bits = {one.get("bits", stated["bits"]) for one in others if isinstance(one, Mapping)}
+    return bits <= {stated["bits"]} and stated.get("pack_dtype", "int32") == "int32"
+
+
 def _compressed(stated: Mapping[str, Any]) -> CheckpointForm | None:
     groups = stated.get("config_groups")
     named = groups.values() if isinstance(groups, Mapping) else ()
     schemes = [one.get("weights") for one in named if isinstance(one, Mapping)]
     kinds = {(str(one.get("type")), str(one.get("num_bits"))) for one in schemes if isinstance(one, Mapping)}
-    form = stated.get("format")
-    if len(kinds) != 1 or stated.get("sparsity_config") or not isinstance(form, str):
+    form, sparsity = stated.get("format"), stated.get("sparsity_config") or {}
+    is_dense = isinstance(sparsity, Mapping) and sparsity.get("format", "dense") == "dense"
+    # A transform rotates activations, too, while the model runs.
+    if len(kinds) != 1 or not is_dense or stated.get("transform_config") or not isinstance(form, str):
         return None
     kind = " ".join((form, *kinds.pop()))
     if kind in ("pack-quantized int 4", "pack-quantized int 8"):
         return CheckpointForm(COMPRESSED, int(kind[-1]))
-    return replace(BYTES, is_float="float 8" in kind) if kind in IN_BYTES else None
+    blocks = (block_sizes(one.get("block_structure")) for one in schemes if isinstance(one, Mapping))
+    block = next(filter(None, blocks), ())
+    return replace(BYTES, is_float="float 8" in kind, block=block) if kind in IN_BYTES else None
+
+
+def block_sizes(stated: Any) -> tuple[int, ...]:
+    """Return the rows and columns of a block, stated as [128, 128] or "128x128"; () for anything else."""
+    sizes = stated.split("x") if isinstance(stated, str) else stated if isinstance(stated, list) else ()
+    found = tuple(int(size) for size in sizes if str(size).isdecimal() and int(size) > 0)
+    return found if len(found) == len(sizes) == 2 else ()

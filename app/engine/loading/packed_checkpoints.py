@@ -16,18 +16,22 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedConfig
 
 from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.loading.gguf_blocks import MXFP4_TABLE, mxfp4_rows
 from app.engine.loading.kept_layers import KeptWeight
 from app.engine.machine.tensor_files import TensorFiles
 from app.values.packed_checkpoint import (
+    FP8,
+    FP8_SCALES,
     MXFP4,
     PACKED_LEAVES,
     SIDES,
     STACKED_BLOCKS,
     STACKED_SCALES,
     CheckpointForm,
+    block_sizes,
 )
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
@@ -53,12 +57,17 @@ class QuantisedTensor:
         values, scale, zero = self._parts()
         (outs, size), (rows, groups) = values.shape, scale.shape
         columns = self._columns(groups)
-        if outs % rows or (size % groups and columns is None):
+        block = self.form.block
+        if block and (-(-outs // block[0]), -(-size // block[1])) == (rows, groups):
+            high, wide = block  # the last blocks may be smaller
+        elif outs % rows or (size % groups and columns is None):
             raise self._misfit("scales", scale, values.shape)
+        else:
+            high, wide = outs // rows, size // groups
         if columns is None:
-            columns = torch.arange(size) // (size // groups)
+            columns = torch.arange(size) // wide
         # A block of rows may share a scale.
-        scale, zero = (each.float().repeat_interleave(outs // rows, 0) for each in (scale, zero))
+        scale, zero = (each.float().repeat_interleave(high, 0)[:outs] for each in (scale, zero))
         return ((values.float() - zero[:, columns]) * scale[:, columns]).to(self.dtype)
 
     def can_pack(self, outs: int, size: int) -> bool:
@@ -112,15 +121,15 @@ class QuantisedTensor:
 
     def _scale(self) -> Tensor:
         """Read the scales [out, groups]."""
-        if self.form.method != "compressed-tensors":
+        if self.form.method in ("gptq", "awq"):
             return self._part("scales").t()
-        scale = self._part("weight_scale")
+        scale = self._part("weight_scale_inv" if self.form.method == FP8 else "weight_scale")
         return scale.view(-1, 1) if scale.dim() < 2 else scale
 
     def _zero(self, scale: Tensor) -> Tensor:
         """Read the zeros [out, groups] in float32; if none are stored, return the middle of the numbers' range."""
         bits = self.form.bits
-        if self.form.method != "compressed-tensors":
+        if self.form.method in ("gptq", "awq"):
             order = AWQ_ORDER if self.form.method == "awq" else ()
             return _unpacked(self._part("qzeros"), bits, order).t().float() + self.form.is_offset
         middle = 2 ** (bits - 1) if self.form.is_packed else 0
@@ -185,6 +194,25 @@ def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
     return fields.flatten(1)
 
 
+def uneven_fp8(folder: Path, config: PreTrainedConfig) -> CheckpointForm | None:
+    """Return the format of a checkpoint in DeepSeek's FP8 whose last blocks are smaller than the other blocks.
+
+    Returns None for other checkpoints. transformers reads FP8 correctly only if all blocks have the same size."""
+    stated: Any = getattr(config, "quantization_config", None)
+    block = block_sizes(stated.get("weight_block_size")) if isinstance(stated, dict) else ()
+    if not block or stated.get("quant_method") != FP8:
+        return None
+    files = TensorFiles(folder)
+    scales = [name for name in files if name.endswith("_scale_inv")]
+    weights = [name.removesuffix("_scale_inv") for name in scales if name.endswith(FP8_SCALES)]
+    headers = [files.lazy(name) for name in weights if name in files]
+    shapes = [header.get_shape() for header in headers if header.get_dtype().startswith("F8")]
+    sizes = [pair for shape in shapes for pair in zip(shape[-2:], block, strict=False)]
+    is_uneven = any(size > most and size % most for size, most in sizes)
+    form = CheckpointForm(FP8, 8, is_packed=False, is_float=True, block=block)
+    return form if is_uneven and len(shapes) == len(scales) else None
+
+
 def checkpoint_weights(
     folder: Path, form: CheckpointForm, dtype: torch.dtype, kept: Mapping[str, tuple[int, ...]]
 ) -> dict[str, Any]:
@@ -209,7 +237,9 @@ def checkpoint_weights(
                 experts, outs, size = shape = kept[weight]
                 rows = partial(stack.slices, shape)
                 found[weight] = KeptWeight((experts, size, outs), (experts * outs, size), dtype, rows)
-        elif leaf in PACKED_LEAVES or (leaf == "weight" and f"{stem}.weight_scale" in files):
+        elif leaf in PACKED_LEAVES or (
+            leaf == "weight" and (f"{stem}.weight_scale" in files or stem + FP8_SCALES in files)
+        ):
             quantised = QuantisedTensor(stem, form, files, read, dtype)
             found[weight] = quantised
             if weight in kept and quantised.can_pack(outs := kept[weight][0], size := kept[weight][1]):

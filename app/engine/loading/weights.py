@@ -15,7 +15,7 @@ from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreT
 from app.engine.layers.packed_layers import Pack
 from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.kept_layers import keep_packed, packable
-from app.engine.loading.packed_checkpoints import checkpoint_weights
+from app.engine.loading.packed_checkpoints import checkpoint_weights, uneven_fp8
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
@@ -232,7 +232,7 @@ def _lazy_weights(
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
 
         return stored_weights(read_gguf_header(folder.gguf), model, dtype, kept)
-    if form := form_of(config):
+    if form := form_of(config) or uneven_fp8(folder.path, config):
         for each in (config, config.get_text_config(decoder=True)):
             vars(each).pop("quantization_config", None)  # else transformers would read the weights itself
         return checkpoint_weights(folder.path, form, dtype, kept)

@@ -21,20 +21,33 @@ from app.models_registry.files.transformers_tables import (
 )
 from app.models_registry.files.weights import Tensor, Weights, check_model
 from tests.models_registry.model_files import model_files, write
+from tests.quantised_checkpoints import compressed
 from tests.tiers import some
 
 LLAMA = {"model_type": "llama", "architectures": ["LlamaForCausalLM"]}
 
 
-def quantised(method: str, **more: object) -> dict[str, object]:
-    return {**LLAMA, "quantization_config": {"quant_method": method, **more}}
+def quantised(quant_method: str, **more: object) -> dict[str, object]:
+    return {**LLAMA, "quantization_config": {"quant_method": quant_method, **more}}
 
 
 REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "GPTQ": (quantised("gptq", bits=3), "quantised by GPTQ in a layout of its own"),
+    "GPTQ with layers of other sizes": (
+        quantised("gptq", bits=4, dynamic={r"+:.*\.down_proj": {"bits": 8}}), "by GPTQ in a layout of its own"
+    ),
+    "GPTQ in short words": (quantised("gptq", bits=4, pack_dtype="int16"), "by GPTQ in a layout of its own"),
     "AWQ": (quantised("awq", bits=4, version="gemv"), "quantised by AWQ in a layout of its own"),
     "bitsandbytes": (quantised("bitsandbytes", load_in_4bit=True), "quantised by bitsandbytes"),
     "compressed-tensors": (quantised("compressed-tensors"), "quantised by compressed-tensors"),
+    "rotated activations": (
+        quantised(**compressed("int-quantized", "int", 8), transform_config={"config_groups": {"R4": {}}}),
+        "by compressed-tensors in a layout of its own",
+    ),
+    "sparse weights": (
+        quantised(**compressed("int-quantized", "int", 8), sparsity_config={"format": "sparse-24-bitmask"}),
+        "by compressed-tensors in a layout of its own",
+    ),
     "NVFP4": (quantised("modelopt", quant_algo="NVFP4"), "quantised by NVIDIA ModelOpt"),
     "EXL3": (quantised("exl3", bits=4.0), "quantised by ExLlamaV3"),
     "a new form": (quantised("brand-new"), "quantised by brand-new"),
@@ -86,6 +99,19 @@ def test_a_config_is_refused_for_its_true_cause(kind: str, tmp_path: Path) -> No
 @pytest.mark.parametrize("method", ["fp8", "mxfp4"])
 def test_what_is_widened_while_it_is_read_is_not_refused(method: str) -> None:
     refuse_config(quantised(method), "this")
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        quantised("gptq", bits=4, dynamic={r"-:.*\.down_proj": {}, r"+:.*\.up_proj": {"group_size": 64}}),
+        quantised(
+            **compressed("int-quantized", "int", 8), sparsity_config={"format": "dense"}, transform_config={}
+        ),
+    ],
+)
+def test_a_config_may_state_that_nothing_else_is_changed(config: dict[str, object]) -> None:
+    refuse_config(config, "this")
 
 
 @pytest.mark.parametrize(
