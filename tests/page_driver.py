@@ -4,7 +4,7 @@ import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import TracebackType
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 LAPTOP = {"width": 1366, "height": 768}
@@ -84,7 +84,7 @@ class PageDriver:
         """Load the page anew. What Gradio says about the streams that this breaks off is not counted."""
         before = list(self.complaints)
         self.page.reload()
-        self._wait_until_drawn()
+        self._wait_until_drawn("attached")  # another view than the chat may be open
         self.complaints[:] = before
 
     def wait_until_ready(self) -> None:
@@ -203,8 +203,8 @@ class PageDriver:
         red, green, blue = map(int, re.findall(r"\d+", colour)[:3])
         return red + green + blue < 3 * 128
 
-    def _wait_until_drawn(self) -> None:
-        self.page.wait_for_selector("#message textarea")
+    def _wait_until_drawn(self, message_box: Literal["visible", "attached"] = "visible") -> None:
+        self.page.wait_for_selector("#message textarea", state=message_box)
         self.page.wait_for_selector("#status .status")
 
     def _heard(self, message: Any) -> None:

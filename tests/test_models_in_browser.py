@@ -209,7 +209,7 @@ def test_where_a_card_is_too_small_a_box_says_what_main_memory_costs(
         page.select_option("#load-dialog select[name=dtype]", "bfloat16")
         box = "#load-dialog input[name=offload]"
         page.wait_for_selector(box)
-        assert "Slow: about 2.37 MB of its weights stay in main memory" in person.text("#load-dialog")
+        assert "Slow: about 12 MB of its weights stay in main memory" in person.text("#load-dialog")
         page.focus("#load-dialog select[name=attention]")
         page.keyboard.press("Tab")
         page.wait_for_function("document.activeElement.name === 'offload'")
@@ -278,7 +278,7 @@ def test_a_gated_model_says_where_to_go_and_comes_with_a_token(person: PageDrive
     person.page.click("#models-tab-discover")
     person.page.fill("#search-text :is(input, textarea)", f"{place.hub.endpoint}/tiny/locked")
     person.page.click("#search-button")
-    wait_for(person, "#results", "Accept the terms")
+    wait_for(person, "#results", "accept the terms")
     person.page.click('#results [data-do="download"]')
     person.page.wait_for_selector("#downloads .gate a")
     person.page.click("#access button.label-wrap")

@@ -35,6 +35,9 @@ DISK_RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
 USUALLY_FREE = 0.8
 """The share of a device's memory that other programs usually leave."""
+USABLE = 0.9
+"""The share of the free memory that a model may take. The rest is for cached prefixes of other conversations and
+for what estimates miss."""
 USUAL_CONTEXT = 4096
 """The context in tokens for which the memory of models is estimated by default."""
 KEPT_STATES = 4
@@ -123,6 +126,16 @@ class Memory:
         """The device's memory with the usually free part as `free`, so that advice does not change from minute to
         minute."""
         return replace(self, free=int(self.total * USUALLY_FREE), is_usual=True)
+
+    @property
+    def usable(self) -> int:
+        """How many bytes a model may take."""
+        return int(self.free * USABLE)
+
+    def limit_words(self, need: int) -> str:
+        """Return words about the usable part if only because of it `need` bytes are too many, else ""."""
+        shown = self.total if self.is_usual else self.free
+        return f", of which a model may use {gigabytes(self.usable)}" if self.usable < need <= shown else ""
 
     @property
     def words(self) -> str:

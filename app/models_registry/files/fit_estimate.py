@@ -15,7 +15,7 @@ from typing import cast, get_args
 from app.errors import ModelError, OnlyDrafts
 from app.models_registry.files.config import ModelConfig, read_config
 from app.models_registry.files.weights import EXPERTS, HEADS, Tensor, Weights, check_model, read_weights
-from app.system.machine import PREFIX_SHARE, RAM, memories, multiplies_int8_fast
+from app.system.machine import RAM, memories, multiplies_int8_fast
 from app.system.programs import find_compiler
 from app.values.draft_heads import is_draft_head
 from app.values.gguf_header import kept_bits
@@ -59,8 +59,6 @@ KEPT_INPUTS = 2
 """Number of copies of its inputs that each recurrent layer keeps for a step's rows until the commit."""
 SCORE_COPIES = 3
 """Number of float32 score matrices that exist at the same time if attention has no fused kernel."""
-MARGIN = 0.05
-"""Share of free memory that stays free, in addition to the share for cached prefixes of other conversations."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,7 +261,7 @@ def judge(
     If `is_automatic`, judges the model with the precision that "auto" chooses."""
     if is_automatic:
         precision = estimator.automatic(memory, precision)
-    usable = int(memory.free * (1 - MARGIN - PREFIX_SHARE))
+    usable = memory.usable
     context = min(context, estimator.shape.context)
     need = estimator.need(precision, context)
     longest = estimator.longest_context(precision, usable)
@@ -305,7 +303,7 @@ def _sentence(
     available = (
         f"there are {memory.words}" if memory.is_usual else f"{gigabytes(memory.free)} of {where} are free"
     )
-    needs = f"needs about {gigabytes(total)}, and {available}"
+    needs = f"needs about {gigabytes(total)}, and {available}{memory.limit_words(total)}"
     if verdict == "fits":
         whole = f"Its whole context of {most:,} tokens fits." if longest == most else ""
         return f"Fits: it {needs}. {whole or f'A context of {longest:,} tokens would still fit.'}"

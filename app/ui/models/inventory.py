@@ -183,7 +183,7 @@ def load_name(model: InstalledModel) -> str:
 def fit_values(fit: Fit) -> dict[str, object]:
     """Return the values of the memory bar, and the verdict in words."""
     total, free = fit.need.total, fit.memory.free
-    words = f"needs {gigabytes(total)} in {fit.form}, of {fit.memory.words}"
+    words = f"needs {gigabytes(total)} in {fit.form}, of {fit.memory.words}{fit.memory.limit_words(total)}"
     if fit.verdict == "fits":
         words = f"needs {gigabytes(total)} of {fit.memory.words} · chats up to {fit.longest_context:,} tokens"
     elif fit.longest_context:

@@ -16,7 +16,6 @@ from app.models_registry.files.fit_estimate import (
     CHUNK,
     KEPT_INPUTS,
     LOOKAHEAD_ROWS,
-    MARGIN,
     Estimator,
     fit_on_device,
     judge,
@@ -24,9 +23,9 @@ from app.models_registry.files.fit_estimate import (
 )
 from app.models_registry.files.weights import Tensor, Weights, check_model, read_weights, tensors
 from app.settings import assets_dir
-from app.system.machine import PREFIX_SHARE, memories
+from app.system.machine import memories
 from app.values.messages import ModelFolder
-from app.values.model import Memory, Precision
+from app.values.model import USABLE, Memory, Precision, gigabytes
 from tests.engine.tiny import tiny_config, with_tokenizer
 from tests.quantised_checkpoints import CONFIGS, write_quantised
 
@@ -419,7 +418,7 @@ def test_the_verdict_on_packed_weights_names_their_bits() -> None:
     )
     model = replace(estimator("cpu"), weights=packed, keeps=True)
     need, least = (model.need(precision, 8192).total for precision in ("float32", "int4"))
-    free = int((need + least) / 2 / (1 - MARGIN - PREFIX_SHARE))
+    free = int((need + least) / 2 / USABLE)
     fit = judge(model, Memory("cpu", free, free), "bfloat16", 8192, is_automatic=True)
     assert fit.verdict == "fits with int4"
     assert fit.sentence.startswith("Fits only with int4: in 4.5 bits per weight it needs"), fit
@@ -444,3 +443,17 @@ def test_a_gpu_keeps_numbers_in_4_or_8_bits(stored: str, bits: float) -> None:
     weights = Weights((Tensor("model.layers.0.weight", stored, (4096, 4096)),))
     on_gpu = replace(estimator("cuda"), weights=weights, has_triton=True)
     assert on_gpu.kept_bits("float16") == bits
+
+
+def test_what_is_free_but_kept_for_others_is_named_where_only_it_is_missing() -> None:
+    need = estimator().need("bfloat16", 8192).total
+    tight = judge(estimator(), Memory("cuda", need + 1, need * 2), "bfloat16", 8192)
+    assert tight.verdict != "fits"
+    assert f"are free, of which a model may use {gigabytes((need + 1) * USABLE)}." in tight.sentence
+    assert "may use" not in judge(estimator(), Memory("cuda", need // 2, need), "bfloat16", 8192).sentence
+    assert "may use" not in judge(estimator(), Memory("cuda", need * 2, need * 2), "bfloat16", 8192).sentence
+    usual = Memory("cpu", 0, need + 1).usual
+    assert (
+        f"in this machine, of which a model may use {gigabytes(usual.usable)}"
+        in judge(estimator(), usual, "bfloat16", 8192).sentence
+    )

@@ -37,7 +37,7 @@ def test_a_call_is_asked_for_allowed_and_folded_even_after_a_reload_and_continue
     page.wait_for_selector("section.call.asked >> text=The model wants to call")
     assert "<tool_call>" not in page.inner_text("#live")
     assert grave_by_day_and_by_night(page) == []
-    page.reload()
+    page_driver.reload()
     page.wait_for_selector("section.call.asked")
     engine.text = "It is 12 degrees in Rome."
     page.click("[data-do=allow-once]")

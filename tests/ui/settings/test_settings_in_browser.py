@@ -125,7 +125,7 @@ def api_status(running: Running, key: str) -> int:
 
 def choose_lookahead(person: PageDriver) -> None:
     person.page.click("#decoder input")
-    person.page.click("[role=option] >> text=Lookahead with")
+    person.page.click("[role=option] >> text=Lookahead, fixed sizes")
     person.page.wait_for_selector("#cost [data-decoder=lookahead]")
 
 
@@ -166,7 +166,7 @@ def test_the_appearance_changes_at_once_survives_a_reload_and_follows_another_pa
     person.page.wait_for_selector("#looks [data-chosen=dark]", state="attached")
     assert person.is_dark()
     person.page.wait_for_timeout(300)
-    person.page.reload()
+    person.reload()
     person.page.wait_for_selector("#looks [data-chosen=dark]", state="attached")
     assert person.is_dark()
     person.page.click("#looks label >> text=Light")
@@ -188,7 +188,7 @@ def test_the_appearance_changes_at_once_survives_a_reload_and_follows_another_pa
     person.page.click("#looks label >> text=Small")
     assert person.page.evaluate(size) == pytest.approx(14.4)
     until(lambda: services.settings.text_size == "90")
-    person.page.reload()
+    person.reload()
     person.page.wait_for_selector("#looks [data-chosen='90']", state="attached")
     assert person.page.evaluate(size) == pytest.approx(14.4)
 
