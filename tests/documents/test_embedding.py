@@ -126,7 +126,8 @@ TEXTS = ["the cat sleeps", "the car drives", "a cat and a car"]
 
 
 def nearest(index: VectorIndex, text: str, documents: tuple[int, ...] = (1, 2), limit: int = 3) -> list[int]:
-    return [one for one, _ in index.nearest("words", word_vector(text), documents, limit)[0]]
+    found = index.nearest("words", word_vector(text), documents, limit)
+    return list(found.nearest) if found else []
 
 
 @pytest.fixture
@@ -137,9 +138,12 @@ def ids(database: Database) -> list[int]:
 
 
 def test_the_nearest_is_first_and_knows_its_cosine(database: Database, ids: list[int]) -> None:
-    found = VectorIndex(database).nearest("words", word_vector("the cat sleeps"), [1], 2)[0]
-    assert found[0] == (ids[0], pytest.approx(1))
-    assert len(found) == 2 and found[1][1] < 1
+    found = VectorIndex(database).nearest("words", word_vector("the cat sleeps"), [1], 2, others=ids)
+    assert found and found.nearest[0] == ids[0] and len(found.nearest) == 2 and found.number == 3
+    assert found.known[ids[0]] == pytest.approx(1) and found.known[found.nearest[1]] < 1
+    assert set(found.known) == set(ids)
+    cosines = list(found.known.values())
+    assert (found.mean, found.deviation) == (pytest.approx(np.mean(cosines)), pytest.approx(np.std(cosines)))
 
 
 def test_what_comes_later_is_found(database: Database, ids: list[int]) -> None:
@@ -178,8 +182,8 @@ def test_a_passage_that_is_gone_gets_no_vector(database: Database) -> None:
 def test_another_models_vectors_are_not_compared(database: Database) -> None:
     index = VectorIndex(database)
     assert nearest(index, "cat")
-    assert index.nearest("other", word_vector("cat"), [1], 3) == ([], {})
-    assert index.nearest("words", np.ones(7, np.float32), [1], 3) == ([], {})
+    assert index.nearest("other", word_vector("cat"), [1], 3) is None
+    assert index.nearest("words", np.ones(7, np.float32), [1], 3) is None
 
 
 def test_vectors_of_other_models_are_forgotten_bit_by_bit(database: Database, ids: list[int]) -> None:

@@ -2,13 +2,14 @@
 
 from collections.abc import Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from app.database.database import Database
 from app.documents import embedding
-from app.documents.embedding import NO_EMBEDDER, Vectors
+from app.documents.embedding import NO_EMBEDDER, Cosines, Vectors
 from app.documents.hybrid_search import (
     LONGEST_QUESTION,
     MIN_SHARE,
@@ -127,28 +128,71 @@ def order(*found: Candidate) -> list[int]:
     return [one.passage for one in found]
 
 
+def cosines(known: dict[int, float], number: int = 100, mean: float = 0.0, deviation: float = 0.1) -> Cosines:
+    return Cosines(number, mean, deviation, sorted(known, key=lambda one: -known[one]), known)
+
+
 def test_what_both_find_is_before_what_one_finds() -> None:
     words = [Bm25Hit(1, 9.0, 0.8), Bm25Hit(2, 8.0, 0.8)]
-    assert order(*fuse(words, [(3, 0.9), (2, 0.8)], {}))[0] == 2
+    assert order(*fuse(words, cosines({3: 0.9, 2: 0.8})))[0] == 2
 
 
 def test_words_that_cover_the_question_outweigh_meaning_and_a_single_shared_word_does_not() -> None:
-    meaning = [(7, 0.5)]
-    assert order(*fuse([Bm25Hit(1, 5.0, 1.0)], meaning, {})) == [1, 7]
-    assert order(*fuse([Bm25Hit(1, 5.0, 0.2)], meaning, {})) == [7, 1]
+    meaning = cosines({7: 0.5})
+    assert order(*fuse([Bm25Hit(1, 5.0, 1.0)], meaning)) == [1, 7]
+    assert order(*fuse([Bm25Hit(1, 5.0, 0.2)], meaning)) == [7, 1]
+
+
+def test_a_cosine_counts_by_how_far_it_is_from_the_others_of_its_collection() -> None:
+    """With E5 models all cosines are large: 0.05 more is much."""
+    words = [Bm25Hit(1, 9.0, 0.5), Bm25Hit(2, 8.0, 0.4)]
+    assert order(*fuse(words, cosines({1: 0.75, 2: 0.80}, mean=0.75, deviation=0.02))) == [2, 1]
+    assert order(*fuse(words, cosines({1: 0.75, 2: 0.80}, mean=0.10, deviation=0.10))) == [1, 2]
+    assert order(*fuse(words, cosines({1: 0.75, 2: 0.75}, mean=0.75, deviation=0.0))) == [1, 2]
+
+
+def test_a_passage_that_has_no_vector_yet_counts_as_one_with_the_mean_cosine() -> None:
+    found = fuse([Bm25Hit(1, 9.0, 1.0)], cosines({2: 0.80}, mean=0.75, deviation=0.02))
+    assert [(one.passage, one.score) for one in found] == [(1, 8.0), (2, pytest.approx(2.5))]
 
 
 def test_those_that_only_words_have_found_are_told_their_similarity() -> None:
-    found = fuse([Bm25Hit(1, 1.0, 0.3)], [(2, 0.6)], {1: 0.4, 2: 0.1})
-    assert {one.passage: one.similarity for one in found} == {1: 0.4, 2: 0.6}
+    found = fuse([Bm25Hit(1, 1.0, 0.3)], replace(cosines({2: 0.6, 1: 0.4}), nearest=[2]))
+    assert {one.passage: (one.similarity, one.similarity_rank) for one in found} == {1: (0.4, 0), 2: (0.6, 1)}
 
 
 def test_what_has_little_to_do_with_the_question_is_left_out() -> None:
     by_words, by_meaning = Candidate(1, 1.0, share=MIN_SHARE), Candidate(2, 1.0, similarity=MIN_SIMILARITY)
     neither = Candidate(3, 1.0, share=MIN_SHARE - 0.01, similarity=MIN_SIMILARITY - 0.01)
-    assert near_enough([by_words, by_meaning, neither], has_meaning=True) == [by_words, by_meaning]
+    assert near_enough([by_words, by_meaning, neither], cosines({})) == [by_words, by_meaning]
     alone, half = Candidate(4, 1.0, share=MIN_SHARE_ALONE), Candidate(5, 1.0, share=MIN_SHARE_ALONE / 2)
-    assert near_enough([half, alone, Candidate(6, 1.0, share=0.01)], has_meaning=False) == [half, alone]
-    assert near_enough([half], has_meaning=False) == []
-    assert near_enough([alone], has_meaning=False) == [alone]
-    assert near_enough([alone], has_meaning=True) == []
+    assert near_enough([half, alone, Candidate(6, 1.0, share=0.01)], None) == [half, alone]
+    assert near_enough([half], None) == []
+    assert near_enough([alone], None) == [alone]
+    assert near_enough([alone], cosines({})) == []
+
+
+def test_a_fifth_of_the_rare_words_is_enough_without_a_model() -> None:
+    """German and Chinese questions whose passage has few of their words were refused."""
+    few = Candidate(1, 1.0, share=0.21)
+    assert near_enough([few], None) == [few]
+
+
+@pytest.mark.parametrize(
+    ("best", "share", "number", "is_found"),
+    [(0.81, 0.1, 100, False), (0.83, 0.1, 100, True), (0.81, 0.3, 100, True), (0.78, 0.0, 20, True)],
+)
+def test_if_all_cosines_are_large_the_best_passage_must_stand_out(
+    best: float, share: float, number: int, is_found: bool
+) -> None:
+    """E5 models give every passage a cosine above 0.7, so that questions about other texts found passages."""
+    one = Candidate(1, 1.0, share=share, similarity=best)
+    found = near_enough([one], cosines({1: best}, number, mean=0.76, deviation=0.02))
+    assert found == ([one] if is_found else [])
+
+
+def test_before_passages_have_vectors_words_alone_decide(database: Database) -> None:
+    (lease,) = add_document(database, ["The lease ends in May."])
+    question = "Does the lease allow a walrus?"
+    assert found(Searcher(database, NO_EMBEDDER), question) == [lease]
+    assert found(Searcher(database, WordEmbedder()), question) == [lease]
