@@ -58,11 +58,11 @@ BLOCKS: Mapping[int, tuple[str, int, int]] = {
 KEPT_BITS: Mapping[str, float] = {
     "Q4_0": 4.5, "Q4_1": 5.0, "Q5_0": 5.5, "Q5_1": 6.0, "Q8_0": 8.5, "Q2_K": 3.125, "Q3_K": 3.5625, "Q4_K": 4.625,
     "Q5_K": 5.625, "Q6_K": 6.5625, "IQ4_NL": 4.5, "IQ4_XS": 4.3125, "IQ3_S": 4.3125,
-    "IQ3_XXS": 4.375, "IQ2_S": 4.625, "IQ2_XS": 4.625, "IQ2_XXS": 4.375, "IQ1_M": 4.625, "IQ1_S": 4.375,
+    "IQ3_XXS": 4.375, "IQ2_S": 3.625, "IQ2_XS": 3.625, "IQ2_XXS": 3.375, "IQ1_M": 3.625, "IQ1_S": 3.375,
     "TQ1_0": 2.0625, "TQ2_0": 2.0625, "MXFP4": 5.0,
 }  # fmt: skip
 """The types of matrices that can stay packed, and their bits per number in a CPU's memory, with scales. Numbers of
-types IQ1 to IQ3 take 4 bits, and those of TQ1_0 take 2."""
+types IQ1 and IQ2 take 3 bits, those of IQ3 take 4, and those of TQ1_0 take 2."""
 
 
 def kept_bits(name: str, stored: str, shape: tuple[int, ...], is_on_cpu: bool) -> float:

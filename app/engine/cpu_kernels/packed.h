@@ -25,7 +25,7 @@ typedef struct {
     const int8_t *factors;        /* [tiles, groups, OUTS], if `fine` [tiles, groups, 2, OUTS]; NULL: all are 1 */
     const int8_t *offset_factors; /* of the same shape */
     const void *scale, *offset;   /* [tiles, groups / per, OUTS]; the offset may be NULL */
-    const int8_t *table;          /* the 16 values of stored numbers of 4 bits, or NULL */
+    const int8_t *table;          /* the 16 values of stored numbers of 3 or 4 bits, or NULL */
     const float *bias;            /* or NULL */
     int64_t size, outs, groups;
     int32_t low, high, zero;

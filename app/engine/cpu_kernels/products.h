@@ -192,7 +192,8 @@ static void write_out(const Product *p, int64_t r, int64_t rows, int64_t tile, c
    factors for 16 numbers and therefore two parts. */
 #define EACH_FORM(FORM) \
     FORM(two, 2, 0, 1, 0, 2) FORM(three, 2, 1, 1, 0, 2) FORM(four, 4, 0, 1, 0, 1) FORM(four_fine, 4, 0, 1, 0, 2) \
-    FORM(five, 4, 1, 1, 0, 2) FORM(six, 4, 2, 1, 0, 2) FORM(eight, 8, 0, 0, 0, 2) FORM(table, 4, 0, 0, 1, 2)
+    FORM(five, 4, 1, 1, 0, 2) FORM(six, 4, 2, 1, 0, 2) FORM(eight, 8, 0, 0, 0, 2) FORM(table, 4, 0, 0, 1, 2) \
+    FORM(three_table, 2, 1, 0, 1, 2)
 
 /* One function for each form and count of rows, because a single function for all takes long to compile. */
 #define COUNT(count, name, low, high, narrow, has_table, parts) \

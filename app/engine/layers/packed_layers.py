@@ -233,7 +233,8 @@ def packing_fault(device: torch.device, dtype: torch.dtype) -> str:
 def _wrong_products(device: torch.device, dtype: torch.dtype) -> str:
     source = torch.Generator().manual_seed(0)
     states = torch.randn((sum(ROWS), TRIED), generator=source).to(device, dtype)
-    for bits, table in (*((bits, ()) for bits in PLANES), (4, tuple(range(-120, 121, 16)))):
+    table_of_16 = tuple(range(-120, 121, 16))
+    for bits, table in (*((bits, ()) for bits in PLANES), (3, table_of_16), (4, table_of_16)):
         values = torch.randint(0, 2**bits, (40, TRIED), generator=source, dtype=torch.uint8)
         zero = 0 if bits == 8 or table else 2 ** (bits - 1)
         numbers = Numbers(bits, values, torch.ones((40, 1)), zero, table=table)

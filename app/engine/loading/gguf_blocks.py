@@ -177,7 +177,7 @@ def _iq2_xxs(blocks: Tensor) -> Numbers:
     pairs = blocks[:, 2:].reshape(len(blocks), 8, 2, 4)
     signs, factors = _signs_and_factors(pairs[:, :, 1].flatten(1))
     values = _from_grid("IQ2_XXS", pairs[:, :, 0].flatten(1), signs, has_parity=True)
-    return Numbers(4, values, _half(blocks[:, :2]).float() / 8, factors=factors, table=IQ2_TABLE)
+    return Numbers(3, values, _half(blocks[:, :2]).float() / 8, factors=factors, table=IQ2_TABLE)
 
 
 def _iq2_xs(blocks: Tensor) -> Numbers:
@@ -185,14 +185,14 @@ def _iq2_xs(blocks: Tensor) -> Numbers:
     both = _shorts(packed)
     values = _from_grid("IQ2_XS", both & 511, both >> 9, has_parity=True)
     factors = _odd(_fields(factors, 4, 1))
-    return Numbers(4, values, _half(scale).float() / 8, factors=factors, table=IQ2_TABLE)
+    return Numbers(3, values, _half(scale).float() / 8, factors=factors, table=IQ2_TABLE)
 
 
 def _iq2_s(blocks: Tensor) -> Numbers:
     scale, low, signs, high, factors = torch.split(blocks, [2, 32, 32, 8, 8], 1)
     values = _from_grid("IQ2_S", low.int() | _fields(high, 2, 1).int() << 8, signs)
     factors = _odd(_fields(factors, 4, 1))
-    return Numbers(4, values, _half(scale).float() / 8, factors=factors, table=IQ2_TABLE)
+    return Numbers(3, values, _half(scale).float() / 8, factors=factors, table=IQ2_TABLE)
 
 
 def _iq3_xxs(blocks: Tensor) -> Numbers:
@@ -214,7 +214,7 @@ def _iq1_s(blocks: Tensor) -> Numbers:
     signs = ((words >> 15) * 255).repeat_interleave(4, 1)
     factors = _odd(words >> 12 & 7).byte()
     values = _from_grid("IQ1_S", entries, signs)
-    return Numbers(4, values, _half(scale).float() / 8, factors=factors, table=IQ1_TABLE)
+    return Numbers(3, values, _half(scale).float() / 8, factors=factors, table=IQ1_TABLE)
 
 
 def _iq1_m(blocks: Tensor) -> Numbers:
@@ -224,7 +224,7 @@ def _iq1_m(blocks: Tensor) -> Numbers:
     scale = (words >> 12 << torch.tensor([0, 4, 8, 12])).sum(1, keepdim=True).short().view(torch.float16)
     factors = _odd(words[:, :, None] >> torch.tensor([0, 3, 6, 9]) & 7).flatten(1).byte()
     values = _from_grid("IQ1_M", low.int() | (nibbles & 7) << 8, (nibbles >> 3) * 255)
-    return Numbers(4, values, scale.float() / 8, factors=factors, table=IQ1_TABLE)
+    return Numbers(3, values, scale.float() / 8, factors=factors, table=IQ1_TABLE)
 
 
 READERS: Mapping[str, Read] = {

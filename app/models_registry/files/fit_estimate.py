@@ -198,8 +198,8 @@ class Estimator:
         digits = re.search(r"\d", tensor.stored)
         if not bits or not digits:
             return 0.0
-        # A CPU's kernels read numbers of TQ1_0 as 2 bits, and those of IQ1 to IQ3 as 4 bits.
-        number = 4 if tensor.stored.startswith("IQ") else max(2, int(digits[0]))
+        # A CPU's kernels read numbers of TQ1_0 as 2 bits, those of IQ1 and IQ2 as 3, and those of IQ3 as 4.
+        number = int(bits) if tensor.stored.startswith("IQ") else max(2, int(digits[0]))
         return bits if self.device == RAM else bits - number + (4 if number <= 4 else 8)
 
     def _width(self, precision: Precision) -> int:

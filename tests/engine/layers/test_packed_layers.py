@@ -36,7 +36,11 @@ def test_it_compiles_for_processors_of_all_kinds(processor: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("bits", "form"), [*((bits, form) for bits in PLANES for form in FORMS), (4, "table and fine factors")]
+    ("bits", "form"),
+    [
+        *((bits, form) for bits in PLANES for form in FORMS),
+        *((bits, "table and fine factors") for bits in (3, 4)),
+    ],
 )
 def test_packed_numbers_of_each_kind_are_multiplied(bits: int, form: str) -> None:
     packed = CpuPacker()((40, 160), [some_numbers(bits, form)])

@@ -48,8 +48,9 @@ def test_numbers_of_each_kind_are_multiplied(bits: int, form: str, rows: int) ->
     assert_multiplies(bits, form, rows)
 
 
-def test_a_table_and_factors_for_half_groups_are_multiplied() -> None:
-    assert_multiplies(4, "table and fine factors", rows=17)
+@pytest.mark.parametrize("bits", (3, 4))
+def test_a_table_and_factors_for_half_groups_are_multiplied(bits: int) -> None:
+    assert_multiplies(bits, "table and fine factors", rows=17)
 
 
 def assert_multiplies(bits: int, form: str, rows: int) -> None:

@@ -437,7 +437,14 @@ def test_stacked_experts_stay_packed_on_a_cpu_only(name: str, stored: str, bits:
 
 @pytest.mark.parametrize(
     ("stored", "bits"),
-    [("Q4_K", 4.625), ("Q6_K", 8.5625), ("Q2_K", 5.125), ("TQ1_0", 4.0625), ("IQ3_S", 4.3125)],
+    [
+        ("Q4_K", 4.625),
+        ("Q6_K", 8.5625),
+        ("Q2_K", 5.125),
+        ("TQ1_0", 4.0625),
+        ("IQ3_S", 4.3125),
+        ("IQ2_S", 4.625),
+    ],
 )
 def test_a_gpu_keeps_numbers_in_4_or_8_bits(stored: str, bits: float) -> None:
     weights = Weights((Tensor("model.layers.0.weight", stored, (4096, 4096)),))
