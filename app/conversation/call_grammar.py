@@ -23,15 +23,19 @@ PLAIN = {"type": ["number", "boolean", "null"]}
 
 
 def calls_grammar(tools: Mapping[str, dict[str, Any]], most: int, form: CallFormat = HERMES) -> str:
-    """Write a grammar of up to `most` calls of these tools, which are given as names and schemas."""
-    rules = list[str]()
+    """Write a grammar of up to `most` calls of these tools, which are given as names and schemas.
+
+    Line ends at the beginning may be left out or added, because models vary them."""
+    rules, before = list[str](), form.before_name.lstrip("\n")
+    line_ends = form.before_name.removesuffix(before)
     for place, (name, schema) in enumerate(tools.items()):
-        heading = lark_text(f"{form.before_name}{json.dumps(name)[1:-1]}{form.after_name}")
+        heading = lark_text(f"{before}{json.dumps(name)[1:-1]}{form.after_name}")
         rules.append(f"call{place}: {heading} args{place} {lark_text(form.after_arguments)}".rstrip())
         rules += _arguments_rules(f"args{place}", schema, form)
     one = " | ".join(f"call{place}" for place in range(len(tools)))
-    more = f"({lark_text(form.between)} call){{0,{most - 1}}}" if most > 1 else ""
-    start = " ".join(part for part in (lark_text(form.begin), "call", more, lark_text(form.end)) if part)
+    more = f"({lark_text(form.between + line_ends)} call){{0,{most - 1}}}" if most > 1 else ""
+    begin = lark_text((form.begin + line_ends).lstrip("\n"))
+    start = " ".join(filter(None, ("/\\n{1,4}/?", begin, "call", more, lark_text(form.end))))
     return "\n".join([f"start: {start}", f"call: {one}", *rules])
 
 

@@ -27,6 +27,8 @@ class Grammar:
 
 _CONTROL = re.compile(rf"(<[^<>\s]+>|\[[A-Z_]+\]|{ANY})")
 """Matches texts in calls that may be control tokens ("<x>", "[X]"), and ANY, the placeholder of an id."""
+_BORDER = re.compile(rf"{_CONTROL.pattern}|(\n+)|(?=<)")
+"""Matches what is quoted separately, and the beginnings of tags."""
 
 
 def control_rule(token: str) -> str:
@@ -36,8 +38,11 @@ def control_rule(token: str) -> str:
 
 def lark_text(text: str) -> str:
     """Quote a text for a Lark grammar. ANY becomes a pattern. A control token becomes a placeholder, because its
-    characters in quotes would match other tokens."""
-    return " ".join(map(_lark_part, filter(None, _CONTROL.split(text))))
+    characters in quotes would match other tokens.
+
+    Line ends and tags are quoted separately, because the grammar library expects the longest quoted text that has
+    begun: where "\\n<a>" or "\\n" and "</a>" may follow, it would refuse the second after the line end."""
+    return " ".join(map(_lark_part, filter(None, _BORDER.split(text))))
 
 
 def _lark_part(part: str) -> str:

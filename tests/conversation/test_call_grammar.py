@@ -206,6 +206,16 @@ def test_arguments_that_may_be_left_out_have_separators_only_between_them(name: 
         assert not is_allowed(whole.replace(head, FORMS[name].after_value + head), grammar)
 
 
+@pytest.mark.parametrize("name", FORMS)
+def test_calls_may_end_after_any_number_and_begin_with_a_line_end(name: str) -> None:
+    form = FORMS[name]
+    schema = {"type": "object", "properties": OPTIONAL, "required": ["a"]}
+    grammar = calls_grammar({"f": schema}, 3, form)
+    for count in range(1, 4 if form.can_repeat else 2):
+        text = form.written([("f", '{"a": 1}')] * count).lstrip("\n")
+        assert is_allowed(text, grammar) and is_allowed(f"\n{text}", grammar)
+
+
 def is_allowed(text: str, source: str) -> bool:
     """Whether a grammar allows exactly this text."""
     as_text = re.sub(CONTROL_RULE, lambda found: json.dumps(found[1]), source)

@@ -185,7 +185,7 @@ def _begin(reply: ReplyFormat, is_open: bool, is_call: bool, vocabulary: Collect
     )
     thought = f"thought /[ \\n]{{1,4}}/? ({after})?"
     if not is_open:
-        thought = f"({before} {thought})? ({first})?"
+        thought = f"(/\\n/? {before} {thought})? ({first})?"
     return f"start: {thought} @answer\nthought[suffix={json.dumps(closing)}]: /(.|\\n)*/"
 
 
