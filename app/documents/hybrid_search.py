@@ -36,8 +36,8 @@ MIN_SHARE = 0.45
 MIN_SIMILARITY = 0.30
 """If meaning is searched, a passage with at least this cosine to the question is near enough. If the mean cosine of
 all passages is as large, as with the models called E5, a passage must stand out from the others instead."""
-MIN_PASSAGES = 40
-"""Minimum number of passages from which one can stand out."""
+MIN_PASSAGES = 120
+"""Minimum number of passages from which one must stand out. Among fewer, standard scores are smaller."""
 MIN_STANDING_OUT, STANDING_OUT_SHARE = 3.25, 4.0
 """A passage stands out if its standard score and STANDING_OUT_SHARE times the share are at least
 MIN_STANDING_OUT."""

@@ -180,7 +180,7 @@ def test_a_fifth_of_the_rare_words_is_enough_without_a_model() -> None:
 
 @pytest.mark.parametrize(
     ("best", "share", "number", "is_found"),
-    [(0.81, 0.1, 100, False), (0.83, 0.1, 100, True), (0.81, 0.3, 100, True), (0.78, 0.0, 20, True)],
+    [(0.81, 0.1, 120, False), (0.83, 0.1, 120, True), (0.81, 0.3, 120, True), (0.81, 0.1, 60, True)],
 )
 def test_if_all_cosines_are_large_the_best_passage_must_stand_out(
     best: float, share: float, number: int, is_found: bool
