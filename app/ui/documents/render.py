@@ -115,8 +115,10 @@ def semantic_search_html(embedder: EmbeddingModelStatus) -> Markup:
         words = f"Keyword search only. {name}: {download.note or 'The download is paused.'}"
         label = "Resume"
     else:
-        size = f" ({DEFAULT_EMBEDDER_SIZE})" if embedder.name == DEFAULT_EMBEDDER else ""
-        words = f"Keyword search only. Download {name}{size} to add semantic search."
+        # In other languages the default model makes the ranking worse than keywords alone.
+        is_default = embedder.name == DEFAULT_EMBEDDER
+        size, scope = (f" ({DEFAULT_EMBEDDER_SIZE})", " of English texts") if is_default else ("", "")
+        words = f"Keyword search only. Download {name}{size} to add semantic search{scope}."
         label = "Download"
     return render_macro(TEMPLATE, "semantic_search", words=words, name=name, label=label, download=running)
 

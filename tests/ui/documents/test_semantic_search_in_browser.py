@@ -46,7 +46,7 @@ def wait_for(person: PageDriver, words: str) -> None:
 def test_the_model_is_downloaded_and_documents_get_semantic_search(browser: Any, url: str) -> None:
     with PageDriver(browser, url) as person:
         person.paste("Pets", "the dog sleeps in the house")
-        wait_for(person, "Keyword search only. Download all-MiniLM-L6-v2 (90 MB) to add semantic search.")
+        wait_for(person, "Download all-MiniLM-L6-v2 (90 MB) to add semantic search of English texts.")
         person.page.click(f"{LINE} button")
         wait_for(person, "Downloading all-MiniLM-L6-v2: ")
         person.page.wait_for_selector(f"{LINE} progress[value]")

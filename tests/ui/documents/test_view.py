@@ -33,7 +33,7 @@ def on_the_way(models: ScriptedModels, state: DownloadState, note: str = "") -> 
 
 
 def test_without_the_model_its_download_is_offered(services: Services, models: ScriptedModels) -> None:
-    assert "Keyword search only. Download all-MiniLM-L6-v2 (90 MB) to add semantic search." in line(services)
+    assert "Download all-MiniLM-L6-v2 (90 MB) to add semantic search of English texts." in line(services)
     assert 'data-do="download-embedder"' in line(services)
     press_download(services)
     assert models.calls == [("start", DEFAULT_EMBEDDER)]
