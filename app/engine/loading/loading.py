@@ -56,7 +56,7 @@ from app.engine.loading.weights import (
 from app.engine.lookahead.model_statistics import ModelStatistics
 from app.engine.machine.compiling import Compiled
 from app.engine.machine.hardware import choose_device, dtype_name, numbered, sum_exactly
-from app.engine.machine.process_memory import expand_segments
+from app.engine.machine.process_memory import expand_segments, return_freed_memory
 from app.engine.measuring.measurement_cache import CacheKey
 from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
@@ -215,6 +215,8 @@ def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: 
     """Quantise the model, set it to inference and move it to the device; return how many weights were quantised."""
     # In this order, so that dense weights take no memory on the device.
     quantised = quantise(model, quantisation, device, progress=listen)
+    if quantised:
+        return_freed_memory()  # the weights as they were read
     ready = model.train(False)
     if not offloaded_bytes(model):  # otherwise accelerate moves weights, and the model cannot be moved
         ready.to(device)

@@ -84,6 +84,14 @@ def share_one_heap() -> bool:
         return False
 
 
+def return_freed_memory() -> bool:
+    """Give freed memory that glibc keeps between used memory back to the system; return whether there was any."""
+    try:
+        return bool(ctypes.CDLL(None).malloc_trim(0))
+    except (OSError, AttributeError, TypeError):  # Windows, macOS, musl
+        return False
+
+
 ALLOCATOR_VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
 TRIAL_BYTES = 32 << 20
 """Bytes of a trial allocation: more than the allocator's pooled segments, so that torch asks the driver."""

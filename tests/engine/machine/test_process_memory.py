@@ -10,6 +10,8 @@ from app.engine.machine.process_memory import (
     expand_segments,
     is_out_of_memory,
     release_memory,
+    resident_bytes,
+    return_freed_memory,
     share_one_heap,
 )  # fmt: skip
 
@@ -18,6 +20,16 @@ CUDA = torch.device("cuda")
 
 def test_glibc_can_be_told_and_no_system_minds_being_asked() -> None:
     assert share_one_heap() == (platform.libc_ver()[0] == "glibc")
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="glibc keeps freed memory")
+def test_memory_that_is_freed_below_used_memory_is_given_back() -> None:
+    blocks = [bytearray(b"x" * 100_000) for _ in range(1000)]
+    used = bytearray(b"x" * 100_000)
+    blocks.clear()
+    before = resident_bytes()
+    assert return_freed_memory()
+    assert resident_bytes() < before - 50_000_000 and used
 
 
 @pytest.mark.parametrize("status", ["CUBLAS_STATUS_ALLOC_FAILED", "CUBLAS_STATUS_NOT_INITIALIZED"])
