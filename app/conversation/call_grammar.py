@@ -61,9 +61,7 @@ def _arguments_rules(name: str, schema: dict[str, Any], form: CallFormat) -> lis
     for number, (key, is_required) in enumerate(_keys(schema).items()):
         rule = f"{name}x{number}"
         member = with_definitions(schema["properties"][key], schema)
-        is_text = (
-            "true" if kinds_of(member) == {"string"} else "false"
-        )  # DeepSeek's format says so in each tag
+        is_text = str(kinds_of(member) == {"string"}).lower()  # an attribute of DeepSeek's tags
         head = lark_text(f"{form.before_key}{key}{form.after_key}".replace(ANY, is_text))
         rules += [f"{rule}: {head} {rule}value", _value_rule(f"{rule}value", member, form, key)]
         members[rule] = is_required
