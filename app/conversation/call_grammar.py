@@ -25,7 +25,8 @@ PLAIN = {"type": ["number", "boolean", "null"]}
 def calls_grammar(tools: Mapping[str, dict[str, Any]], most: int, form: CallFormat = HERMES) -> str:
     """Write a grammar of up to `most` calls of these tools, which are given as names and schemas.
 
-    Line ends at the beginning may be left out or added, because models vary them."""
+    Line ends at the beginning may be left out or added, because models vary them, unless calls begin within a header
+    as in gpt-oss's format."""
     rules, before = list[str](), form.before_name.lstrip("\n")
     line_ends = form.before_name.removesuffix(before)
     for place, (name, schema) in enumerate(tools.items()):
@@ -34,8 +35,9 @@ def calls_grammar(tools: Mapping[str, dict[str, Any]], most: int, form: CallForm
         rules += _arguments_rules(f"args{place}", schema, form)
     one = " | ".join(f"call{place}" for place in range(len(tools)))
     more = f"({lark_text(form.between + line_ends)} call){{0,{most - 1}}}" if most > 1 else ""
-    begin = lark_text((form.begin + line_ends).lstrip("\n"))
-    start = " ".join(filter(None, ("/\\n{1,4}/?", begin, "call", more, lark_text(form.end))))
+    begin = (form.begin + line_ends).lstrip("\n")
+    varied = "" if (begin + before).startswith(" ") else "/\\n{1,4}/?"
+    start = " ".join(filter(None, (varied, lark_text(begin), "call", more, lark_text(form.end))))
     return "\n".join([f"start: {start}", f"call: {one}", *rules])
 
 
