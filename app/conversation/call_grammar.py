@@ -25,8 +25,8 @@ PLAIN = {"type": ["number", "boolean", "null"]}
 def calls_grammar(tools: Mapping[str, dict[str, Any]], most: int, form: CallFormat = HERMES) -> str:
     """Write a grammar of up to `most` calls of these tools, which are given as names and schemas.
 
-    Line ends at the beginning may be left out or added, because models vary them, unless calls begin within a header
-    as in gpt-oss's format."""
+    Line ends at the beginning may be left out or added, because models vary them, unless calls begin within a
+    header as in gpt-oss's format."""
     rules, before = list[str](), form.before_name.lstrip("\n")
     line_ends = form.before_name.removesuffix(before)
     for place, (name, schema) in enumerate(tools.items()):

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import gradio as gr
@@ -206,11 +207,9 @@ class ChatSettingsPanel:
     ) -> None:
         system, presets = self.system, self.presets
         events.on(system.input, actions.change_system_prompt, [state, system], trigger_mode="always_last")
-        for listener in (self.is_json.input, self.schema.input):
-            events.on(
-                listener, actions.change_json, [state, self.is_json, self.schema], events.faults,
-                trigger_mode="always_last",
-            )  # fmt: skip
+        changed = partial(gr.on, [self.is_json.input, self.schema.input])
+        given = [state, self.is_json, self.schema]
+        events.on(changed, actions.change_json, given, events.faults, trigger_mode="always_last")
         events.on(presets.focus, actions.list_presets, outputs=presets)
         events.on(presets.input, actions.apply_preset, [state, presets], [system, *controls])
         saved = [presets, system, *controls]

@@ -190,8 +190,9 @@ class RaceView:
         """Check the values of these boxes while the user types. `boxes` maps the name of an option to its box."""
         judge = partial(self._actions.judge, lane, {name: box.elem_id or "" for name, box in boxes.items()})
         given, faults = [self._state, *boxes.values()], self._events.faults
-        for box in boxes.values():
-            self._events.on(box.input, judge, given, faults, trigger_mode="always_last", **UNCHECKED)
+        # One event for all boxes, because results of several events may arrive in another order.
+        typed = partial(gr.on, [box.input for box in boxes.values()])
+        self._events.on(typed, judge, given, faults, trigger_mode="always_last", **UNCHECKED)
 
 
 def _html(name: str) -> gr.HTML:
