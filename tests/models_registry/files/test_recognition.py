@@ -179,8 +179,14 @@ def writing_kinds() -> list[str]:
     return [kind for kind in CONFIG_MAPPING if is_in(kind, TEXT, MULTIMODAL, PICTURES, TRANSLATING)]
 
 
+NEEDED = {
+    "gemma4_assistant": {"text_config": {"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0}}
+}
+"""Values without which transformers refuses its own defaults."""
+
+
 def config_of(kind: str) -> bytes:
-    values = json.loads(CONFIG_MAPPING[kind]().to_json_string(use_diff=False))
+    values = json.loads(CONFIG_MAPPING[kind](**NEEDED.get(kind, {})).to_json_string(use_diff=False))
     return json.dumps({**values, "model_type": kind}).encode()
 
 
