@@ -59,18 +59,18 @@ class WrittenCall:
     @property
     def is_cut(self) -> bool:
         """Whether the arguments are not valid JSON, for example because they were cut off."""
-        return self._parsed is None
+        try:
+            parse_json(self.arguments)
+        except ValueError:
+            return True
+        return False
 
     @property
     def arguments_object(self) -> Any:
-        """The parsed arguments; {} if they were cut off."""
-        return self._parsed or {}
-
-    @property
-    def _parsed(self) -> Any:
+        """The parsed arguments; {} if they are empty or were cut off."""
         with suppress(ValueError):
-            return parse_json(self.arguments)
-        return None
+            return parse_json(self.arguments) or {}
+        return {}
 
 
 @dataclass(slots=True)

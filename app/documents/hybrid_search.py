@@ -149,8 +149,8 @@ def near_enough(candidates: Sequence[Candidate], cosines: Cosines | None) -> lis
         least = MIN_SHARE_ALONE / 2 if best_share >= MIN_SHARE_ALONE else inf
         return [one for one in candidates if one.share >= least]
     if cosines.number >= MIN_PASSAGES and cosines.mean >= MIN_SIMILARITY:
-        most = max((cosines.standard_score(one) for one in cosines.nearest), default=0.0)
-        return list(candidates) if most + STANDING_OUT_SHARE * best_share >= MIN_STANDING_OUT else []
+        standing_out = cosines.standard_score(cosines.nearest[0]) + STANDING_OUT_SHARE * best_share
+        return list(candidates) if standing_out >= MIN_STANDING_OUT else []
     return [one for one in candidates if one.share >= MIN_SHARE or one.similarity >= MIN_SIMILARITY]
 
 

@@ -13,8 +13,6 @@ from app.values.model import Memory
 
 RAM = "cpu"
 """The name of the machine's own memory, as torch calls the device."""
-PREFIX_SHARE = 0.05
-"""The share of free memory that the cached prefixes of other conversations may take."""
 
 
 def machine_name(device: str) -> str:

@@ -35,9 +35,10 @@ DISK_RESERVE = 200_000_000
 """Bytes that a download leaves free on the disk."""
 USUALLY_FREE = 0.8
 """The share of a device's memory that other programs usually leave."""
-USABLE = 0.9
-"""The share of the free memory that a model may take. The rest is for cached prefixes of other conversations and
-for what estimates miss."""
+PREFIX_SHARE = 0.05
+"""The share of free memory that the cached prefixes of other conversations may take."""
+USABLE = 0.95 - PREFIX_SHARE
+"""The share of the free memory that a model may take. As much as for cached prefixes stays free in addition."""
 USUAL_CONTEXT = 4096
 """The context in tokens for which the memory of models is estimated by default."""
 KEPT_STATES = 4

@@ -15,7 +15,8 @@ from torch import Tensor
 from app.engine.block.block import common_length
 from app.engine.machine.process_memory import is_out_of_memory
 from app.engine.runner.recurrent_state import StatesByLength
-from app.system.machine import PREFIX_SHARE, ram
+from app.system.machine import ram
+from app.values.model import PREFIX_SHARE
 
 log = logging.getLogger(__name__)
 

@@ -11,8 +11,9 @@ from app.engine.decoders.plain import plain
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache, share_of_free
 from app.engine.runner.runner import BlockRunner
 from app.engine.runner.step import Decoder
-from app.system.machine import PREFIX_SHARE, ram
+from app.system.machine import ram
 from app.values.messages import Decoding
+from app.values.model import PREFIX_SHARE
 from tests.engine.architectures import GEMMA3, LLAMA, Architecture
 from tests.engine.recurrent_architectures import TREES
 from tests.engine.replies import Zoo, numbers, reference, write
