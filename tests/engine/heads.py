@@ -27,6 +27,7 @@ from transformers import (
 )
 from transformers.modeling_layers import MtpModel
 
+from app.engine.loading.head_loading import declare_head
 from app.values.messages import ModelFolder
 from tests.engine.architectures import DEEPSEEK
 from tests.engine.tiny import with_tokenizer
@@ -97,7 +98,7 @@ def _heads_of(model: PreTrainedModel) -> MtpModel:
     """A random head; the configs of Qwen's models do not tell transformers of one."""
     if hasattr(model.config, "num_mtp_layers"):
         return MtpModel(model, 1)
-    model.config.num_mtp_layers, model.config.mtp_layer_types = 1, ["full_attention"]
+    declare_head(model.config)
     heads = MtpModel(model, 1)
     del model.config.num_mtp_layers, model.config.mtp_layer_types
     return heads

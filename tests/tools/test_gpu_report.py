@@ -69,7 +69,8 @@ def test_a_bare_machine_has_drafters_and_without_a_card_gets_one_sentence() -> N
     )
     done = run_python(script)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == (
-        "Error: A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one.\n"
-    )
+    # A CUDA build of torch warns, too, if it finds nvcc.
+    assert [line for line in done.stderr.splitlines() if "No CUDA runtime is found" not in line] == [
+        "Error: A GPU report needs a CUDA device, and torch finds none here: run it on a machine with one."
+    ]
     assert not (CHECKOUT / "report").exists()

@@ -153,7 +153,7 @@ def _kernels_of(plan: Plan, name: str) -> Iterator[Row]:
         yield {"model": name, "kernel": note}
     for rows in plan.kernel_rows:
         step = _step(runner, plan, rows)
-        with profile() as profiler:
+        with profile(acc_events=True) as profiler:
             step()
         events = profiler.key_averages()
         on_card = [event for event in events if str(event.device_type).endswith("CUDA")]

@@ -14,7 +14,7 @@ For a guess after a guess the target has no state yet: the head's own output rep
 """
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
@@ -23,7 +23,7 @@ from transformers.modeling_layers import MtpModel
 from app.engine.attention import Attend, BlockView
 from app.engine.block.block import chain_block
 from app.engine.runner.hidden_states import HiddenStates, write_states
-from app.engine.runner.kv_cache import BlockCache
+from app.engine.runner.kv_cache import CACHE_NAME, BlockCache
 
 CHUNK = 512
 """Maximum number of tokens of the text that are read in one pass."""
@@ -123,15 +123,7 @@ class MtpHead:
         return states
 
     def output(self, tokens: Tensor, states: Tensor, view: BlockView, cache: BlockCache) -> Tensor:
-        output: Tensor = self._model.forward_layer(
-            0,
-            states,
-            position_ids=view.positions[None] + 1,
-            mtp_cache=cache,  # type: ignore[arg-type]  # transformers needs its own cache only for masks
-            input_ids=tokens,
-            block=view,
-        )
-        return output
+        return self._layer(tokens, states, view.positions[None] + 1, cache, block=view)
 
     def logits(self, output: Tensor) -> Tensor:
         logits: Tensor = self._model._project_to_logits(output)
@@ -141,15 +133,28 @@ class MtpHead:
     def expected(self, text: Sequence[int], target: HiddenStates) -> Tensor:
         # Uses transformers' eager attention and neither our attention nor a cache.
         ours, states = self._model.config._attn_implementation, target.rows(0, len(text) - 1)
+        tokens = torch.tensor([text[1:]], device=states.device)
+        positions = torch.arange(1, len(text), device=states.device)[None]
         self._model.set_attn_implementation("eager")
         try:
-            output = self._model.forward_layer(
-                0,
-                states,
-                position_ids=torch.arange(1, len(text), device=states.device)[None],
-                mtp_cache=None,
-                input_ids=torch.tensor([text[1:]], device=states.device),
-            )
-            return self.logits(output[:, -1])
+            return self.logits(self._layer(tokens, states, positions, None)[:, -1])
         finally:
             self._model.set_attn_implementation(ours)
+
+    def _layer(
+        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: BlockCache | None, **others: Any
+    ) -> Tensor:
+        """Compute the first head's layer as `MtpModel.forward` does, which returns only tokens and logits."""
+        model: Any = self._model
+        rows, rotary, table = model.embed_tokens(tokens).to(states.device), model.rotary_emb, None
+        if rotary is not None:
+            kind = {"layer_type": model.config.layer_types[0]} if hasattr(rotary, "layer_types") else {}
+            # One table for each of text, height and width: before transformers 5.19, Qwen's rotary needs all three.
+            axes = positions.expand(3, 1, -1) if hasattr(rotary, "mrope_section") else positions
+            table = rotary(rows, position_ids=axes, **kind)
+        masks = model.create_masks_for_mtp_layer(0, rows, cache, positions)
+        others |= {CACHE_NAME: cache, **masks}
+        output: Tensor = model.layers[0](
+            rows, states, position_embeddings=table, position_ids=positions, **others
+        )
+        return model.shared_post_norm(output) if model.use_shared_post_norm else output

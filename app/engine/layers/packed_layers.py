@@ -135,7 +135,9 @@ class PackedExperts(nn.Module):
             delattr(experts, name)
             self.register_buffer(f"{name}_bias", vars(experts)["_parameters"].pop(f"{name}_bias", None))
         self.activation = experts
-        has_more = experts.has_post_expert_norm or any("_bias" in name for name, _ in self.named_buffers())
+        # transformers before 5.20 has no experts with such a norm.
+        self._norm = experts.post_expert_norm if getattr(experts, "has_post_expert_norm", False) else None
+        has_more = self._norm is not None or any("_bias" in name for name, _ in self.named_buffers())
         self._gate = None if has_more else _gate_of(experts)
 
     def forward(self, states: Tensor, chosen: Tensor, shares: Tensor) -> Tensor:
@@ -151,8 +153,8 @@ class PackedExperts(nn.Module):
         # Row by row, because torch's rounding of a value depends on the number of values.
         active = torch.cat([activate(row) for row in torch.split(product, 1)])
         result = self._multiply(self._down, active, experts, torch.arange(len(rows)))
-        if self.activation.has_post_expert_norm:
-            result = self.activation.post_expert_norm(result)
+        if self._norm is not None:
+            result = self._norm(result)
         result *= shares.flatten()[order, None]
         return torch.zeros_like(states).index_add_(0, rows, result)
 
@@ -199,7 +201,7 @@ def stacked_shapes(module: Any) -> dict[str, tuple[int, int, int]]:
     """Return the shapes [experts, out, in] of a module's stacked matrices by their names: first up, then down.
 
     Returns {} unless the module is transformers' layer of experts and has matrices of whole tiles."""
-    if not hasattr(module, "has_post_expert_norm"):
+    if not hasattr(module, "is_transposed"):
         return {}
     found = {}
     for name in ("gate_up_proj" if module.has_gate else "up_proj", "down_proj"):

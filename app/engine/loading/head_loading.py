@@ -3,9 +3,11 @@
 import logging
 import re
 from dataclasses import replace
+from typing import Any
 
 from torch import nn
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.core_model_loading import WeightRenaming
 from transformers.modeling_layers import MtpModel
 
 from app.engine import attention
@@ -35,6 +37,15 @@ _NAMES = re.compile(r"(^|\.)mtp[._]|\.(eh_proj|enorm|hnorm)\.")
 _ONE_LAYER = re.compile(r"^mtp\.layers\.0\.self_attn\.")
 _FURTHER_LAYER = re.compile(r"^mtp\.(layers\.[1-9]|embed_tokens\.)")
 """Matches weights of further layers or of an own embedding, which heads of Qwen3-Next and Qwen3.5 do not have."""
+_RENAMED = {
+    r"^layers\.0\.(?!(?:mtp_block|enorm|hnorm|eh_proj|post_norm)\.)": "layers.0.mtp_block.",
+    r"^fc\.": "layers.0.eh_proj.",
+    r"^pre_fc_norm_embedding\.": "layers.0.enorm.",
+    r"^pre_fc_norm_hidden\.": "layers.0.hnorm.",
+    r"^norm\.": "layers.0.post_norm.",
+}
+"""The names of a head's weights in checkpoints of Qwen and Mellum, without mtp., and their names in MtpModel.
+transformers renames these weights itself since 5.20."""
 _CONTAINS = f"This checkpoint contains heads for {NAME}"
 _NOT_LOADED = f"{_CONTAINS} that transformers does not load."
 _NO_BLOCKS = f"{_CONTAINS}, which are used here only for models that take draft trees."
@@ -53,9 +64,8 @@ def carried_heads(model: PreTrainedModel, folder: ModelFolder) -> CarriedHeads:
         return None, ""
     config = model.config.get_text_config(decoder=True)
     is_qwens = any(map(_ONE_LAYER.match, names)) and not any(map(_FURTHER_LAYER.match, names))
-    if is_qwens and not hasattr(config, "num_mtp_layers"):
-        # transformers reads this layout, but its configs of these models do not declare it.
-        config.num_mtp_layers, config.mtp_layer_types = 1, ["full_attention"]
+    if is_qwens:
+        declare_head(config)
     if not 0 < (getattr(config, "num_mtp_layers", None) or 0) <= MOST_HEADS:
         return None, _NOT_LOADED
     try:
@@ -94,14 +104,25 @@ def _failure(error: Exception) -> str:
     return _FAILED.format(refused_because(error))
 
 
+def declare_head(config: PreTrainedConfig) -> None:
+    """Declare a head of Qwen's layout, unless this config of transformers declares heads."""
+    if not hasattr(config, "mtp_layer_types"):
+        config.num_mtp_layers, config.mtp_layer_types = 1, ["full_attention"]
+        if config.model_type == "mellum":  # declares its heads since transformers 5.20
+            config.mtp_layer_types, config.mtp_mlp_layer_types = ["sliding_attention"], ["sparse"]
+
+
 def read_heads(model: PreTrainedModel) -> MtpModel:
     """Read all heads of the model's checkpoint. Raises errors of any type."""
     config = model.config.get_text_config(decoder=True)
     extra = range(config.num_hidden_layers, config.num_hidden_layers + config.num_mtp_layers)
     # For the heads, transformers reads only weights that match `_keys_to_ignore_on_load_unexpected`. Its patterns
     # have only the layer numbers of published checkpoints.
-    left_out = {rf"^model\.layers\.{number}\." for number in extra}
+    left_out = {r"^mtp\.", *(rf"^model\.layers\.{number}\." for number in extra)}
     model._keys_to_ignore_on_load_unexpected = left_out.union(model._keys_to_ignore_on_load_unexpected or ())
+    mapped: Any = model  # transformers declares no type of `_weight_conversions`
+    renamed = [WeightRenaming(name, meant) for name, meant in _RENAMED.items()]
+    mapped._weight_conversions = [*renamed, *mapped._weight_conversions]
     heads = MtpModel.from_pretrained(model, device_map={"": model.device})
     heads.requires_grad_(False).train(False)
     return heads

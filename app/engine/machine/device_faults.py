@@ -21,7 +21,7 @@ WORDS = (
     "invalid program counter",
     "operation not supported on global/shared address space",
     "hardware stack error",
-    "device-side assert",
+    "device-side assert triggered",  # torch mentions device-side assertions in its hints on all errors
     "unspecified launch failure",
     "launch timed out",
     "uncorrectable ecc error",

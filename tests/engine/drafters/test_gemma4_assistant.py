@@ -73,7 +73,13 @@ def transformers_guesses(target: Any, assistant: Any, text: Sequence[int], count
     assistant.generation_config.num_assistant_tokens = count
     target.generation_config.max_length = 256
     make: Any = SinglePositionMultiTokenCandidateGenerator
-    generator = make(assistant, target.get_input_embeddings(), target.generation_config)
+    older: Any = {"input_ids": torch.tensor([text]), "model_kwargs": {}}  # needed before transformers 5.19
+    generator = make(
+        assistant_model=assistant,
+        target_model_input_embeddings=target.get_input_embeddings(),
+        generation_config=target.generation_config,
+        **older,
+    )
     with torch.inference_mode():
         read = target(
             torch.tensor([text[:-1]]),
@@ -81,7 +87,7 @@ def transformers_guesses(target: Any, assistant: Any, text: Sequence[int], count
             return_shared_kv_states=True,
             use_cache=False,
         )
-        found, _ = generator.get_candidates(torch.tensor([text]), {}, read, False, 0)
+        found, _ = generator.get_candidates(torch.tensor([text]), {}, read, False, len(text) - 2)
     return found[0, len(text) :].tolist()
 
 

@@ -42,6 +42,7 @@ def test_a_lost_device_asks_for_a_restart(words: str, caplog: pytest.LogCaptureF
     [
         "CUDA out of memory. Tried to allocate",
         "CUDA error: no kernel image is available",
+        "CUDA error: invalid argument\nCompile with `TORCH_USE_CUDA_DSA` to enable device-side assertions.",
         "an illegal instruction",
     ],
 )
