@@ -6,10 +6,16 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from app.conversation.tool_call_patterns import alternatives, kinds_of, values_of, with_definitions
+from app.conversation.tool_call_patterns import (
+    alternatives,
+    kinds_of,
+    member_schema,
+    values_of,
+    with_definitions,
+)
 from app.values.chat_format import ANY, HERMES, KEY, CallFormat
 from app.values.dataclass_json import json_text
-from app.values.json_answers import for_grammar
+from app.values.json_answers import KNOWN_FORMATS, for_grammar
 from app.values.logits import lark_text
 
 OPTIONS = {"x-guidance": {"whitespace_pattern": "[ \\n]?", "coerce_one_of": True}}
@@ -20,6 +26,22 @@ NOTES = frozenset(
 """Keywords of JSON Schema that do not restrict a value."""
 PLAIN = {"type": ["number", "boolean", "null"]}
 """The schema of values that are neither strings, objects nor arrays."""
+PYTHON = {"boolean": ("True", "False"), "null": ("None",)}
+"""Values, by their type, that some models write in Python's notation."""
+OF_ALL = frozenset(
+    (
+        "allOf",
+        "anyOf",
+        "oneOf",
+        "not",
+        "if",
+        "minProperties",
+        "maxProperties",
+        "dependentRequired",
+        "dependentSchemas",
+    )
+)
+"""Keywords that restrict several arguments together, which rules of single arguments do not enforce."""
 
 
 def calls_grammar(tools: Mapping[str, dict[str, Any]], most: int, form: CallFormat = HERMES) -> str:
@@ -44,6 +66,17 @@ def calls_grammar(tools: Mapping[str, dict[str, Any]], most: int, form: CallForm
 def json_rule(schema: Any) -> str:
     """Write a rule for JSON that matches a schema; a schema may also be true or false."""
     return _json_rule(for_grammar(schema)[0])
+
+
+def not_enforced(schema: dict[str, Any], form: CallFormat) -> set[str]:
+    """Return the keywords of the arguments' schema that the grammar of a call does not enforce."""
+    found = set(for_grammar(schema)[1])
+    if form.kind in ("tags", "pairs"):
+        found |= schema.keys() & OF_ALL
+    members = [member_schema(schema, key) for key in _keys(schema) if form.kind == "tags"]
+    for part in (one for each in members if kinds_of(each) == {"string"} for one in alternatives(each)):
+        found |= {"pattern"} & part.keys() | ({"format"} if part.get("format") in KNOWN_FORMATS else set())
+    return found
 
 
 def _json_rule(schema: Any) -> str:
@@ -94,12 +127,19 @@ def _members(members: Mapping[str, bool], separator: str) -> str:
 def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
     """Write the rule of an argument's value, with what ends it.
 
-    A string is written as it is; in "pairs" it is JSON, like all other values."""
+    A string is written as it is; in "pairs" it is JSON, like all other values. Some values may also be written in
+    Python's notation, so that a model can choose the notation that it knows."""
     ending = form.after_value.replace(KEY, key)
-    parts = alternatives(schema)
-    if kinds_of(schema) != {"string"} or form.kind == "pairs":
-        return f"{name}: {json_rule(schema)} {'' if form.kind == 'pairs' else lark_text(ending)}".rstrip()
-    if known := values_of(parts):
+    parts, kinds = alternatives(schema), kinds_of(schema)
+    known = values_of(parts)
+    if kinds != {"string"} or form.kind == "pairs":
+        words = [word for kind in kinds if kind in PYTHON and "string" not in kinds for word in PYTHON[kind]]
+        others = [] if known else sorted(map(json_text, words))
+        if form.quote == "'" and kinds == {"string"} and _restrictions(schema) == {"type": "string"}:
+            others.append(r"/'([^'\\\n]|\\.)*'/")
+        value = " | ".join([json_rule(schema), *others])
+        return f"{name}: ({value}) {'' if form.kind == 'pairs' else lark_text(ending)}".rstrip()
+    if known:
         return f"{name}: ({' | '.join(json_text(str(one)) for one in known)}) {lark_text(ending)}"
     return _text_rule(name, parts, ending)
 

@@ -184,13 +184,18 @@ class ToolCallParser:
     def flush(self, is_cut: bool = False) -> list[Delta]:
         """Return the remaining deltas at the end of the reply.
 
-        A call without a complete name is text. If the reply `is_cut`, such a call is dropped if its tag was found
-        or it follows another call. An incomplete argument in tags is dropped, and leaves the arguments invalid."""
+        A call without a complete name is text, unless it directly follows another call. If the reply `is_cut`, such
+        a call is dropped if its tag was found. An incomplete argument in tags is dropped, and leaves the arguments
+        invalid."""
         if is_cut and self._opened and self._read == self._head:
             self._held, self._read = "", self._text
+        # what is held after a call may only be the beginning of a marker
+        is_marker = self._read in (self._tail, self._more, self._end) and not self._patterns.is_open
         self._is_flushing = not is_cut
         found = self.push("")
         rest, self._held = self._held, ""
+        if is_marker and self._read == self._text:
+            return [one for one in found if not isinstance(one, TextDelta)]
         if self._read == self._arguments:
             return [*found, ArgumentsDelta(self._calls - 1, rest)] if rest else found
         if self._read in (self._tail, self._parameters, self._pairs, self._more, self._end) or (

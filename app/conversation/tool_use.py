@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from app.conversation.call_grammar import NOTHING, calls_grammar, json_rule
+from app.conversation.call_grammar import NOTHING, calls_grammar, json_rule, not_enforced
 from app.conversation.reply_parsing import ReplyParser, TextParser, ToolCallParser
 from app.conversation.thought_parsing import split_thought
 from app.conversation.tool_call_patterns import call_patterns
@@ -102,10 +102,10 @@ class ToolUse:
     @property
     def not_enforced(self) -> list[str]:
         """The keywords of JSON Schema in this reply's schemas that its grammar does not enforce."""
-        schemas = [one.parameters for one in self.forced]
+        found = [not_enforced(schema, self.calls) for schema in _schemas(self.forced).values()]
         if not self.forced and self.form and self.form.kind == "json_schema":
-            schemas = [parse_json(self.form.source)]
-        return sorted({word for schema in schemas for word in for_grammar(schema)[1]})
+            found = [set(for_grammar(parse_json(self.form.source))[1])]
+        return sorted(set().union(*found))
 
     @property
     def _shown(self) -> list[dict[str, Any]]:

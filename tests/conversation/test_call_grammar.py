@@ -3,6 +3,7 @@
 import json
 import re
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 import jsonschema
@@ -11,8 +12,9 @@ import torch
 from llguidance import LLMatcher, LLTokenizer
 from transformers import AutoTokenizer, PreTrainedTokenizerBase
 
-from app.conversation.call_grammar import calls_grammar
+from app.conversation.call_grammar import calls_grammar, not_enforced
 from app.conversation.reply_parsing import ParsedReply, ToolCallParser
+from app.conversation.tool_use import FunctionFields, ToolUse
 from app.engine.sampling.grammar_mask import Grammars
 from app.engine.sampling.sampling import make_sampler
 from app.settings import assets_dir
@@ -216,6 +218,43 @@ def test_calls_may_end_after_any_number_and_begin_with_a_line_end(name: str) -> 
         assert is_allowed(text, grammar)
         begins_in_header = text.startswith(" ")
         assert is_allowed(f"\n{text}", grammar) != begins_in_header
+
+
+def test_values_may_be_written_in_pythons_notation() -> None:
+    schema = {"type": "object", "properties": {"a": {"type": ["boolean", "null"]}}, "required": ["a"]}
+    for name in ("glm", "qwen coder", "pythonic"):
+        text = FORMS[name].written([("f", '{"a": 1}')])
+        for value, meant in (("True", True), ("true", True), ("None", None), ("yes", ...)):
+            written = text.replace("1", value)
+            assert is_allowed(written, calls_grammar({"f": schema}, 1, FORMS[name])) == (meant is not ...)
+            assert meant is ... or read(FORMS[name], schema, written) == {"a": meant}
+    single, words = (
+        replace(FORMS["pythonic"], quote="'"),
+        {"properties": {"a": {"type": "string"}}, "required": ["a"]},
+    )
+    written = single.written([("f", '{"a": 1}')]).replace("1", r"""'it\'s "x"'""")
+    assert is_allowed(written, calls_grammar({"f": words}, 1, single))
+    assert read(single, words, written) == {"a": 'it\'s "x"'}
+    only = {"properties": {"a": {"type": "boolean", "const": True}}, "required": ["a"]}
+    grammar = calls_grammar({"f": only}, 1, FORMS["glm"])
+    assert not is_allowed(FORMS["glm"].written([("f", '{"a": 1}')]).replace("1", "False"), grammar)
+
+
+def read(form: CallFormat, schema: dict[str, Any], text: str) -> Any:
+    parser, written = ToolCallParser(form, {"f": schema}), ParsedReply()
+    for delta in (*parser.push(text), *parser.flush()):
+        written.add(delta)
+    return json.loads(written.calls[0].arguments)
+
+
+def test_what_a_call_does_not_enforce_is_named() -> None:
+    texts = {"a": {"type": "string", "pattern": "^x"}, "b": {"type": "string", "format": "date"}}
+    schema = {"properties": {**texts, "c": {"type": "string", "format": "of our own"}}, "minProperties": 1}
+    assert not_enforced(schema, FORMS["glm"]) == {"pattern", "format", "minProperties"}
+    assert not_enforced(schema, FORMS["pythonic"]) == {"minProperties"}
+    assert not_enforced(schema, FORMS["hermes"]) == set()
+    tools = [FunctionFields(name="f", parameters={"type": "object", **schema})]
+    assert ToolUse(forced=tuple(tools)).not_enforced == []
 
 
 def is_allowed(text: str, source: str) -> bool:

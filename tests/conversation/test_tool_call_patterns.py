@@ -304,6 +304,17 @@ def test_a_reply_that_is_cut_anywhere_in_its_calls_has_no_text_and_no_call_that_
             assert call.is_cut or call.arguments_object == json.loads(arguments), text[:end]
 
 
+@pytest.mark.parametrize("name", [name for name, form in FORMS.items() if form.can_repeat and form.opening])
+def test_a_stop_string_after_a_call_shows_no_part_of_a_marker(name: str) -> None:
+    two = [("weather", '{"city": "Rome", "days": 2}'), ("weather", '{"city": "Oslo"}')]
+    text, first = (FORMS[name].written(two[:count]).replace("\0", "1") for count in (2, 1))
+    for end in range(len(first) - len(FORMS[name].end), len(text)):
+        parser, written = ToolCallParser(FORMS[name], SCHEMAS), ParsedReply()
+        for delta in (*parser.push(text[:end]), *parser.flush()):
+            written.add(delta)
+        assert len(written.calls) in (1, 2) and not written.text, text[:end]
+
+
 UNTOLD = BEFORE.removeprefix(TOOLS_SHOWN)
 
 
