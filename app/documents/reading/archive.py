@@ -38,6 +38,11 @@ LOCKS = (
 """Parts of encrypted OpenDocument files and of protected books, each with bytes that the part contains."""
 DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}relIds"
 RELATION, PARAGRAPH = f"{{{nsmap['r']}}}", f"{{{nsmap['a']}}}p"
+MAIN_TYPES = {
+    b"word": b"wordprocessingml.document",
+    b"(?:powerpoint|presentation)": b"presentationml.presentation",
+}
+"""For templates, slide shows and files with macros, the types of their main parts that libraries know."""
 STRICT = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
 
 
@@ -56,13 +61,20 @@ def read_archive(path: Path, name: str) -> Iterator[ReadMessage]:
 def office_package(path: Path) -> tuple[str | IO[bytes], int]:
     """Returns an Office file that libraries can open, and the number of its references to missing parts.
 
-    If there are such references, or if the file is in the strict format, returns a copy in memory, without these
-    references and in the namespaces that libraries know. Else returns the file's path."""
+    If there are such references, or if the format is strict or special, returns a copy in memory, without these
+    references, with the namespaces and the type that libraries know. Else returns the file's path."""
     written, missing = BytesIO(), 0
     with zipfile.ZipFile(path) as archive:
         changed, missing = _without_missing_parts(archive)
+        types = archive.read(TYPES)
+        for kind, usual in MAIN_TYPES.items():
+            types = re.sub(
+                rb"\.[\w.-]*%b[\w.]*\.main" % kind, rb".openxmlformats-officedocument.%b.main" % usual, types
+            )
+        if types != archive.read(TYPES):
+            changed[TYPES] = types
         is_strict = STRICT.search(archive.read("_rels/.rels"))
-        if not (missing or is_strict):
+        if not (changed or is_strict):
             return str(path), 0
         with zipfile.ZipFile(written, "w") as copy:
             for one in archive.namelist():

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from docx import Document
 from docx.document import Document as Opened
+from docx.enum.style import WD_STYLE_TYPE
 from docx.opc.constants import RELATIONSHIP_TYPE as RELATION
 from docx.opc.part import Part
 from docx.oxml.ns import nsmap
@@ -185,6 +186,8 @@ def read_docx(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 -
     document = Document(package)
     yield ReadTitle(document.core_properties.title or "")
     body = document.element.body
+    for style in document.styles.element.style_lst:
+        style.type = style.type or WD_STYLE_TYPE.PARAGRAPH  # python-docx requires a type
     styles = {style.style_id: _style_name(style) for style in document.styles}
     lists = next(_parts(document, RELATION.NUMBERING), None)
     elements = {style.style_id: style.element for style in document.styles}

@@ -21,6 +21,7 @@ UNSEEN = frozenset(
 )
 BLANKS = re.compile(r"[ \t\r\n]+")
 SIGNS = {"tab": "\t", "line-break": "\n"}
+OBJECT = re.compile(r"[^/]+/content\.xml")
 PARAGRAPHS = ("p", "h")
 BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
 """Elements of a paragraph whose text is written after the paragraph, each with the words that precede the text."""
@@ -29,14 +30,25 @@ BESIDE = {"note": "", "text-box": "", "annotation": "Comment: "}
 def read_opendocument(path: Path, name: str) -> Iterator[ReadMessage]:  # noqa: ARG001 - readers have the same arguments
     """Yields the text of an archive or of a flat file, whose only part has everything."""
     if not zipfile.is_zipfile(path):
-        parts = [path.read_bytes()]
+        parts, objects = [path.read_bytes()], {}
     else:
         with zipfile.ZipFile(path) as archive:
             names = ("meta.xml", "styles.xml", "content.xml")
             parts = [archive.read(one) for one in names if one in archive.namelist() or one == names[-1]]
+            objects = {one: archive.read(one) for one in archive.namelist() if OBJECT.fullmatch(one)}
     roots = [parsed(one) for one in parts]
+    for one in roots[-1].iter("{*}object"):
+        one.text = _formula(objects.get(f"{attribute(one, 'href').removeprefix('./')}/content.xml", b""))
     yield ReadTitle(roots[0].findtext(".//{*}meta/{*}title") or "")
     yield from map(TextPiece, _Blocks(Lists(*roots)).of(roots[-1].iterfind("{*}body")))
+
+
+def _formula(data: bytes) -> str:
+    """Returns the signs of an embedded formula (MathML) without its source; "" for another object."""
+    root = parsed(data or b"<none/>")
+    for source in root.iter("{*}annotation"):
+        source.text = ""
+    return "".join(root.itertext()) if kind_of(root) == "math" else ""
 
 
 class _Blocks:

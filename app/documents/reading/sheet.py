@@ -1,5 +1,8 @@
-"""Reads spreadsheets (XLSX, XLSB, XLS, ODS), each value with the name of its column, if the columns have names."""
+"""Reads spreadsheets (XLSX, XLSB, XLS, ODS), each value with the name of its column, if the columns have names,
+and their comments."""
 
+import re
+import zipfile
 from collections.abc import Iterator
 from datetime import datetime, time
 from pathlib import Path
@@ -8,7 +11,10 @@ from python_calamine import CalamineWorkbook, PasswordError, SheetTypeEnum
 
 from app.documents.reading.process import ReadMessage, ReadNote, ReadProgress, TextPiece
 from app.documents.reading.table import in_pieces, labelled
+from app.documents.reading.xml import parsed
 from app.errors import DocumentUnreadable
+
+COMMENTS = re.compile(r"content\.xml|xl/(?:\w+/)?comments?\d*\.xml")
 
 
 def read_sheet(path: Path, name: str) -> Iterator[ReadMessage]:
@@ -29,10 +35,22 @@ def read_sheet(path: Path, name: str) -> Iterator[ReadMessage]:
             yield from in_pieces(labelled([_written(value) for value in row] for row in sheet.iter_rows()))
             yield TextPiece("\n")
         yield ReadProgress(done, len(sheets))
-    if not filled:
+    if comments := [*_comments(path)]:
+        yield TextPiece("\n".join(("# Comments\n", *comments, "")))
+    if not (filled or comments):
         raise DocumentUnreadable(f"There is no text in {name}, because its sheets have no cells with values.")
     if len(sheets) < len(book.sheet_names):
         yield ReadNote("Its sheets without cells, such as charts, were left out.")
+
+
+def _comments(path: Path) -> Iterator[str]:
+    """Yields the comments of a file in XML, which calamine does not read."""
+    if zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            for part in filter(COMMENTS.fullmatch, archive.namelist()):
+                for one in parsed(archive.read(part)).iter("{*}comment", "{*}annotation"):
+                    words = " ".join("".join(text.itertext()) for text in one.iter("{*}t", "{*}p"))
+                    yield " ".join(words.split())
 
 
 def _written(value: object) -> str:

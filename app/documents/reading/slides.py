@@ -53,13 +53,24 @@ def _lines(shape: Any) -> Iterator[str]:
         for row in shape.table.rows:
             yield f"| {' | '.join(' '.join(cell.text.split()) for cell in row.cells)} |"
     elif getattr(shape, "has_chart", False):
-        for plot in shape.chart.plots:
-            for series in plot.series:
-                points = zip(plot.categories, series.values, strict=False)
-                yield f"{series.name}: {'; '.join(f'{label}: {value}' for label, value in points)}"
+        yield from map(_series_line, shape.chart.element.iter("{*}ser"))
     elif shape.has_text_frame:
         yield from filter(None, (one.text.replace("\v", "\n").strip() for one in shape.text_frame.paragraphs))
     else:
         words = shape._element.xpath("string(.//p:cNvPr/@descr)")
         yield from [f"[Picture: {' '.join(words.split())}]"] if words else []
         yield from diagram_lines(shape._element, shape.part)
+
+
+def _series_line(series: Any) -> str:
+    """Returns the name of a series in a chart of any kind, and its values with their labels."""
+    name, labels, values = (
+        {
+            place.get("idx"): place.findtext("{*}v") or ""
+            for kind in kinds
+            for place in series.iterfind(f"{{*}}{kind}//{{*}}pt")
+        }
+        for kinds in (("tx",), ("cat", "xVal"), ("val", "yVal"))
+    )
+    points = "; ".join(f"{labels.get(place, place)}: {value}" for place, value in values.items())
+    return f"{' '.join(name.values())}: {points}"

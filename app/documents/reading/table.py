@@ -39,14 +39,18 @@ def labelled(rows: Iterable[list[str]]) -> Iterator[str]:
     """Yields a line for each row with values, each value with the name of its column.
 
     The row of names is searched for in the first TRIED rows. Rows above it, or all rows if there is none, get no
-    names."""
+    names. The last line has the names of the columns without values."""
     names: list[str] = []
+    used: set[int] = set()
     for row, place in zip(rows, count()):
         if not names and place < TRIED and _names_columns(list(filter(str.strip, row))):
             names = [one.strip() for one in row]
         elif any(map(str.strip, row)):
+            used.update(column for column, value in enumerate(row) if value.strip())
             columns = zip_longest(names, row, fillvalue="")
             yield "; ".join(f"{name}: {value}" if name else value for name, value in columns if value.strip())
+    if unused := [name for column, name in enumerate(names) if name and column not in used]:
+        yield "; ".join(unused)
 
 
 def in_pieces(lines: Iterator[str]) -> Iterator[TextPiece]:

@@ -63,7 +63,7 @@ def _words(element: Element, is_feed: bool, is_inline: bool = False) -> Iterator
     kind = kind_of(element)
     if kind in UNSEEN:
         return
-    texts = [element.text or "", *(child.tail or "" for child in element)]
+    texts = [element.text or element.get("alt", ""), *(child.tail or "" for child in element)]
     if kind not in AS_WRITTEN:
         texts = [re.sub(r"\s+", " ", one) for one in texts]
     if is_feed and TAG.search(texts[0]):

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 import xlsxwriter
 from pptx import Presentation
+from pptx.chart.data import CategoryChartData, XyChartData
+from pptx.enum.chart import XL_CHART_TYPE
 
 from app.documents.reading.table import labelled
 from app.errors import DocumentUnreadable
@@ -197,6 +199,7 @@ NOTEBOOK = '{"cells": [{"cell_type": "markdown", "source": ["Eggs boil."]}], "me
         ("lease.xml", FLAT % "<office:text><text:p>Eggs\n  boil.</text:p></office:text>", "Eggs boil."),
         ("staff.fods", FLAT % SHEET, "# Staff name: 12; room: 12"),
         ("guide.txt", BOOK, "Eggs boil Two\u00a0of: one if x:\n    y()"),
+        ("a.fb2", '<FictionBook xmlns="f"><p>Eggs <image alt="boil"/></p></FictionBook>', "Eggs boil"),
         ("news.rss", FEED, "News Rain & sun It rains. A lot."),
         ("plan.svg", DRAWING, "Kitchen Bath"),
         ("Info.plist", PROPERTIES, "Name: Eggs Boiled: True Files: a Files: 2"),
@@ -254,10 +257,87 @@ def test_each_value_of_a_spreadsheet_has_the_name_of_its_column(tmp_path: Path) 
             [["Costs", ""], ["", "May"], ["Item", "Sum", ""], ["Rent", "740", "due"]],
             "Costs May Item: Rent; Sum: 740; due",
         ),
+        ([["Item", "Sum"], ["Rent", ""], ["Heat", ""]], "Item: Rent Item: Heat Sum"),
+        ([["Item", "Sum"]], "Item; Sum"),
     ],
 )
 def test_names_of_columns_are_told_from_values(rows: list[list[str]], text: str) -> None:
     assert " ".join(labelled(rows)) == text
+
+
+def test_comments_of_a_spreadsheet_are_read(tmp_path: Path) -> None:
+    with xlsxwriter.Workbook(tmp_path / "rents.xlsx") as book:
+        book.add_worksheet("Rents").write_comment("A1", "Ask Ada.", {"author": "Bo"})
+    assert read(tmp_path / "rents.xlsx")[0] == "# Comments\n\nAsk Ada.\n"
+    cell = (
+        '<table:table-cell office:value-type="string"><office:annotation><text:p>Ask Bo.</text:p>'
+        "</office:annotation><text:p>740</text:p></table:table-cell>"
+    )
+    rows = f'<table:table table:name="Rents"><table:table-row>{cell}</table:table-row></table:table>'
+    open_document(tmp_path / "rents.ods", "spreadsheet", f"<office:spreadsheet>{rows}</office:spreadsheet>")
+    assert read(tmp_path / "rents.ods")[0] == "# Rents\n\n740\n\n# Comments\n\nAsk Bo.\n"
+
+
+def test_formulas_of_opendocument_are_read(tmp_path: Path) -> None:
+    frame = '<d:object xmlns:d="d" xmlns:x="x" x:href="./Object 1"/>'
+    path = open_document(
+        tmp_path / "a.odt", "text", f"<office:text><text:p>So {frame}.</text:p></office:text>"
+    )
+    formula = "<math><semantics><mi>E</mi>=m<annotation>E = m</annotation></semantics></math>"
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("Object 1/content.xml", formula)
+    assert read(path)[0] == "So E=m.\n\n"
+
+
+def test_charts_of_any_kind_are_read(tmp_path: Path) -> None:
+    deck, bars, points = Presentation(), CategoryChartData(), XyChartData()
+    bars.categories = ["Rent", "Heat"]
+    bars.add_series("2026", (740, None))
+    points.add_series("Depth").add_data_point(1.5, 2)
+    shapes = deck.slides.add_slide(deck.slide_layouts[6]).shapes
+    shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 9, 9, bars)
+    shapes.add_chart(XL_CHART_TYPE.XY_SCATTER, 0, 0, 9, 9, points)
+    deck.save(str(tmp_path / "a.pptx"))
+    assert "2026: Rent: 740\nDepth: 1.5: 2\n" in read(tmp_path / "a.pptx")[0]
+    edited(tmp_path / "a.pptx", tmp_path / "b.pptx", b"c:barChart", b"c:bar3DChart")
+    assert read(tmp_path / "b.pptx") == read(tmp_path / "a.pptx")
+
+
+def edited(path: Path, copy: Path, before: bytes, after: bytes) -> Path:
+    """A copy of an archive in which some bytes are replaced."""
+    with zipfile.ZipFile(path) as archive, zipfile.ZipFile(copy, "w") as made:
+        parts = {one: archive.read(one) for one in archive.namelist()}
+        assert any(before in data for data in parts.values())
+        for one, data in parts.items():
+            made.writestr(one, data.replace(before, after))
+    return copy
+
+
+WORD_TYPE = b"vnd.openxmlformats-officedocument.wordprocessingml.document.main"
+SLIDES_TYPE = b"vnd.openxmlformats-officedocument.presentationml.presentation.main"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("a.docm", b"vnd.ms-word.document.macroEnabled.main"),
+        ("a.dotx", b"vnd.openxmlformats-officedocument.wordprocessingml.template.main"),
+        ("a.dotm", b"vnd.ms-word.template.macroEnabledTemplate.main"),
+        ("a.ppsx", b"vnd.openxmlformats-officedocument.presentationml.slideshow.main"),
+        ("a.pptm", b"vnd.ms-powerpoint.presentation.macroEnabled.main"),
+        ("a.potm", b"vnd.ms-powerpoint.template.macroEnabled.main"),
+    ],
+)
+def test_templates_shows_and_files_with_macros_are_read(tmp_path: Path, name: str, kind: bytes) -> None:
+    plain, usual = tmp_path / "plain", SLIDES_TYPE if name.startswith("a.p") else WORD_TYPE
+    (slides if usual == SLIDES_TYPE else files.docx)(plain)
+    assert read(edited(plain, tmp_path / name, usual, kind))[0] == read(plain)[0]
+
+
+def test_a_style_without_a_type_is_one_of_paragraphs(tmp_path: Path) -> None:
+    plain = files.docx(tmp_path / "plain.docx")
+    changed = edited(plain, tmp_path / "a.docx", b' w:type="paragraph"', b"")
+    assert read(changed)[0] == read(plain)[0]
 
 
 def test_what_a_rich_text_loses_is_told(tmp_path: Path) -> None:

@@ -577,6 +577,7 @@ def test_a_notebook_is_read_without_its_pictures(tmp_path: Path) -> None:
             "outputs": [
                 {"output_type": "stream", "text": ["3\n"]},
                 {"output_type": "display_data", "data": {"image/png": "iVBOR"}},
+                {"output_type": "error", "traceback": ["\x1b[0;31mNameError\x1b[0m", "in 1"]},
             ],
         },
     ]
@@ -584,7 +585,13 @@ def test_a_notebook_is_read_without_its_pictures(tmp_path: Path) -> None:
     (tmp_path / "n.ipynb").write_text(json.dumps(notebook))
     text, notes = read(tmp_path / "n.ipynb")
     assert notes == ["Left out: 1 result without text, such as pictures."]
-    assert text == "# Result\nThe error is 3 %.\n\n```python\nprint(3)\n```\n\n```\n3\n```\n\n"
+    assert (
+        text
+        == "# Result\nThe error is 3 %.\n\n```python\nprint(3)\n```\n\n```\n3\n```\n\n```\nNameError\nin 1\n```\n\n"
+    )
+    cells[1]["input"] = cells[1].pop("source")
+    (tmp_path / "n.ipynb").write_text(json.dumps({**notebook, "worksheets": [{"cells": cells}]}))
+    assert read(tmp_path / "n.ipynb") == (text, notes), "version 3"
 
 
 @pytest.mark.parametrize(
