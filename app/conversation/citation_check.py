@@ -33,8 +33,8 @@ FEWEST_JUDGED = 2
 SUPPORTED = 0.25
 """A source with at least this share of a claim's words, by weight, supports the claim unless a fact is missing."""
 SIMILAR = 0.2
-"""A source with fewer of the claim's words supports the claim, too, if the cosine of both texts is at least this
-and no other source is nearer."""
+"""A source with fewer of the claim's words supports the claim, too, if the similarity of both texts is at least
+this and no other source is nearer."""
 _THOUSANDS = re.compile(r"(?<=\d)[.,\u2019'\u00a0\u202f](?=\d{3}(?!\d))")
 _NAME = re.compile(r"(?<=[a-z\d,;)\u00c0-\u024f] )[A-Z\u00c0-\u00de][\w-]+")
 _LABEL = re.compile(r"^\s*(?:[-*+]\s+)?(?:\d+[.)]\s+)?(?:\*\*[^*]{1,60}\*\*:?)?")
@@ -85,7 +85,8 @@ ABOUT_SOURCES = frozenset(
 STEM = 4
 """Minimum number of first letters that two forms of a name have in common: Berlin, Berliner."""
 Similarities = Callable[[Sequence[str], Sequence[str]], Sequence[Sequence[float]]]
-"""Computes the cosine of each claim with each source. Returns () if no embedding model answers in time."""
+"""Computes the similarity of each claim to each source (app/documents/hybrid_search.py). Returns () if no embedding
+model answers in time."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,7 +235,7 @@ class Documents(Store):
         )
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        """Returns the cosines of each of `texts` with each of `others`; no rows if no embedding model answers in
+        """Returns the similarity of each of `texts` to each of `others`; no rows if no embedding model answers in
         time."""
         return self._searcher.similarities(texts, others)
 

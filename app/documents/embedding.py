@@ -173,6 +173,12 @@ class VectorIndex:
         pairs = zip(passages[known].tolist(), cosines[known].tolist(), strict=True)
         return Cosines(len(cosines), float(cosines.mean()), float(cosines.std()), nearest, dict(pairs))
 
+    def spread(self, model: str, vectors: Vectors) -> tuple[Vectors, Vectors]:
+        """Returns the mean and the standard deviation of each vector's cosines with all passages; 0 without any."""
+        products = [block.vectors @ vectors.T for block in self._now(model, vectors[0])]
+        cosines = np.concatenate(products or [np.zeros((1, len(vectors)), np.float32)])
+        return cosines.mean(0)[:, None], cosines.std(0)[:, None]
+
     def _now(self, model: str, vector: Vectors) -> tuple[VectorBlock, ...]:
         """Reads newly stored vectors, and returns all vectors of this model that are as wide as `vector`."""
         with self._lock:

@@ -7,6 +7,8 @@ from concurrent.futures import TimeoutError as NotReady
 from dataclasses import dataclass
 from math import inf
 
+import numpy as np
+
 from app.database.database import Database
 from app.documents import passage_table
 from app.documents.embedding import NO_VECTORS, Cosines, Embedder, VectorIndex, Vectors
@@ -95,10 +97,19 @@ class Searcher:
         return fuse(by_words, cosines), cosines
 
     def similarities(self, texts: Sequence[str], others: Sequence[str]) -> Sequence[Sequence[float]]:
-        if not self._embedder.model:
+        """Returns the cosine of each text with each of the others.
+
+        If the mean of a text's cosines with all passages is large, returns a tenth of the standard scores instead,
+        which is about as large as the cosines of other models."""
+        if not (model := self._embedder.model):
             return ()
         vectors = _in_time(self._embedder.embed([*texts, *others]), self._max_wait)
-        rows: list[list[float]] = (vectors[: len(texts)] @ vectors[len(texts) :].T).tolist()
+        if not vectors.size:
+            return ()
+        cosines = vectors[: len(texts)] @ vectors[len(texts) :].T
+        means, deviations = self._index.spread(model, vectors[: len(texts)])
+        scores = (cosines - means) / np.where(deviations > 0, deviations, inf) / 10
+        rows: list[list[float]] = np.where(means < MIN_SIMILARITY, cosines, scores).tolist()
         return rows
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from app.conversation.citation_check import SIMILAR
 from app.database.database import Database
 from app.documents import embedding
 from app.documents.embedding import NO_EMBEDDER, Cosines, Vectors
@@ -83,6 +84,25 @@ def test_a_broken_model_leaves_words(database: Database, ids: list[int]) -> None
     embedder = WordEmbedder()
     embedder.error = EngineClosed("Foresight is closing.")
     assert found(Searcher(database, embedder), "lease") == [ids[1]]
+
+
+def test_similarities_are_calibrated_if_all_cosines_of_a_model_are_large(database: Database) -> None:
+    def narrow(texts: Sequence[str]) -> Vectors:
+        """Vectors with a large part that is the same, so that their cosines are at least 0.8."""
+        return np.array([[*(0.2**0.5 * word_vector(text)), 0.8**0.5] for text in texts], np.float32)
+
+    class NarrowEmbedder(WordEmbedder):
+        def embed(self, texts: Sequence[str]) -> Future[Vectors]:
+            answer: Future[Vectors] = Future()
+            answer.set_result(narrow(texts))
+            return answer
+
+    passages = [*TEXTS, *(f"The {number}th word is long." for number in range(30))]
+    ids = add_document(database, passages)
+    with database.writing() as connection:
+        embedding.put_vectors(connection, "words", ids, narrow(passages))
+    ((near, *far),) = Searcher(database, NarrowEmbedder()).similarities(["car"], TEXTS)
+    assert near >= SIMILAR > max(far)
 
 
 def test_texts_are_compared_with_others_by_meaning_where_there_is_a_model_in_time(database: Database) -> None:
