@@ -214,7 +214,7 @@ NAMED = (
     ("<|tool_call_start|>", PYTHONIC),
     ("<|tool_list_start|>", PYTHONIC),
     ("<|tool_call|>", replace(_ARRAY, begin="<|tool_call|>[")),
-    ("<|tool|>", replace(_ARRAY, begin="<|tool_call|>[")),
+    ("<|tool|>", replace(_ARRAY, begin="<|tool_call|>[", end="]<|/tool_call|>")),
     ("functools[", replace(_ARRAY, begin="functools[")),
     ("<tool_call>", HERMES),
 )
@@ -258,7 +258,7 @@ def _shown(
     one, two = (reply(_calling(content, calls[:count])) for count in (1, 2))
     name = one.rfind(NAMES[0])
     found = _arguments(one, name + len(NAMES[0])) if name >= 0 else None
-    if found is None:
+    if found is None or repr(arguments) in one:  # a template that pastes arguments expects JSON text
         return None
     form, end = found
     after_answer = plain.partition(ANSWER)[2]

@@ -113,6 +113,10 @@ def _unpack(file: str, target: str) -> str:
     return ""
 
 
+TOOLS_OF_MESSAGE = "message['tools']"
+"""Text of templates that expect tools as JSON in the system message, as Phi-4-mini's does."""
+
+
 def fill(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any]) -> str:
     """Return the template filled with a chat.
 
@@ -137,6 +141,10 @@ def _filled(template: str, messages: list[dict[str, Any]], tokens: dict[str, Any
         "documents": None,
         "add_generation_prompt": True,
     }
+    if messages and tokens.get("tools") and TOOLS_OF_MESSAGE in template:
+        system = messages[0] if messages[0]["role"] == "system" else {"role": "system", "content": ""}
+        told = {**system, "tools": json.dumps(tokens["tools"], ensure_ascii=False)}
+        messages = [told, *messages[messages[0] is system :]]
     text = str(_compiled(template).render(messages=messages, **{**defaults, **tokens}))
     if len(text) > LONGEST:
         raise MemoryError(f"its text has more than {LONGEST:,} characters")

@@ -303,3 +303,31 @@ def test_calls_that_the_template_omits_are_in_the_text_in_the_models_form(words:
     assert [one.content for one in fitted(asked, form)] == ["Go", f"So.{written}", "one"]
     shown = found("{% set shown = true %}" + OMITTING.replace("%s", words))
     assert fitted(asked, shown) == list(asked)
+
+
+def test_tools_may_be_expected_in_the_system_message() -> None:
+    """As Phi-4-mini's template does, which shows no calls."""
+    tools = "{% if m.role == 'system' and m['tools'] %}<|tool|>{{ m['tools'] }}<|/tool|>{% endif %}"
+    turns = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}" + tools + "<|end|>{% endfor %}"
+    template = turns.replace(" m ", " message ").replace("m.", "message.").replace("m[", "message[")
+    calls = found(template).reply.calls
+    assert calls.shows_tools and calls.omits_calls
+    written = '<|tool_call|>[{"name": "f", "arguments": {"a": 1}}]<|/tool_call|>'
+    assert calls.written([("f", '{"a": 1}')]) == written
+    asked, told = {"role": "user", "content": "Hi"}, {"role": "system", "content": "Be brief."}
+    values = {"tools": [{"name": "f"}]}
+    assert (
+        fill(template, [asked], values)
+        == '<|system|><|tool|>[{"name": "f"}]<|/tool|><|end|><|user|>Hi<|end|>'
+    )
+    begin = '<|system|>Be brief.<|tool|>[{"name": "f"}]<|/tool|><|end|>'
+    assert fill(template, [told, asked], values) == f"{begin}<|user|>Hi<|end|>"
+    assert fill(template, [asked], {}) == "<|user|>Hi<|end|>"
+
+
+def test_a_template_that_pastes_arguments_gets_them_as_json() -> None:
+    call = '{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments }}}'
+    each = "{% for c in m.tool_calls or [] %}<tool_call>" + call + "</tool_call>{% endfor %}"
+    turns = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}" + each + "<|end|>{% endfor %}"
+    calls = found("{{ tools | tojson if tools }}" + turns).reply.calls
+    assert (calls.kind, calls.takes_text, calls.name_key) == ("object", True, "name")
