@@ -304,6 +304,16 @@ def test_a_reply_that_is_cut_anywhere_in_its_calls_has_no_text_and_no_call_that_
             assert call.is_cut or call.arguments_object == json.loads(arguments), text[:end]
 
 
+def test_the_indentation_of_a_template_is_no_part_of_calls() -> None:
+    """vLLM's template for DeepSeek V3 writes it before tags and line ends."""
+    call = "<|call|>{{ f.name }}<|sep|>{{ f.arguments | tojson }}<|done|>{% endfor %}"
+    called = f"    <|calls|>{EACH}{{{{ '    \n' if not loop.first }}}}{call}    <|all|>"
+    calls = form_of(BEFORE + called + AFTER)
+    assert calls == form_of(BEFORE + called.replace("    ", "") + AFTER)
+    two = '<|calls|><|call|>f<|sep|>{"a": 1}<|done|>\n<|call|>g<|sep|>{}<|done|><|all|>'
+    assert calls.written([("f", '{"a": 1}'), ("g", "{}")]) == two
+
+
 @pytest.mark.parametrize("name", [name for name, form in FORMS.items() if form.can_repeat and form.opening])
 def test_a_stop_string_after_a_call_shows_no_part_of_a_marker(name: str) -> None:
     two = [("weather", '{"city": "Rome", "days": 2}'), ("weather", '{"city": "Oslo"}')]

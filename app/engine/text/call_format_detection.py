@@ -250,7 +250,8 @@ def _shown(
     calls = _calls(arguments)
 
     def reply(message: Mapping[str, Any]) -> str:
-        text = render([ASKED, message], values)
+        # a tag's indentation is the template's, not the model's
+        text = re.sub(r" {4,}(?=\n*<)", "", render([ASKED, message], values))
         return re.sub("|".join(IDS), ANY, text.rpartition(QUESTION)[2])
 
     plain = reply({"role": "assistant", "content": ANSWER})
