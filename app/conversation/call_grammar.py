@@ -136,7 +136,7 @@ def _value_rule(name: str, schema: Any, form: CallFormat, key: str) -> str:
         words = [word for kind in kinds if kind in PYTHON and "string" not in kinds for word in PYTHON[kind]]
         others = [] if known else sorted(map(json_text, words))
         if form.quote == "'" and kinds == {"string"} and _restrictions(schema) == {"type": "string"}:
-            others.append(r"/'([^'\\\n]|\\.)*'/")
+            others.append(r"/'([^'\\]|\\.)*'/")
         value = " | ".join([json_rule(schema), *others])
         return f"{name}: ({value}) {'' if form.kind == 'pairs' else lark_text(ending)}".rstrip()
     if known:

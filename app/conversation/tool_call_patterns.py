@@ -269,7 +269,8 @@ def loose_json(text: str, quote: str) -> str:
 
 def _string(part: str) -> str:
     try:
-        return json_text(parse_json(part, strict=False) if part[0] == '"' else ast.literal_eval(part))
+        plain = part.replace("\n", "\\n")
+        return json_text(parse_json(part, strict=False) if part[0] == '"' else ast.literal_eval(plain))
     except (ValueError, SyntaxError):
         return json_text(part[1:-1])
 

@@ -232,9 +232,9 @@ def test_values_may_be_written_in_pythons_notation() -> None:
         replace(FORMS["pythonic"], quote="'"),
         {"properties": {"a": {"type": "string"}}, "required": ["a"]},
     )
-    written = single.written([("f", '{"a": 1}')]).replace("1", r"""'it\'s "x"'""")
+    written = single.written([("f", '{"a": 1}')]).replace("1", """'it\\'s\n"x"'""")
     assert is_allowed(written, calls_grammar({"f": words}, 1, single))
-    assert read(single, words, written) == {"a": 'it\'s "x"'}
+    assert read(single, words, written) == {"a": 'it\'s\n"x"'}
     only = {"properties": {"a": {"type": "boolean", "const": True}}, "required": ["a"]}
     grammar = calls_grammar({"f": only}, 1, FORMS["glm"])
     assert not is_allowed(FORMS["glm"].written([("f", '{"a": 1}')]).replace("1", "False"), grammar)
