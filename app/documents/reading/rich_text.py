@@ -9,9 +9,14 @@ from striprtf import striprtf
 from app.documents.reading.process import ReadMessage, ReadNote, ReadTitle, TextPiece
 
 TITLE = re.compile(r"\{\\title ([^\\{}]+)\}")
-BORDERS = ((re.compile(r"(?<!\\)(?=\{|\\f\d)"), "\n"), (re.compile(r"(?<!\\)(?=\\fcharset)"), ";"))
+BORDERS = (
+    (re.compile(r"(?<!\\)(?=\{|\\f\d)"), "\n"),
+    (re.compile(r"(?<!\\)(?=\\fcharset)"), ";"),
+    (re.compile(r"(?<![{\\])\\\*(?=\\cs\d)"), ""),
+)
 """Positions, and the text that is inserted there: a line end, which means nothing in RTF, or the ";" after a font's
-name. Without this text, striprtf's patterns take quadratic or cubic time for some files."""
+name. Without this text, striprtf's patterns take quadratic or cubic time for some files. The sign before styles of
+StarOffice is removed, because striprtf would skip the styled words."""
 SKIPPED = re.compile(r"\\(?:footnote|annotation|header[lrf]?|footer[lrf]?)\b")
 
 

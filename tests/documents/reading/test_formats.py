@@ -340,6 +340,11 @@ def test_a_style_without_a_type_is_one_of_paragraphs(tmp_path: Path) -> None:
     assert read(changed)[0] == read(plain)[0]
 
 
+def test_words_in_styles_of_staroffice_are_read(tmp_path: Path) -> None:
+    (tmp_path / "a.rtf").write_text(RTF % r"{\i0\*\cs7\cf0 Eggs}")
+    assert "Eggs" in read(tmp_path / "a.rtf")[0]
+
+
 def test_what_a_rich_text_loses_is_told(tmp_path: Path) -> None:
     (tmp_path / "a.rtf").write_text(RTF % r"{\footnote x}")
     assert read(tmp_path / "a.rtf")[1] == ["Its footnotes, comments, headers and footers were left out."]
