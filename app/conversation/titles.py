@@ -12,7 +12,7 @@ from time import monotonic, sleep
 from app.chats.chats import ChatStores
 from app.conversation.engine_protocol import ReplyEngine
 from app.conversation.reply import Reply, ReplySoFar
-from app.conversation.thought_parsing import split_thought
+from app.conversation.thought_parsing import split_thought, without_thoughts
 from app.conversation.tool_use import with_rounds
 from app.conversation.turn import ReplySettings
 from app.errors import AppError
@@ -63,7 +63,9 @@ class ChatTitles:
         store, reply = self._stores.of(chat), Reply()
         options = replace(settings.options, sampling=Sampling(), thinking=Thinking("off"))
         options = replace(options, max_new_tokens=MOST_TOKENS, stop=("\n\n",))
-        prompt = with_rounds((*store.path_texts(chat), ASK), HERMES)
+        texts = store.path_texts(chat)
+        texts = texts if settings.keeps_thoughts else without_thoughts(texts)
+        prompt = with_rounds((*texts, ASK), HERMES)
         self._engine.submit(Request(settings.model, prompt, options), reply)
         while not reply.is_done:
             if self._is_busy():

@@ -61,6 +61,19 @@ def test_a_new_chat_is_titled_after_its_first_answer(
     ]
 
 
+def test_the_request_has_no_thoughts_as_the_next_question_has_none(
+    conversations: Conversations, stores: ChatStores
+) -> None:
+    engine: ScriptedEngine = conversations._titles._engine  # type: ignore[assignment]
+    engine.text = "<think>\nHm.\n</think>\n\nA table"
+    conversations.start(NewChat(ChatVersion(), ASKED, "I want to book something"))
+    until_titled(stores, "A table")
+    assert [message.content for message in engine.requests[-1].prompt][:2] == [
+        "I want to book something",
+        "A table",
+    ]
+
+
 def test_a_title_that_the_person_gave_stays(
     others: list[Thread], conversations: Conversations, stores: ChatStores
 ) -> None:
