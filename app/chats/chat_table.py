@@ -213,9 +213,9 @@ def set_draft(connection: sqlite3.Connection, chat: int, text: str) -> None:
     connection.execute("DELETE FROM draft WHERE chat = ?", (chat,))
     if text:
         connection.execute(
-            "INSERT INTO draft (chat, text) SELECT ?1, ?2"
-            " WHERE ?1 = 0 OR EXISTS (SELECT 1 FROM chat WHERE id = ?1 AND (deleted IS NULL OR deleted > 0))",
-            (chat, storable(text)),
+            "INSERT INTO draft (chat, text) SELECT :chat, :text"
+            " WHERE :chat = 0 OR EXISTS (SELECT 1 FROM chat WHERE id = :chat AND (deleted IS NULL OR deleted > 0))",
+            {"chat": chat, "text": storable(text)},
         )
 
 

@@ -38,7 +38,7 @@ from app.engine.graphs.graph_capturer import GraphCapturer
 from app.engine.machine.device_faults import reason_of
 from app.engine.machine.hardware import upload_into
 from app.engine.machine.process_memory import is_out_of_memory
-from app.engine.runner.kv_cache import CACHE_NAME, BlockCache, are_in_place
+from app.engine.runner.kv_cache import BlockCache, are_in_place, cache_name
 from app.engine.runner.runner import EagerSteps
 from app.engine.sampling.sampling import MOST_LIKELY, SETTINGS, Draws
 from app.values.messages import MAX_ROWS, Sampling
@@ -238,7 +238,7 @@ class GraphSteps(EagerSteps):
                 output = self.model(
                     input_ids=inputs.tokens,
                     position_ids=inputs.positions,
-                    **{CACHE_NAME: cache},
+                    **{cache_name(type(self.model).forward): cache},
                     use_cache=True,
                     logits_to_keep=inputs.wanted,
                     block=view,

@@ -17,7 +17,8 @@ to 0 and to lengths whose states it has kept.
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
+from inspect import signature
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +42,8 @@ from app.values.model import KEPT_STATES
 
 CACHE_NAME = "cache" if hasattr(CausalLMOutputWithPast, "cache") else "past_key_values"
 """The argument by which models and their layers take a cache: `cache` since transformers 5.24."""
+STATE_NAME = "cache_params"
+"""The argument by which Mamba and Mamba 2 took their cache before transformers 5.24."""
 
 CHUNK = 512
 """The size of a buffer is a multiple of this many rows."""
@@ -50,6 +53,12 @@ AHEAD = 2048
 
 Allocate = Callable[[Tensor, int], Tensor]
 """States [1, heads, rows, size] and a capacity -> an empty buffer [1, heads, capacity, size] like them."""
+
+
+@cache
+def cache_name(forward: Callable[..., Any]) -> str:
+    """Return the argument by which the forward method of a model's class takes a cache."""
+    return STATE_NAME if STATE_NAME in signature(forward).parameters else CACHE_NAME
 
 
 def empty_rows(states: Tensor, capacity: int) -> Tensor:

@@ -17,7 +17,7 @@ from app.engine.block.block import Block, chain_block, common_length, padded, si
 from app.engine.block.step_profile import Buckets, bucket_for
 from app.engine.machine.hardware import uploaded
 from app.engine.machine.process_memory import is_out_of_memory
-from app.engine.runner.kv_cache import AHEAD, CACHE_NAME, BlockCache, block_cache
+from app.engine.runner.kv_cache import AHEAD, BlockCache, block_cache, cache_name
 from app.engine.runner.model_config import Rotary, anchored
 from app.engine.runner.prefix_cache import WORTH_KEEPING, PrefixCache
 from app.engine.sampling.sampling import Draws, Sampler, best_tokens, make_sampler
@@ -80,7 +80,7 @@ def run_block(
     output = model(
         input_ids=uploaded(np.array([block.tokens]), device),
         position_ids=view.positions[None],
-        **{CACHE_NAME: cache},
+        **{cache_name(type(model).forward): cache},
         use_cache=True,
         logits_to_keep=uploaded(np.array(block.wanted, dtype=np.int64), device),
         block=view,

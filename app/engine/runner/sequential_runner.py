@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 from app.engine.block.block import MAX_DEPTH, Block, common_length
 from app.engine.block.step_profile import Buckets
 from app.engine.machine.hardware import uploaded
-from app.engine.runner.kv_cache import CACHE_NAME, stock_cache
+from app.engine.runner.kv_cache import CACHE_NAME, STATE_NAME, stock_cache
 from app.engine.runner.model_config import rotary_of
 from app.engine.runner.runner import PREFILL_CHUNK
 from app.engine.sampling.sampling import Sampler, make_sampler
@@ -258,8 +258,7 @@ class SequentialRunner:
             **{name: value for name, value in optional.items() if name in self._accepts},
             **self._state,
         )
-        # Mamba called its state cache_params before transformers 5.24; RWKV calls it state.
-        names = (CACHE_NAME, "cache_params", "state")
+        names = (CACHE_NAME, STATE_NAME, "state")  # RWKV calls it state
         self._state = {name: value for name, value in output.items() if name in names} or self._state
         if not self._state and CACHE_NAME in self._accepts:  # RecurrentGemma never makes a cache itself
             self.makes_cache = False

@@ -159,6 +159,7 @@ def is_recurrent(kind: str) -> bool:
         AttributeError,
         KeyError,
         StrictDataclassError,
+        ValueError,
     ):  # no layers, other layers, values that must be given
         return False
     return any(isinstance(layer, LinearAttentionCacheLayerMixin) for layer in layers)
