@@ -31,16 +31,13 @@ SMALL = 50_000_000
 change most."""
 MOSTLY = 0.5
 """The smallest share of a model's parameters for which quantisation is worth it."""
-TO_READ = 4.4
-"""Bytes of memory for each parameter while a model is read in float32 before it is quantised."""
 
 
-def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[Quantisation, str]:
+def automatic(parameters: int, share: float, is_fast: bool) -> tuple[Quantisation, str]:
     """Return the quantisation that "auto" means. Also returns a sentence for the user if this is "none" although
     int8 `is_fast` here, else "".
 
-    `share` is the share of the parameters that int8 would quantise; `free` is the device's free memory in bytes, 0
-    if it is unknown."""
+    `share` is the share of the parameters that int8 would quantise."""
     if not is_fast:
         return "none", ""
     if parameters < SMALL:
@@ -49,11 +46,6 @@ def automatic(parameters: int, share: float, is_fast: bool, free: int) -> tuple[
         return (
             "none",
             "Weights are not quantised: most of them are in recurrent layers or in stacked experts.",
-        )
-    if 0 < free < parameters * TO_READ:
-        return (
-            "none",
-            "Weights are not quantised: reading them in float32 first needs more memory than is free.",
         )
     return "int8", ""
 

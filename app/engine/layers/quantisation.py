@@ -19,6 +19,7 @@ from app.engine.cpu_kernels import compiled_kernels, cpu_kernels
 from app.engine.layers.int8_linear_cpu import NativeInt8Linear
 from app.engine.layers.packed_layers import PackedInt4Linear, PackedInt8Linear
 from app.engine.layers.quantised_layers import (
+    FIRST_ROWS,
     CpuInt4Linear,
     CpuInt8Linear,
     CudaInt4Linear,
@@ -36,7 +37,7 @@ from app.engine.machine.hardware import choose_dtype, dtype_name, is_close
 from app.engine.machine.huge_pages import HugePages
 from app.engine.machine.kernel_timing import Timer, gpu_seconds, slowness
 from app.errors import BadOption
-from app.system.machine import multiplies_int8_fast, ram
+from app.system.machine import multiplies_int8_fast
 from app.values.messages import ModelChoice
 from app.values.quantisation_sizes import Quantisation, automatic, bits_of, group_of
 
@@ -55,6 +56,12 @@ FASTEST: Mapping[tuple[str, torch.dtype, int], Kernel] = {
 BITS: Mapping[Quantisation, int] = {"int8": 8, "int4": 4}
 ANYWHERE: Mapping[int, Kernel] = {8: TiledInt8Linear, 4: TiledInt4Linear}
 CPU = torch.device("cpu")
+
+
+class StoredParameter(nn.Parameter):
+    """A weight that takes no memory: its numbers are read from a file when it is quantised."""
+
+    read: Callable[[], Tensor]
 
 
 class FoundKernel(NamedTuple):
@@ -89,7 +96,7 @@ def settled(choice: ModelChoice, model: PreTrainedModel, device: torch.device) -
     weights += [model.get_input_embeddings().weight] if weights else []
     count = sum(one.numel() for one in {id(one): one for one in weights}.values())
     parameters = model.num_parameters()
-    quantisation, reason = automatic(parameters, count / max(parameters, 1), is_fast, ram().free)
+    quantisation, reason = automatic(parameters, count / max(parameters, 1), is_fast)
     return quantisation, reason or kernels.note
 
 
@@ -148,27 +155,33 @@ def quantise(
     if device.type == "cuda":
         kernels.check_time(linears, timer)
     table = _quantise_embedding(model, device) if linears else None
+    # Each layer is moved once it is made, so that no second copy of the model is in memory.
+    move = HugePages().move if device.type == "cpu" else list
     for done, (parent, name, bits, is_tied) in enumerate(linears):
         progress(done, len(linears))
         linear: Any = parent.get_submodule(name)
         if is_tied and not table:
             continue
-        numbers = table.numbers if is_tied and table else quantised(linear.weight, bits, device)
+        numbers = table.numbers if is_tied and table else quantised(values_of(linear.weight), bits, device)
         bias = linear.bias
         if bias is not None:  # stays a parameter, because it is not quantised
             bias = nn.Parameter(bias.to(numbers.values.device), requires_grad=False)
         made = kernels.fitting(bits, linear)(numbers, bias, linear.weight.dtype)
         setattr(parent, name, made)
+        moved: list[nn.Module] = [made]
         if is_tied and table:
-            model.set_input_embeddings(made.tied(table))
+            moved.append(embedding := made.tied(table))
+            model.set_input_embeddings(embedding)
+            table = None
+        move(moved)
     if not linears:
         raise BadOption(
             f"The layers of this model cannot be quantised to {quantisation} (it is recurrent or hybrid): "
             "choose the quantisation none."
         )
-    if device.type == "cpu":
-        layers = (each for each in model.modules() if isinstance(each, QuantisedLinear | QuantisedEmbedding))
-        HugePages().move(layers)
+    if table:
+        move([table])
+    _read_rest(model)
     return before - model.num_parameters()
 
 
@@ -187,13 +200,31 @@ def _linears(
                 yield parent, name, bits, child.weight is embedding.weight
 
 
+def _read_rest(model: nn.Module) -> None:
+    """Read the weights that are not quantised although they could be, such as an embedding that is more than a
+    table."""
+    read: dict[nn.Parameter, nn.Parameter] = {}
+    for module in model.modules():
+        for name, weight in list(module.named_parameters(recurse=False)):
+            if isinstance(weight, StoredParameter):
+                if weight not in read:
+                    read[weight] = nn.Parameter(values_of(weight).to(weight.dtype), requires_grad=False)
+                setattr(module, name, read[weight])
+
+
+def values_of(weight: Tensor) -> Tensor:
+    """Return the numbers of a weight, in the type in which they are stored."""
+    return weight.read() if isinstance(weight, StoredParameter) else weight.detach()
+
+
 def _quantise_embedding(model: PreTrainedModel, device: torch.device) -> QuantisedEmbedding | None:
     """Replace the embedding by a table of 8 bits, and return the table; None if it cannot replace the embedding."""
     embedding: Any = model.get_input_embeddings()
-    numbers = quantised(embedding.weight, 8, device)
+    weight = values_of(embedding.weight)
+    numbers = quantised(weight, 8, device)
     factor = getattr(embedding, "embed_scale", 1.0)  # a factor, as in Gemma
     table = QuantisedEmbedding(numbers, embedding.weight.dtype, factor)
-    if not stands_for(table, embedding):
+    if not stands_for(table, embedding, weight[:FIRST_ROWS]):
         return None
     model.set_input_embeddings(table)
     return table
@@ -207,7 +238,7 @@ def quantised(weight: Tensor, bits: int, device: torch.device) -> QuantisedWeigh
     scale, zero = torch.empty((2, len(weight), groups), device=device)
     for start in range(0, len(weight), rows):
         part = slice(start, start + rows)
-        dense = weight.detach()[part].to(device).float().reshape(-1, groups, size // groups)
+        dense = weight[part].to(device).float().reshape(-1, groups, size // groups)
         least, most = dense.amin(-1).clamp(max=0), dense.amax(-1).clamp(min=0)
         if bits == 8:
             most = torch.maximum(-least, most)

@@ -195,6 +195,9 @@ class CudaInt4Linear(_PackedInt4Linear):
 
 TRIED = (0, 1, 2, 5)
 """Token ids that are looked up in the table and in the embedding before the table replaces the embedding."""
+FIRST_ROWS = 64
+"""The rows of the embedding that are used for this. They are more than TRIED needs, because an embedding may add a
+number to the ids."""
 
 
 class QuantisedEmbedding(nn.Module):
@@ -228,12 +231,15 @@ class QuantisedEmbedding(nn.Module):
         return self.values[ids]
 
 
-def stands_for(table: QuantisedEmbedding, embedding: Any) -> bool:
-    """Return whether the table returns the embedding's rows for TRIED, up to rounding.
+def stands_for(table: QuantisedEmbedding, embedding: Any, first: Tensor) -> bool:
+    """Return whether the table returns the embedding's rows for TRIED, up to rounding; `first` are the FIRST_ROWS
+    of the embedding's weight.
 
     In some models an embedding does more than look rows up."""
-    ids = torch.tensor(TRIED)
-    expected, found = embedding(ids.to(embedding.weight.device)), table(ids.to(table.factor.device))
+    ids, weight = torch.tensor(TRIED), embedding.weight
+    embedding.weight = nn.Parameter(first.to(weight.dtype), requires_grad=False)
+    expected, found = embedding(ids.to(first.device)), table(ids.to(table.factor.device))
+    embedding.weight = weight
     if expected.shape != found.shape:
         return False
     # Quantising changes a value by up to half of 1/127 of the row's largest value; four times as much is allowed.

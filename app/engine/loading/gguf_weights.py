@@ -23,7 +23,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from app.engine.layers.packed_weight import SLICE, Numbers
 from app.engine.loading.gguf_blocks import read_blocks
-from app.engine.loading.kept_layers import KeptWeight
+from app.engine.loading.kept_layers import KeptWeight, shape_in
 from app.values.gguf_architectures import ARCHITECTURES, Change
 from app.values.gguf_header import GgufHeader, GgufTensor, kept_bits
 
@@ -125,15 +125,16 @@ def stored_weights(
             number = int(item[1]) if item else -1
             found[name] = StoredWeight(parts, number, changes, model.config, tuple(wanted.shape), dtype)
             used |= {part.name for part in parts}
-            if name in kept and number < 0 and can_keep(parts, changes):
-                rows = (prod(kept[name][:-1]), kept[name][-1])
+            if (shape := shape_in(kept, name)) and number < 0 and can_keep(parts, changes):
+                rows = (prod(shape[:-1]), shape[-1])
                 slices = partial(packed_slices, parts, changes, model.config, rows)
-                packed[name] = KeptWeight(tuple(wanted.shape), rows, dtype, slices)
+                packed[name] = KeptWeight(tuple(wanted.shape), dtype, rows, slices)
         elif name.endswith("bias") and name not in found:
             found[name] = torch.zeros(wanted.shape)
     _require_used(header, used, model.config)
     # The matrices of a layer's experts stay packed together, or not at all.
-    alone = {stem for name in kept.keys() - packed.keys() if (stem := name.rpartition(".")[0])}
+    wanted = {name for name in model.state_dict() if shape_in(kept, name)}
+    alone = {name.rpartition(".")[0] for name in wanted - packed.keys()}
     return found | {name: one for name, one in packed.items() if name.rpartition(".")[0] not in alone}
 
 

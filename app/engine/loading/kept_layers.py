@@ -1,12 +1,14 @@
-"""Layers whose weights stay packed as in their files.
+"""Weights that are not read with the model: those that stay packed as in their files, and those to be quantised.
 
-While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards the model's
-Linears, embedding and experts are replaced by layers with the file's own numbers and scales."""
+While a model is read, transformers gets a placeholder without memory for each such weight. Afterwards a packed
+weight gets a layer with the file's own numbers and scales; a weight to be quantised becomes a StoredParameter."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
+from math import nan
 from typing import Any
 
 import torch
@@ -23,30 +25,56 @@ from app.engine.layers.packed_layers import (
     stacked_shapes,
 )
 from app.engine.layers.packed_weight import Numbers, PackedWeight
-from app.engine.layers.quantised_layers import TRIED, stands_for
+from app.engine.layers.quantisation import StoredParameter
+from app.engine.layers.quantised_layers import FIRST_ROWS, stands_for
 from app.engine.layers.recurrent_layers import calls_its_linears
 
 
-@dataclass(frozen=True, slots=True)
-class KeptWeight:
-    """A weight that stays packed; `slices` reads its rows, one slice after the other.
-
-    `shape` is the shape that transformers expects, and `rows` the shape of the packed matrix, in which the matrices
-    of a stack follow each other."""
+@dataclass(frozen=True)
+class LaterWeight:
+    """A weight that is read after the model; `shape` is the shape that transformers expects."""
 
     shape: tuple[int, ...]
-    rows: tuple[int, int]
     dtype: torch.dtype
-    slices: Callable[[], Iterable[Numbers]]
+
+    @cached_property
+    def placeholder(self) -> Tensor:
+        """A tensor of the weight's shape that takes no memory. Its numbers are NaN, so that they cannot be used
+        unnoticed."""
+        return torch.full((1,), nan, dtype=self.dtype).expand(self.shape)
 
     def __getitem__(self, _all: object) -> Tensor:
-        """Return zeros of the weight's shape that take no memory."""
-        return torch.zeros(1, dtype=self.dtype).expand(self.shape)
+        return self.placeholder
+
+
+@dataclass(frozen=True)
+class KeptWeight(LaterWeight):
+    """A weight that stays packed; `slices` reads its rows, one slice after the other.
+
+    `rows` is the shape of the packed matrix, in which the matrices of a stack follow each other."""
+
+    rows: tuple[int, int]
+    slices: Callable[[], Iterable[Numbers]]
+
+
+@dataclass(frozen=True)
+class DenseWeight(LaterWeight):
+    """A weight that is read when it is quantised; `stored` is read when it is indexed."""
+
+    stored: Any
+
+    def read(self) -> Tensor:
+        """Read the weight in the type in which it is stored. Raises ValueError if it has another shape."""
+        values: Tensor = self.stored[...]
+        if values.shape != self.shape:
+            sizes = (" x ".join(map(str, shape)) for shape in (values.shape, self.shape))
+            raise ValueError("a weight of {} does not fit the config.json, which needs {}".format(*sizes))
+        return values
 
 
 def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ...]]:
     """Map the names of weights that can stay packed to their shapes: [out, in] for Linears and the embedding,
-    on a CPU also [experts, out, in] for stacked experts.
+    on a CPU also [experts, out, in] for stacked experts. The names lack the prefix of the model's decoder.
 
     Returns {} if a layer may read the weights of its Linears without calling them."""
     if not calls_its_linears(model):
@@ -59,15 +87,64 @@ def packable(model: PreTrainedModel, is_on_cpu: bool) -> dict[str, tuple[int, ..
     found = {f"{path}.weight": tuple[int, ...](module.weight.shape) for path, module in modules.items()}
     for path, module in model.named_modules() if is_on_cpu else ():
         found |= {f"{path}.{name}": shape for name, shape in stacked_shapes(module).items()}
-    return found
+    return {name.removeprefix(f"{model.base_model_prefix}."): shape for name, shape in found.items()}
+
+
+def shape_in(kept: Mapping[str, tuple[int, ...]], name: str) -> tuple[int, ...]:
+    """Return the shape of the weight in `kept` (see `packable`) with this name in a file; () if there is none.
+
+    Files put any prefix before the names, such as "language_model.model."."""
+    while name not in kept and name:
+        name = name.partition(".")[2]
+    return kept.get(name, ())
+
+
+def dense_weights(
+    model: PreTrainedModel, weights: Mapping[str, Any], dtype: torch.dtype
+) -> dict[str, DenseWeight]:
+    """Return the lazy weights of Linears and of the embedding as DenseWeights.
+
+    Slices of safetensors with another shape are left out, so that transformers reports them."""
+    wanted = packable(model, is_on_cpu=False)
+    shapes = {name: shape for name in weights if (shape := shape_in(wanted, name))}
+    return {
+        name: DenseWeight(shape, dtype, stored)
+        for name, shape in shapes.items()
+        if not hasattr(stored := weights[name], "get_shape") or tuple(stored.get_shape()) == shape
+    }
+
+
+def later_weights(model: PreTrainedModel, weights: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the LaterWeights by their names in the model, which differ from those in some files."""
+    later = (weight for weight in weights.values() if isinstance(weight, LaterWeight))
+    known = {weight.placeholder.data_ptr(): weight for weight in later}
+    named = ((name, parameter.data_ptr()) for name, parameter in model.named_parameters() if known)
+    return {name: known[place] for name, place in named if place in known}
+
+
+def has_changed_placeholder(model: PreTrainedModel, later: Collection[str]) -> bool:
+    """Return whether transformers computed a weight from placeholders, for example by a change of order."""
+    others = (parameter for name, parameter in model.named_parameters() if name not in later)
+    return any(bool(parameter.flatten()[:1].isnan().any()) for parameter in others if not parameter.is_meta)
+
+
+def read_later(model: PreTrainedModel, later: Mapping[str, DenseWeight]) -> None:
+    """Replace placeholders by parameters that are read when they are quantised."""
+    stored = {}
+    for name, weight in later.items():
+        stored[model.get_parameter(name)] = made = StoredParameter(weight.placeholder, requires_grad=False)
+        made.read = weight.read
+    for module in model.modules():
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if parameter in stored:  # also a head's weight that is tied
+                setattr(module, name, stored[parameter])
 
 
 @torch.inference_mode()
-def keep_packed(model: PreTrainedModel, weights: Mapping[str, Any], pack: Pack, threads: int) -> None:
+def keep_packed(model: PreTrainedModel, kept: Mapping[str, KeptWeight], pack: Pack, threads: int) -> None:
     """Replace the layers whose weights stay packed; `threads` weights are packed at once.
 
     A tied head gets the embedding's weight. An embedding that does more than look rows up is dequantised."""
-    kept = {name: weight for name, weight in weights.items() if isinstance(weight, KeptWeight)}
     embedding: Any = model.get_input_embeddings()
     head: Any = model.get_output_embeddings()  # type: ignore[no-untyped-call]
     is_tied = head is not None and head.weight is embedding.weight
@@ -108,12 +185,9 @@ def _linear(packed: PackedWeight, bias: Tensor | None) -> PackedLinear:
 
 def _keep_embedding(model: PreTrainedModel, embedding: Any, packed: PackedWeight) -> bool:
     """Replace the embedding by a packed one if both give the same sample rows; return whether it was replaced."""
-    placeholder = embedding.weight
-    table = PackedEmbedding(packed, placeholder.dtype, getattr(embedding, "embed_scale", 1.0))
-    first = packed.rows(torch.arange(max(TRIED) + 1, device=table.factor.device))
-    embedding.weight = nn.Parameter(first.to(placeholder.dtype), requires_grad=False)
-    is_same = stands_for(table, embedding)
-    embedding.weight = placeholder
+    table = PackedEmbedding(packed, embedding.weight.dtype, getattr(embedding, "embed_scale", 1.0))
+    first = packed.rows(torch.arange(min(FIRST_ROWS, packed.shape[0]), device=table.factor.device))
+    is_same = stands_for(table, embedding, first)
     if is_same:
         model.set_input_embeddings(table)
     return is_same

@@ -48,7 +48,7 @@ from app.engine.loading.weights import (
     as_config_errors,
     as_model_errors,
     described_model,
-    form_of,
+    has_integers,
     offloaded_bytes,
     placement,
     read_weights,
@@ -172,7 +172,9 @@ def load(
             described = described_model(whole, config)
         is_on_cpu = chosen.device.type == "cpu"
         _compile_kernels(is_on_cpu, progress)
-        quantisation, keeps, reason = _settled_weights(folder, described, choice, chosen.device)
+        quantisation, keeps, reason = _settled_weights(
+            is_packed(folder) or has_integers(config), described, choice, chosen.device
+        )
         choice = replace(
             choice, quantisation=quantisation, dtype="float32" if keeps and is_on_cpu else choice.dtype
         )
@@ -187,9 +189,10 @@ def load(
         placed = place(config, device) if quantisation == "none" and not keeps else {}
         reading = part_of_load(progress, f"Reading {folder.name}", 0, READ)
         with counting_weights(described.num_parameters(), reading):
-            model = read_weights(
-                whole, config, dtype, placed, described, packer(device) if keeps else None
-            ).requires_grad_(False)
+            pack = packer(device) if keeps else None
+            is_quantised_later = quantisation != "none"
+            model = read_weights(whole, config, dtype, placed, described, pack, is_quantised_later)
+            model.requires_grad_(False)
         heads = carried_heads(model, whole) if reads_heads and not choice.draft_model else (None, "")
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
         quantised = _move(model, quantisation, device, listen)
@@ -224,14 +227,12 @@ def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: 
 
 
 def _settled_weights(
-    folder: ModelFolder, model: PreTrainedModel, choice: ModelChoice, device: torch.device
+    is_quantised: bool, model: PreTrainedModel, choice: ModelChoice, device: torch.device
 ) -> tuple[Quantisation, bool, str]:
-    """Return the quantisation, whether a file's quantised matrices stay packed, and a note.
+    """Return the quantisation, whether the matrices of a file that `is_quantised` stay packed, and a note.
 
     The matrices stay packed if they are most of the model and the device has kernels for them. They do not if a
     quantisation or offloading is chosen, or half precision on a CPU. The model may be on the meta device."""
-    form = form_of(model.config)
-    is_quantised = is_packed(folder) or (form is not None and not form.is_float)
     if is_quantised and _keeps_packed(model, choice, device):
         return "none", True, ""
     quantisation, reason = settled(choice, model, device)

@@ -20,7 +20,7 @@ from transformers import PreTrainedConfig
 
 from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.loading.gguf_blocks import MXFP4_TABLE, mxfp4_rows
-from app.engine.loading.kept_layers import KeptWeight
+from app.engine.loading.kept_layers import KeptWeight, shape_in
 from app.engine.machine.tensor_files import TensorFiles
 from app.values.packed_checkpoint import (
     FP8,
@@ -194,10 +194,11 @@ def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
     return fields.flatten(1)
 
 
-def uneven_fp8(folder: Path, config: PreTrainedConfig) -> CheckpointForm | None:
-    """Return the format of a checkpoint in DeepSeek's FP8 whose last blocks are smaller than the other blocks.
+def fp8_blocks(folder: Path, config: PreTrainedConfig, reads_all: bool) -> CheckpointForm | None:
+    """Return the format of a checkpoint in DeepSeek's FP8; None for other checkpoints.
 
-    Returns None for other checkpoints. transformers reads FP8 correctly only if all blocks have the same size."""
+    Unless the caller `reads_all` such checkpoints, None is also returned if all blocks have the same size, because
+    transformers reads only these correctly."""
     stated: Any = getattr(config, "quantization_config", None)
     block = block_sizes(stated.get("weight_block_size")) if isinstance(stated, dict) else ()
     if not block or stated.get("quant_method") != FP8:
@@ -210,7 +211,7 @@ def uneven_fp8(folder: Path, config: PreTrainedConfig) -> CheckpointForm | None:
     sizes = [pair for shape in shapes for pair in zip(shape[-2:], block, strict=False)]
     is_uneven = any(size > most and size % most for size, most in sizes)
     form = CheckpointForm(FP8, 8, is_packed=False, is_float=True, block=block)
-    return form if is_uneven and len(shapes) == len(scales) else None
+    return form if (is_uneven or reads_all) and len(shapes) == len(scales) else None
 
 
 def checkpoint_weights(
@@ -233,18 +234,19 @@ def checkpoint_weights(
         if form.method == MXFP4 and name.endswith((STACKED_BLOCKS, STACKED_SCALES)):
             weight = name.removesuffix(STACKED_BLOCKS).removesuffix(STACKED_SCALES)
             found[weight] = stack = StackedBlocks(weight, read, dtype)
-            if weight in kept:
-                experts, outs, size = shape = kept[weight]
+            if shape := shape_in(kept, weight):
+                experts, outs, size = shape
                 rows = partial(stack.slices, shape)
-                found[weight] = KeptWeight((experts, size, outs), (experts * outs, size), dtype, rows)
+                found[weight] = KeptWeight((experts, size, outs), dtype, (experts * outs, size), rows)
         elif leaf in PACKED_LEAVES or (
             leaf == "weight" and (f"{stem}.weight_scale" in files or stem + FP8_SCALES in files)
         ):
             quantised = QuantisedTensor(stem, form, files, read, dtype)
             found[weight] = quantised
-            if weight in kept and quantised.can_pack(outs := kept[weight][0], size := kept[weight][1]):
+            if (shape := shape_in(kept, weight)) and quantised.can_pack(*shape):
+                outs, size = shape
                 slices = partial(quantised.slices, (outs, size))
-                found[weight] = KeptWeight((outs, size), (outs, size), dtype, slices)
+                found[weight] = KeptWeight(shape, dtype, (outs, size), slices)
         elif leaf not in SIDES:
             found[name] = files.lazy(name)
     return found

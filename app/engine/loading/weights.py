@@ -3,21 +3,36 @@
 Before any memory is taken, config.json is compared with the size of the weights."""
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from copy import deepcopy
 from importlib.util import find_spec
 from time import monotonic
 from typing import Any
 
 import torch
 from torch.nn.modules.module import register_module_module_registration_hook
-from transformers import MODEL_FOR_CAUSAL_LM_MAPPING, AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    AutoModelForCausalLM,
+    GenerationConfig,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
 
 from app.engine.layers.packed_layers import Pack
 from app.engine.layers.packed_weight import CpuPacker
-from app.engine.loading.kept_layers import keep_packed, packable
-from app.engine.loading.packed_checkpoints import checkpoint_weights, uneven_fp8
+from app.engine.loading.kept_layers import (
+    dense_weights,
+    has_changed_placeholder,
+    keep_packed,
+    later_weights,
+    packable,
+    read_later,
+)
+from app.engine.loading.packed_checkpoints import checkpoint_weights, fp8_blocks
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
+from app.engine.machine.tensor_files import TensorFiles
 from app.errors import AppError, ModelBroken, ModelUnsafe, first_line
 from app.values.dataclass_json import parse_json
 from app.values.gguf_header import parts_of, read_gguf_header
@@ -177,15 +192,22 @@ def read_weights(
     placed: dict[str, Any],
     described: PreTrainedModel | None = None,
     pack: Pack | None = None,
+    is_quantised_later: bool = False,
 ) -> PreTrainedModel:
     """Read the text part of the model. With `pack` the quantised matrices that `pack` supports stay packed.
 
+    If the model `is_quantised_later`, the weights of its Linears and its embedding become StoredParameters.
+
     Raises ModelBroken if weights are missing or have another size, and errors of any type for damaged files."""
+    stated, config = config, deepcopy(config)
     # With output_loading_info the result is a pair, which transformers' types do not express.
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
-    weights = _lazy_weights(folder, config, dtype, described, pack)
+    empty = described if described is not None else empty_model(config, dtype)
+    weights = _lazy_weights(folder, config, dtype, empty, pack, is_quantised_later)
+    if is_quantised_later:
+        weights |= dense_weights(empty, weights, dtype)
     if weights:
         if reader is AutoModelForCausalLM:  # this class needs a folder, even if it gets the weights
             reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
@@ -211,31 +233,44 @@ def read_weights(
             f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
             f"first is {mismatched[0]}): choose another model."
         )
+    if weights and model.can_generate():  # otherwise transformers has read it
+        with suppress(OSError):  # not every folder has one
+            model.generation_config = GenerationConfig.from_pretrained(folder.path, local_files_only=True)
+    text = text_model(model)
+    later = later_weights(text, weights)
+    if later and has_changed_placeholder(text, later):
+        return read_weights(folder, stated, dtype, placed, described)
     if pack:
-        keep_packed(model, weights, pack, torch.get_num_threads() if isinstance(pack, CpuPacker) else 1)
-    return text_model(model)
+        keep_packed(text, later, pack, torch.get_num_threads() if isinstance(pack, CpuPacker) else 1)
+    else:
+        read_later(text, later)
+    return text
 
 
 def _lazy_weights(
     folder: ModelFolder,
     config: PreTrainedConfig,
     dtype: torch.dtype,
-    described: PreTrainedModel | None,
+    model: PreTrainedModel,
     pack: Pack | None,
+    needs_all: bool,
 ) -> dict[str, Any]:
-    """Return lazy weights for a GGUF file or a quantised checkpoint; {} if transformers reads the files itself.
+    """Return lazy weights for a GGUF file or a quantised checkpoint. For other files {} is returned, so that
+    transformers reads them itself, unless the caller `needs_all` lazy weights.
 
     For a quantised checkpoint, the quantisation is removed from `config`."""
-    model = described if described is not None else empty_model(config, dtype)
     kept = packable(model, isinstance(pack, CpuPacker)) if pack else {}
     if folder.gguf:
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
 
         return stored_weights(read_gguf_header(folder.gguf), model, dtype, kept)
-    if form := form_of(config) or uneven_fp8(folder.path, config):
+    if form := form_of(config) or fp8_blocks(folder.path, config, reads_all=needs_all):
         for each in (config, config.get_text_config(decoder=True)):
             vars(each).pop("quantization_config", None)  # else transformers would read the weights itself
         return checkpoint_weights(folder.path, form, dtype, kept)
+    if needs_all and not hasattr(config, "quantization_config"):
+        files = TensorFiles(folder.path)
+        return {name: files.lazy(name) for name in files}
     return {}
 
 
@@ -244,6 +279,12 @@ def form_of(config: PreTrainedConfig) -> CheckpointForm | None:
     parts = (config, config.get_text_config(decoder=True))
     stated = (getattr(one, "quantization_config", None) for one in parts)
     return next(filter(None, (checkpoint_form({"quantization_config": one}) for one in stated)), None)
+
+
+def has_integers(config: PreTrainedConfig) -> bool:
+    """Return whether the stored weights are integers with scales."""
+    form = form_of(config)
+    return form is not None and not form.is_float
 
 
 def offloaded_bytes(model: PreTrainedModel) -> int:

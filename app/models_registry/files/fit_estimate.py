@@ -79,14 +79,14 @@ class Estimator:
     is_fast: bool = field(default_factory=multiplies_int8_fast)
     keeps: bool = field(default_factory=lambda: platform.system() == "Linux" and find_compiler() is not None)
 
-    def automatic(self, memory: Memory, precision: Precision) -> Precision:
-        """Return the precision that "auto" chooses with this memory: a quantisation, `precision`, or float32 if a
+    def automatic(self, precision: Precision) -> Precision:
+        """Return the precision that "auto" chooses: a quantisation, `precision`, or float32 if a
         CPU's kernels keep most weights packed."""
         kept: Precision = "float32" if self.device == RAM else precision
         if self.kept_bits(kept):
             return kept
         share = self.weights.quantisable / max(self.weights.numbers, 1)
-        found, _ = automatic(self._numbers(), share, self.is_fast and self.device == RAM, memory.free)
+        found, _ = automatic(self._numbers(), share, self.is_fast and self.device == RAM)
         return precision if found == "none" else found
 
     def kept_bits(self, precision: Precision) -> float:
@@ -260,7 +260,7 @@ def judge(
 
     If `is_automatic`, judges the model with the precision that "auto" chooses."""
     if is_automatic:
-        precision = estimator.automatic(memory, precision)
+        precision = estimator.automatic(precision)
     usable = memory.usable
     context = min(context, estimator.shape.context)
     need = estimator.need(precision, context)

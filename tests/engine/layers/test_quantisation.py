@@ -48,7 +48,6 @@ from app.engine.runner.runner import BlockRunner
 from app.engine.text.prompt import encode
 from app.errors import BadOption
 from app.values.messages import Decoding, ModelChoice, ModelFolder, Sampling
-from app.values.model import Memory
 from app.values.quantisation_sizes import Quantisation, model_bytes
 from tests.engine.architectures import BRANCHING, Architecture
 from tests.engine.oracle import Oracle, branching, half_right, right
@@ -101,8 +100,6 @@ def test_automatic_is_int8_where_it_is_fastest_and_tells_why_it_is_not(
         assert automatic_of("dense", replace(automatic, dtype=dtype)) == ("none", "")
     for kind in ("none", *KINDS):
         assert automatic_of("recurrent", replace(automatic, quantisation=kind)) == (kind, "")
-    monkeypatch.setattr(quantisation, "ram", lambda: Memory("cpu", 1, 2))
-    assert "more memory than is free" in automatic_of("dense", automatic)[1]
     monkeypatch.setattr(quantisation, "multiplies_int8_fast", lambda: False)
     assert automatic_of("dense", automatic) == ("none", "")
     monkeypatch.setattr(quantisation, "compiled_kernels", lambda: Compiled(None, "Install a C compiler."))

@@ -148,5 +148,5 @@ def test_an_embedding_that_does_more_than_look_up_is_found_out() -> None:
 
     given = numbers(8, 20, 64)
     table = QuantisedEmbedding(given, torch.float32)
-    assert stands_for(table, nn.Embedding(20, 64, _weight=given.dense()))
-    assert not stands_for(table, Shifted(20, 64, _weight=given.dense()))
+    assert stands_for(table, nn.Embedding(20, 64, _weight=given.dense()), given.dense())
+    assert not stands_for(table, Shifted(20, 64, _weight=given.dense()), given.dense())

@@ -86,6 +86,18 @@ def test_a_quantised_folder_writes_the_same_text_with_lookahead(
     assert write(loaded.runner, prompt, ahead, GREEDY, limit=40).tokens == expected
 
 
+@needs_kernels
+def test_the_generation_config_of_a_quantised_folder_is_read(tmp_path: Path) -> None:
+    LlamaForCausalLM(tiny_config(hidden=64, intermediate=96)).save_pretrained(tmp_path / "plain")
+    with_tokenizer(tmp_path / "plain")
+    write_quantised(tmp_path / "plain", "awq", tmp_path / "quantised", tmp_path / "twin")
+    (tmp_path / "quantised" / "generation_config.json").write_text('{"eos_token_id": [2, 7]}')
+    assert load(ModelFolder(tmp_path / "quantised", "tiny"), ModelChoice("tiny", device="cpu")).eos_ids == {
+        2,
+        7,
+    }
+
+
 @pytest.mark.parametrize("quantisation", ["auto", "none", "int8"])
 @pytest.mark.parametrize(
     ("kind", "leaf", "shape", "value", "reason"),

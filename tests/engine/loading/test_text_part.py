@@ -14,12 +14,15 @@ from transformers import (
     PreTrainedModel,
 )
 
+from app.engine.cpu_kernels import packed_kernels
 from app.engine.decoders import make_decoder
+from app.engine.layers.packed_layers import PackedLinear
 from app.engine.loading.loading import LoadedModel, load
 from app.engine.loading.text_part import text_config
 from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.replies import numbers, says_plainly, write
 from tests.engine.tiny import with_tokenizer
+from tests.quantised_checkpoints import write_quantised
 from tests.tiers import some
 
 TEXT = {
@@ -163,6 +166,27 @@ def test_no_tower_is_read_and_that_is_told(save: Callable[[str], Written]) -> No
     assert found.info.parameters < sum(one.numel() for one in whole.parameters())
     assert found.info.note("parts") == "It is loaded as a text model: pictures are not read here."
     assert found.eos_ids == {2}
+
+
+@pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
+@pytest.mark.parametrize("name", ["Mistral Small 3.2", "Gemma 3", "Idefics 3", "Audio Flamingo 3"])
+def test_a_quantised_text_part_stays_packed(
+    save: Callable[[str], Written], name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    _, folder = save(name)
+    written = tmp_path_factory.mktemp("written")
+    write_quantised(folder.path, "int-quantized", written / "quantised", written / "twin")
+    kept, twin = (loaded_from(ModelFolder(written / each, name)) for each in ("quantised", "twin"))
+    own = dict(twin.runner.model.named_modules())  # type: ignore[attr-defined]
+    # Layers that are joined in one of the models have other names there.
+    layers = [(layer, own[path]) for path, layer in packed_linears(kept).items() if path in own]
+    assert layers and not packed_linears(twin)
+    assert all(torch.equal(layer.weight, dense.weight) for layer, dense in layers)
+
+
+def packed_linears(loaded: LoadedModel) -> dict[str, PackedLinear]:
+    modules = loaded.runner.model.named_modules()  # type: ignore[attr-defined]
+    return {path: one for path, one in modules if isinstance(one, PackedLinear)}
 
 
 def test_sizes_may_be_written_as_floats(save: Callable[[str], Written]) -> None:

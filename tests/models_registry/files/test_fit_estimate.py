@@ -405,7 +405,7 @@ def test_weights_that_stay_packed_take_their_own_bits() -> None:
     assert replace(on_cpu, keeps=False).need("float32", 64).weights > dense / 2
     on_gpu = replace(estimator("cuda"), weights=packed, has_triton=True)
     assert on_gpu.need("bfloat16", 64).weights < on_cpu.need("float32", 64).weights
-    assert on_gpu.automatic(Memory("cuda", 2**40, 2**40), "bfloat16") == "bfloat16"
+    assert on_gpu.automatic("bfloat16") == "bfloat16"
     assert replace(on_gpu, has_triton=False).need("bfloat16", 64).weights > dense / 4
     experts = Tensor("model.layers.0.mlp.experts.0.weight", "I4", (1_703_936, 4096))
     mixture = replace(on_cpu, weights=Weights((*packed.tensors[:2], experts)))
