@@ -167,7 +167,8 @@ class VectorIndex:
         cosines = np.concatenate([np.zeros(0, np.float32), *(one for _, one in found)])
         if not len(cosines):
             return None
-        best = np.argsort(-cosines, kind="stable")[:limit]
+        best = np.argpartition(-cosines, min(limit, len(cosines)) - 1)[:limit]
+        best = best[np.lexsort((best, -cosines[best]))]
         nearest = passages[best].tolist()
         known = np.isin(passages, [*nearest, *others])
         pairs = zip(passages[known].tolist(), cosines[known].tolist(), strict=True)

@@ -2,7 +2,7 @@
 
 Before any memory is taken, config.json is compared with the size of the weights."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from copy import deepcopy
 from importlib.util import find_spec
@@ -204,7 +204,7 @@ def read_weights(
     reader: Any = text_reader(config)
     source: Any = folder.path
     options: dict[str, Any] = {"use_safetensors": True, **HERE}
-    empty = described if described is not None else empty_model(config, dtype)
+    empty = described if described is not None else text_model(empty_model(config, dtype))
     weights = _lazy_weights(folder, config, dtype, empty, pack, is_quantised_later)
     if is_quantised_later:
         weights |= dense_weights(empty, weights, dtype)
@@ -223,16 +223,7 @@ def read_weights(
     )
     model: PreTrainedModel = read[0]
     model.config.name_or_path = str(folder.path)
-    if missing := sorted(read[1]["missing_keys"]):
-        raise ModelBroken(
-            f"The weights of {folder.name} are incomplete (missing: {len(missing)}, the first is {missing[0]}): "
-            "choose another model."
-        )
-    if mismatched := sorted(name for name, *_shapes in read[1]["mismatched_keys"]):
-        raise ModelBroken(
-            f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
-            f"first is {mismatched[0]}): choose another model."
-        )
+    _check_all_are_read(folder, read[1])
     if weights and model.can_generate():  # otherwise transformers has read it
         with suppress(OSError):  # not every folder has one
             model.generation_config = GenerationConfig.from_pretrained(folder.path, local_files_only=True)
@@ -245,6 +236,20 @@ def read_weights(
     else:
         read_later(text, later)
     return text
+
+
+def _check_all_are_read(folder: ModelFolder, info: Mapping[str, Any]) -> None:
+    """Raise ModelBroken if weights are missing or have another size, by transformers' info about a load."""
+    if missing := sorted(info["missing_keys"]):
+        raise ModelBroken(
+            f"The weights of {folder.name} are incomplete (missing: {len(missing)}, the first is {missing[0]}): "
+            "choose another model."
+        )
+    if mismatched := sorted(name for name, *_shapes in info["mismatched_keys"]):
+        raise ModelBroken(
+            f"The weights of {folder.name} do not fit its config.json (of another size: {len(mismatched)}, the "
+            f"first is {mismatched[0]}): choose another model."
+        )
 
 
 def _lazy_weights(
