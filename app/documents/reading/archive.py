@@ -66,12 +66,12 @@ def office_package(path: Path) -> tuple[str | IO[bytes], int]:
     written, missing = BytesIO(), 0
     with zipfile.ZipFile(path) as archive:
         changed, missing = _without_missing_parts(archive)
-        types = archive.read(TYPES)
+        types = given = archive.read(TYPES)
         for kind, usual in MAIN_TYPES.items():
             types = re.sub(
                 rb"\.[\w.-]*%b[\w.]*\.main" % kind, rb".openxmlformats-officedocument.%b.main" % usual, types
             )
-        if types != archive.read(TYPES):
+        if types != given:
             changed[TYPES] = types
         is_strict = STRICT.search(archive.read("_rels/.rels"))
         if not (changed or is_strict):

@@ -203,13 +203,18 @@ def _linears(
 def _read_rest(model: nn.Module) -> None:
     """Read the weights that are not quantised although they could be, such as an embedding that is more than a
     table."""
-    read: dict[nn.Parameter, nn.Parameter] = {}
+    stored = [weight for weight in model.parameters() if isinstance(weight, StoredParameter)]
+    replace_parameters(
+        model, {one: nn.Parameter(values_of(one).to(one.dtype), requires_grad=False) for one in stored}
+    )
+
+
+def replace_parameters(model: nn.Module, others: Mapping[nn.Parameter, nn.Parameter]) -> None:
+    """Replace parameters by `others`. Tied parameters stay tied."""
     for module in model.modules():
-        for name, weight in list(module.named_parameters(recurse=False)):
-            if isinstance(weight, StoredParameter):
-                if weight not in read:
-                    read[weight] = nn.Parameter(values_of(weight).to(weight.dtype), requires_grad=False)
-                setattr(module, name, read[weight])
+        for name, parameter in list(module.named_parameters(recurse=False)):
+            if parameter in others:
+                setattr(module, name, others[parameter])
 
 
 def values_of(weight: Tensor) -> Tensor:

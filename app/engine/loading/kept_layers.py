@@ -25,7 +25,7 @@ from app.engine.layers.packed_layers import (
     stacked_shapes,
 )
 from app.engine.layers.packed_weight import Numbers, PackedWeight
-from app.engine.layers.quantisation import StoredParameter
+from app.engine.layers.quantisation import StoredParameter, replace_parameters
 from app.engine.layers.quantised_layers import FIRST_ROWS, stands_for
 from app.engine.layers.recurrent_layers import calls_its_linears
 
@@ -134,10 +134,7 @@ def read_later(model: PreTrainedModel, later: Mapping[str, DenseWeight]) -> None
     for name, weight in later.items():
         stored[model.get_parameter(name)] = made = StoredParameter(weight.placeholder, requires_grad=False)
         made.read = weight.read
-    for module in model.modules():
-        for name, parameter in list(module.named_parameters(recurse=False)):
-            if parameter in stored:  # also a head's weight that is tied
-                setattr(module, name, stored[parameter])
+    replace_parameters(model, stored)
 
 
 @torch.inference_mode()

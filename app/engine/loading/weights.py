@@ -200,14 +200,33 @@ def read_weights(
 
     Raises ModelBroken if weights are missing or have another size, and errors of any type for damaged files."""
     stated, config = config, deepcopy(config)
-    # With output_loading_info the result is a pair, which transformers' types do not express.
-    reader: Any = text_reader(config)
-    source: Any = folder.path
-    options: dict[str, Any] = {"use_safetensors": True, **HERE}
     empty = described if described is not None else text_model(empty_model(config, dtype))
     weights = _lazy_weights(folder, config, dtype, empty, pack, is_quantised_later)
     if is_quantised_later:
         weights |= dense_weights(empty, weights, dtype)
+    text = _read_text_model(folder, config, dtype, placed, weights)
+    later = later_weights(text, weights)
+    if later and has_changed_placeholder(text, later):
+        return read_weights(folder, stated, dtype, placed, described)
+    if pack:
+        keep_packed(text, later, pack, torch.get_num_threads() if isinstance(pack, CpuPacker) else 1)
+    else:
+        read_later(text, later)
+    return text
+
+
+def _read_text_model(
+    folder: ModelFolder,
+    config: PreTrainedConfig,
+    dtype: torch.dtype,
+    placed: dict[str, Any],
+    weights: Mapping[str, Any],
+) -> PreTrainedModel:
+    """Let transformers make the model from these lazy weights or, if there are none, from the folder's files."""
+    # With output_loading_info the result is a pair, which transformers' types do not express.
+    reader: Any = text_reader(config)
+    source: Any = folder.path
+    options: dict[str, Any] = {"use_safetensors": True, **HERE}
     if weights:
         if reader is AutoModelForCausalLM:  # this class needs a folder, even if it gets the weights
             reader = MODEL_FOR_CAUSAL_LM_MAPPING[type(config)]
@@ -227,15 +246,7 @@ def read_weights(
     if weights and model.can_generate():  # otherwise transformers has read it
         with suppress(OSError):  # not every folder has one
             model.generation_config = GenerationConfig.from_pretrained(folder.path, local_files_only=True)
-    text = text_model(model)
-    later = later_weights(text, weights)
-    if later and has_changed_placeholder(text, later):
-        return read_weights(folder, stated, dtype, placed, described)
-    if pack:
-        keep_packed(text, later, pack, torch.get_num_threads() if isinstance(pack, CpuPacker) else 1)
-    else:
-        read_later(text, later)
-    return text
+    return text_model(model)
 
 
 def _check_all_are_read(folder: ModelFolder, info: Mapping[str, Any]) -> None:
