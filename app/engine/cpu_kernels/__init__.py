@@ -23,7 +23,7 @@ PACKED = {
     "packed_experts": (_P, _P, _P, _N, _N, _P, _P, _P, _I),
     "gated_experts": (_P, _P, _N, _P, _P, _N, _N, _I, _P, _P, _P, _P, _I),
     "packed_rows": (_P, _P, _N, _P),
-    "pack_tiles": (_P, _N, _N, _I, _I, _P, _I),
+    "pack_tiles": (_P, _I, _N, _N, _I, _I, _P),
 }
 ARGUMENTS = {
     "rms_norm": (_P, _P, _P, _N, _N, _F, _I, _P, _P),

@@ -124,28 +124,68 @@ void packed_rows(const Packed *w, const int64_t *ids, int64_t count, float *out)
         }
 }
 
-/* Pack numbers [OUTS, size] of a tile, one in a byte, into planes. */
-static void pack_tile(const uint8_t *numbers, int64_t size, int32_t low, int32_t high, uint8_t *to) {
-    for (int64_t k = 0; k < size; k += GROUP, to += TILE_BYTES / 8 * (low + high)) {
-        memset(to, 0, TILE_BYTES / 8 * (low + high));
-        for (int quad = 0; quad < QUADS; quad++) {
-            uint8_t some[QUAD * OUTS];
-            for (int o = 0; o < OUTS; o++) memcpy(some + o * QUAD, numbers + o * size + k + quad * QUAD, QUAD);
-            uint8_t *plane = to + quad % low * 64;
-            for (int i = 0; i < QUAD * OUTS; i++)
-                plane[i] |= (uint8_t)((some[i] & ((1 << low) - 1)) << (low * (quad / low)));
-            if (!high) continue;
-            plane = to + TILE_BYTES / 8 * low + quad % high * 64;
-            for (int i = 0; i < QUAD * OUTS; i++) plane[i] |= (uint8_t)(some[i] >> low << (high * (quad / high)));
-        }
+/* Some bits of a row's numbers, as blocks store them: in a block each run of bytes has first the lowest bits of every
+   byte, then the bits above. `packed_weight.py` has the same structure. */
+typedef struct {
+    const uint8_t *bytes;
+    int64_t row, block;       /* bytes from row to row, and from block to block */
+    int32_t width, run, bits; /* bytes of a block and of a run, and bits of each number */
+} Fields;
+
+#define AT_ONCE 256 /* numbers of a row that are packed at a time: one block or several */
+
+typedef uint16_t words_8 __attribute__((vector_size(16), aligned(1), may_alias));
+typedef uint16_t words_32 __attribute__((vector_size(64), aligned(1), may_alias));
+
+/* The lowest bits of both bytes of a word. */
+static uint16_t lowest(int bits) { return (uint16_t)(((1 << bits) - 1) * 257); }
+
+/* Add the bits of `count` blocks to `numbers`, shifted to bit `to`. */
+static void unpack_blocks(const Fields *f, const uint8_t *bytes, int64_t count, int to, uint8_t *numbers) {
+    const uint16_t mask = lowest(f->bits);
+    for (; count; count--, bytes += f->block)
+        for (const uint8_t *from = bytes; from < bytes + f->width; from += f->run)
+            for (int bit = 0; bit < 8; bit += f->bits, numbers += f->run) {
+                int i = 0;
+                for (; i + 16 <= f->run; i += 16)
+                    *(words_8 *)(numbers + i) |= (*(const words_8 *)(from + i) >> bit & mask) << to;
+                for (; i < f->run; i++) numbers[i] |= (uint8_t)((from[i] >> bit & mask & 255) << to);
+            }
+}
+
+/* Write `bits` planes of a group's numbers, which contain the numbers' bits from `from` to `from + bits`. */
+static void write_planes(const words_32 *quads, int from, int bits, words_32 *planes) {
+    for (int i = 0; i < bits; i++) {
+        words_32 plane = {0};
+        for (int quad = i; quad < QUADS; quad += bits)
+            plane |= (quads[quad] >> from & lowest(bits)) << (quad - i);
+        planes[i] = plane;
     }
 }
 
-/* Pack numbers [tiles, OUTS, size], one in a byte; `size` is a multiple of GROUP. */
+/* Pack rows of `blocks` blocks into tiles. Each of `count` fields has more bits of the numbers than those before it. */
 void pack_tiles(
-    const uint8_t *numbers, int64_t tiles, int64_t size, int32_t low, int32_t high, uint8_t *to, int32_t threads
+    const Fields *fields, int32_t count, int64_t rows, int64_t blocks, int32_t low, int32_t high, uint8_t *to
 ) {
-#pragma omp parallel for num_threads(threads) if (threads > 1)
-    for (int64_t tile = 0; tile < tiles; tile++)
-        pack_tile(numbers + tile * OUTS * size, size, low, high, to + tile * size * (low + high) * 2);
+    const int64_t size = fields->width * 8 / fields->bits, most = AT_ONCE / size;
+    words_32 quads[AT_ONCE / QUAD], *plane = (words_32 *)to;
+    for (int64_t tile = 0; tile < rows; tile += OUTS)
+        for (int64_t block = 0; block < blocks; block += most) {
+            const int64_t some = blocks - block < most ? blocks - block : most;
+            for (int64_t o = 0; o < OUTS; o++) {
+                uint8_t numbers[AT_ONCE] = {0};
+                for (int i = 0, bit = 0; i < count && tile + o < rows; bit += fields[i++].bits) {
+                    const uint8_t *bytes = fields[i].bytes + (tile + o) * fields[i].row + block * fields[i].block;
+                    unpack_blocks(fields + i, bytes, some, bit, numbers);
+                }
+                uint8_t *quad_of_row = (uint8_t *)quads + o * QUAD;
+                for (int64_t k = 0; k < some * size; k += GROUP)
+                    UNROLLED for (int64_t quad = 0; quad < QUADS; quad++, quad_of_row += OUTS * QUAD)
+                        memcpy(quad_of_row, numbers + k + quad * QUAD, QUAD);
+            }
+            for (int64_t quad = 0; quad < some * size / QUAD; quad += QUADS, plane += low + high) {
+                write_planes(quads + quad, 0, low, plane);
+                write_planes(quads + quad, low, high, plane + low);
+            }
+        }
 }

@@ -37,7 +37,7 @@ from app.values.display_text import counted
 
 log = logging.getLogger(__name__)
 
-CPU_ROWS = (33,)
+CPU_ROWS = (17,)
 """The row counts of the trial on a CPU. A single count is enough, because there a row's result does not depend on
 other rows."""
 

@@ -28,19 +28,60 @@ NONE = torch.empty(0)
 
 
 @dataclass(frozen=True, slots=True)
+class Fields:
+    """Some bits of a weight's numbers, as blocks [rows, blocks, bytes] store them.
+
+    In a block, each run of `run` bytes has first the lowest `bits` bits of every byte, then the bits above."""
+
+    blocks: Tensor
+    bits: int
+    run: int
+
+    def values(self) -> Tensor:
+        """Unpack the bits: a byte for each number [rows, size]."""
+        rows, mask = len(self.blocks), (1 << self.bits) - 1
+        if self.run % 8 or self.bits == 8:
+            shifts = torch.arange(0, 8, self.bits, dtype=torch.uint8)[:, None]
+            spread = self.blocks.reshape(rows, -1, 1, self.run) >> shifts
+            return (spread & mask).flatten(1)
+        # Unpacking eight bytes at a time takes a third of the time.
+        words = self.blocks.reshape(-1, self.run).contiguous().view(torch.int64)
+        spread = torch.cat(
+            [words >> shift & 0x0101010101010101 * mask for shift in range(0, 8, self.bits)], 1
+        )
+        return spread.view(torch.uint8).view(rows, -1)
+
+
+@dataclass(frozen=True, slots=True)
 class Numbers:
     """Some rows of a weight: numbers [rows, size] as bytes (signed if they have 8 bits), and scales [rows, n].
 
-    A scale applies to size / n neighbours, a factor (int8) to 32 or 16. Missing factors are 1, offsets are 0."""
+    The numbers may also be packed: the lowest bits first, then the bits above. A scale applies to size / n
+    neighbours, a factor (int8) to 32 or 16. Missing factors are 1, offsets are 0."""
 
     bits: int
-    values: Tensor
+    stored: Tensor | tuple[Fields, ...]
     scale: Tensor
     zero: int = 0
     factors: Tensor = NONE
     offset: Tensor = NONE
     offset_factors: Tensor = NONE
     table: tuple[int, ...] = ()
+
+    @property
+    def values(self) -> Tensor:
+        if isinstance(self.stored, Tensor):
+            return self.stored
+        low, *rest = self.stored
+        return sum((field.values() << low.bits for field in rest), low.values())
+
+    @property
+    def fields(self) -> tuple[Fields, ...]:
+        """The packed numbers. Bytes become blocks of a group."""
+        if not isinstance(self.stored, Tensor):
+            return self.stored
+        values = padded(self.stored.view(torch.uint8), GROUP, 1).contiguous()
+        return (Fields(values.view(len(values), -1, GROUP), 8, GROUP),)
 
 
 class PackedWeight(Protocol):
@@ -67,6 +108,15 @@ class PackedWeight(Protocol):
         """Join the weight with other weights; return the joined weight, then each weight as a view of it.
 
         Returns [] if the weights cannot be joined."""
+
+
+class CFields(Structure):
+    """Mirrors the struct Fields in packed.h."""
+
+    _fields_ = (
+        ("bytes", c_void_p), ("row", c_int64), ("block", c_int64),
+        ("width", c_int32), ("run", c_int32), ("bits", c_int32),
+    )  # fmt: skip
 
 
 class CPacked(Structure):
@@ -223,13 +273,18 @@ def joined_parts(
 
 def _packed(numbers: Numbers) -> dict[str, Tensor]:
     """Return the arrays of packed.h, whose first dimension is the tile."""
-    values = padded(numbers.values.view(torch.uint8), GROUP, OUTS).contiguous()
+    fields = numbers.fields
+    rows, blocks, width = fields[0].blocks.shape
     low, high = PLANES[numbers.bits]
-    tiles, size = len(values) // OUTS, values.shape[1]
-    planes = torch.empty((tiles, size // GROUP, OUTS * GROUP // 8 * (low + high)), dtype=torch.uint8)
-    _library().pack_tiles(
-        values.data_ptr(), tiles, size, low, high, planes.data_ptr(), torch.get_num_threads()
+    groups = blocks * width * 8 // fields[0].bits // GROUP
+    planes = torch.empty((-(-rows // OUTS), groups, OUTS * GROUP // 8 * (low + high)), dtype=torch.uint8)
+    described = (CFields * len(fields))(
+        *(
+            CFields(one.blocks.data_ptr(), *one.blocks.stride()[:2], one.blocks.shape[2], one.run, one.bits)
+            for one in fields
+        )
     )
+    _library().pack_tiles(described, len(fields), rows, blocks, low, high, planes.data_ptr())
     return {"numbers": planes} | tiled_scales(numbers, OUTS)
 
 

@@ -5,12 +5,13 @@ Each reader takes blocks [n, bytes] and returns the numbers of each block in the
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache, partial
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from app.engine.layers.packed_weight import NONE, Numbers
+from app.engine.layers.packed_weight import NONE, Fields, Numbers
 from app.values.gguf_header import BLOCKS
 
 IQ4_TABLE = (-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113)
@@ -26,21 +27,15 @@ Read = Callable[[Tensor], Numbers]
 
 
 def _half(blocks: Tensor) -> Tensor:
-    return blocks.contiguous().view(torch.float16)
+    return blocks.view(torch.float16)
 
 
-def _fields(packed: Tensor, bits: int, run: int) -> Tensor:
-    """Unpack numbers of `bits` bits from runs of `run` bytes: first each byte's lowest bits, then the bits
-    above."""
-    if run % 8:
-        shifts = torch.arange(0, 8, bits, dtype=torch.uint8)[:, None]
-        spread = packed.reshape(len(packed), -1, 1, run) >> shifts
-        return (spread & (1 << bits) - 1).flatten(1)
-    # Unpacking eight bytes at a time takes a third of the time.
-    words = packed.reshape(-1, run).contiguous().view(torch.int64)
-    mask = 0x0101010101010101 * ((1 << bits) - 1)
-    fields = torch.cat([words >> shift & mask for shift in range(0, 8, bits)], 1)
-    return fields.view(torch.uint8).view(len(packed), -1)
+def _fields(packed: Tensor, bits: int, run: int) -> Fields:
+    return Fields(packed[:, None], bits, run)
+
+
+def _unpacked(packed: Tensor, bits: int, run: int) -> Tensor:
+    return _fields(packed, bits, run).values()
 
 
 def _plain(
@@ -48,59 +43,56 @@ def _plain(
 ) -> Numbers:
     """Read blocks of a scale and the numbers' lower four bits. Some types also have an offset, or fifth bits."""
     offset = _half(blocks[:, 2:4]) if has_offset else NONE
-    values = _fields(blocks[:, -16:], 4, 16)
-    if bits == 5:
-        values |= _fields(blocks[:, -20:-16], 1, 1) << 4
-    return Numbers(bits, values, _half(blocks[:, :2]), zero, offset=offset, table=table)
+    low, high = _fields(blocks[:, -16:], 4, 16), _fields(blocks[:, -20:-16], 1, 1)
+    fields = (low, high) if bits == 5 else (low,)
+    return Numbers(bits, fields, _half(blocks[:, :2]), zero, offset=offset, table=table)
 
 
 def _q8_0(blocks: Tensor) -> Numbers:
-    return Numbers(8, blocks[:, 2:], _half(blocks[:, :2]))
+    return Numbers(8, (_fields(blocks[:, 2:], 8, 32),), _half(blocks[:, :2]))
 
 
 def _q2_k(blocks: Tensor) -> Numbers:
     factors, values, scale, offset = torch.split(blocks, [16, 64, 2, 2], 1)
     return Numbers(
-        2, _fields(values, 2, 32), _half(scale), factors=factors & 15, offset=-_half(offset),
+        2, (_fields(values, 2, 32),), _half(scale), factors=factors & 15, offset=-_half(offset),
         offset_factors=factors >> 4,
     )  # fmt: skip
 
 
 def _q3_k(blocks: Tensor) -> Numbers:
     high, low, packed, scale = torch.split(blocks, [32, 64, 12, 2], 1)
-    factors = _fields(packed[:, :8], 4, 8) | _fields(packed[:, 8:], 2, 4) << 4
-    values = _fields(low, 2, 32) | _fields(high, 1, 32) << 2
-    return Numbers(3, values, _half(scale), zero=4, factors=factors.view(torch.int8) - 32)
+    factors = _unpacked(packed[:, :8], 4, 8) | _unpacked(packed[:, 8:], 2, 4) << 4
+    fields = _fields(low, 2, 32), _fields(high, 1, 32)
+    return Numbers(3, fields, _half(scale), zero=4, factors=factors.view(torch.int8) - 32)
 
 
 def _with_offset_factors(blocks: Tensor, bits: int) -> Numbers:
     """Read blocks that pack eight factors of scales and eight factors of offsets, of 6 bits each, in 12 bytes."""
     scale, offset, packed, high, low = torch.split(blocks, [2, 2, 12, 32 * (bits - 4), 128], 1)
-    values = _fields(low, 4, 32)
-    if bits == 5:
-        values |= _fields(high, 1, 32) << 4
+    fields = (_fields(low, 4, 32), _fields(high, 1, 32)) if bits == 5 else (_fields(low, 4, 32),)
     first, second, rest = torch.split(packed, 4, 1)
     factors = torch.cat((first & 63, rest & 15 | first >> 2 & 48), 1)
     offset_factors = torch.cat((second & 63, rest >> 4 | second >> 2 & 48), 1)
     return Numbers(
-        bits, values, _half(scale), factors=factors, offset=-_half(offset), offset_factors=offset_factors
+        bits, fields, _half(scale), factors=factors, offset=-_half(offset), offset_factors=offset_factors
     )
 
 
 def _q6_k(blocks: Tensor) -> Numbers:
     low, high, factors, scale = torch.split(blocks, [128, 64, 16, 2], 1)
-    values = _fields(low, 4, 64) | _fields(high, 2, 32) << 4
-    return Numbers(6, values, _half(scale), zero=32, factors=factors)
+    fields = _fields(low, 4, 64), _fields(high, 2, 32)
+    return Numbers(6, fields, _half(scale), zero=32, factors=factors)
 
 
 def _iq4_xs(blocks: Tensor) -> Numbers:
     scale, high, low, values = torch.split(blocks, [2, 2, 4, 128], 1)
-    factors = (_fields(low, 4, 1) | _fields(high, 2, 1) << 4).view(torch.int8) - 32
-    return Numbers(4, _fields(values, 4, 16), _half(scale), factors=factors, table=IQ4_TABLE)
+    factors = (_unpacked(low, 4, 1) | _unpacked(high, 2, 1) << 4).view(torch.int8) - 32
+    return Numbers(4, (_fields(values, 4, 16),), _half(scale), factors=factors, table=IQ4_TABLE)
 
 
 def _mxfp4(blocks: Tensor) -> Numbers:
-    return Numbers(4, _fields(blocks[:, 1:], 4, 16), _power_of_two(blocks[:, :1]), table=MXFP4_TABLE)
+    return Numbers(4, (_fields(blocks[:, 1:], 4, 16),), _power_of_two(blocks[:, :1]), table=MXFP4_TABLE)
 
 
 def _power_of_two(exponents: Tensor) -> Tensor:
@@ -112,12 +104,11 @@ def _power_of_two(exponents: Tensor) -> Tensor:
 def mxfp4_rows(blocks: Tensor, exponents: Tensor) -> Numbers:
     """Return the numbers of rows in gpt-oss's format: blocks [rows, groups, 16] with two neighbours in a byte, and
     the exponents [rows, groups] of their scales."""
-    values = _fields(blocks.reshape(-1, 16), 4, 1).reshape(len(blocks), -1)
-    return Numbers(4, values, _power_of_two(exponents), table=MXFP4_TABLE)
+    return Numbers(4, (Fields(blocks, 4, 1),), _power_of_two(exponents), table=MXFP4_TABLE)
 
 
 def _tq2_0(blocks: Tensor) -> Numbers:
-    return Numbers(2, _fields(blocks[:, :64], 2, 32), _half(blocks[:, 64:]), zero=1)
+    return Numbers(2, (_fields(blocks[:, :64], 2, 32),), _half(blocks[:, 64:]), zero=1)
 
 
 def _tq1_0(blocks: Tensor) -> Numbers:
@@ -184,14 +175,14 @@ def _iq2_xs(blocks: Tensor) -> Numbers:
     scale, packed, factors = torch.split(blocks, [2, 64, 8], 1)
     both = _shorts(packed)
     values = _from_grid("IQ2_XS", both & 511, both >> 9, has_parity=True)
-    factors = _odd(_fields(factors, 4, 1))
+    factors = _odd(_unpacked(factors, 4, 1))
     return Numbers(3, values, _half(scale).float() / 8, factors=factors, table=IQ2_TABLE)
 
 
 def _iq2_s(blocks: Tensor) -> Numbers:
     scale, low, signs, high, factors = torch.split(blocks, [2, 32, 32, 8, 8], 1)
-    values = _from_grid("IQ2_S", low.int() | _fields(high, 2, 1).int() << 8, signs)
-    factors = _odd(_fields(factors, 4, 1))
+    values = _from_grid("IQ2_S", low.int() | _unpacked(high, 2, 1).int() << 8, signs)
+    factors = _odd(_unpacked(factors, 4, 1))
     return Numbers(3, values, _half(scale).float() / 8, factors=factors, table=IQ2_TABLE)
 
 
@@ -203,8 +194,8 @@ def _iq3_xxs(blocks: Tensor) -> Numbers:
 
 def _iq3_s(blocks: Tensor) -> Numbers:
     scale, low, high, signs, factors = torch.split(blocks, [2, 64, 8, 32, 4], 1)
-    values = _from_grid("IQ3_S", low.int() | _fields(high, 1, 1).int() << 8, signs)
-    return Numbers(4, values, _half(scale), factors=_odd(_fields(factors, 4, 1)), table=IQ3_S_TABLE)
+    values = _from_grid("IQ3_S", low.int() | _unpacked(high, 1, 1).int() << 8, signs)
+    return Numbers(4, values, _half(scale), factors=_odd(_unpacked(factors, 4, 1)), table=IQ3_S_TABLE)
 
 
 def _iq1_s(blocks: Tensor) -> Numbers:
@@ -220,7 +211,7 @@ def _iq1_s(blocks: Tensor) -> Numbers:
 def _iq1_m(blocks: Tensor) -> Numbers:
     """Unpack the only type whose scale is stored in pieces: in the highest four bits of four words of factors."""
     low, high, packed = torch.split(blocks, [32, 16, 8], 1)
-    words, nibbles = _shorts(packed), _fields(high, 4, 1).int()
+    words, nibbles = _shorts(packed), _unpacked(high, 4, 1).int()
     scale = (words >> 12 << torch.tensor([0, 4, 8, 12])).sum(1, keepdim=True).short().view(torch.float16)
     factors = _odd(words[:, :, None] >> torch.tensor([0, 3, 6, 9]) & 7).flatten(1).byte()
     values = _from_grid("IQ1_M", low.int() | (nibbles & 7) << 8, (nibbles >> 3) * 255)
@@ -243,6 +234,15 @@ BYTES = {name: size for name, _numbers, size in BLOCKS.values()}
 def read_blocks(stored: str, rows: Tensor) -> Numbers:
     """Read rows [n, bytes] of blocks of this type. The numbers, scales and factors have n rows, too."""
     found = READERS[stored](rows.reshape(-1, BYTES[stored]))
-    names = ("values", "scale", "factors", "offset", "offset_factors")
-    by_row = {name: part.reshape(len(rows), -1) for name in names if (part := getattr(found, name)).numel()}
+    names = ("scale", "factors", "offset", "offset_factors")
+    by_row: dict[str, Any] = {
+        name: part.reshape(len(rows), -1) for name in names if (part := getattr(found, name)).numel()
+    }
+    if isinstance(found.stored, Tensor):
+        by_row["stored"] = found.stored.reshape(len(rows), -1)
+    else:
+        by_row["stored"] = tuple(
+            replace(field, blocks=field.blocks.reshape(len(rows), -1, field.blocks.shape[2]))
+            for field in found.stored
+        )
     return replace(found, **by_row)

@@ -62,7 +62,7 @@ class Sandbox:
         """Why a grammar is refused, by its digest; "" for a good grammar."""
 
     def start(self) -> None:
-        """Start the process for tokenizers and templates in the background."""
+        """Start the process for tokenizers, templates and GGUF files in the background."""
         threading.Thread(target=self._models.get_ready, name="sandbox", daemon=True).start()
 
     def check_tokenizer(self, folder: ModelFolder) -> None:
@@ -180,9 +180,10 @@ class SandboxProcess:
         self._is_closed = False
 
     def get_ready(self) -> None:
-        """Start the process and import the libraries for tokenizers and templates; failures are ignored."""
+        """Start the process and import the libraries for tokenizers, templates and GGUF files; failures are
+        ignored."""
         with self._lock, suppress(ProcessNotStarted, EngineClosed):
-            for what in ("tokenizer", "template"):
+            for what in ("tokenizer", "template", "gguf"):
                 self._ready(what)
 
     def do(self, what: str, **values: Any) -> str:

@@ -19,6 +19,7 @@ from typing import Any
 from app.engine.text.chat_format_detection import find_chat_format
 from app.errors import first_line
 from app.system.child_process import limit_memory, serve_each
+from app.system.garbage_collection import collecting_later
 from app.values.dataclass_json import to_dict
 from app.values.json_answers import for_grammar
 from app.values.logits import CONTROL_RULE, GrammarKind
@@ -78,7 +79,8 @@ def _end_after(seconds: float) -> None:
 
 def _import(what: str) -> str:
     """Import the library of this kind of job, so that its time limit does not include the import; return ""."""
-    import_module(IMPORTED[what])
+    with collecting_later():
+        import_module(IMPORTED[what])
     return ""
 
 

@@ -1,5 +1,7 @@
 """The numbers and scales of a GGUF file's blocks are those that llama.cpp's own package finds, to the last bit."""
 
+from dataclasses import replace
+
 import gguf
 import numpy as np
 import pytest
@@ -35,3 +37,15 @@ def test_packed_blocks_are_dequantised_to_the_same_bits(name: str) -> None:
     assert sum(part.nbytes for part in packed.parts.values()) * 8 / found.size == pytest.approx(
         KEPT_BITS[name], abs=0.01
     )
+
+
+@pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
+@pytest.mark.parametrize("name", KEPT_BITS)
+def test_torch_unpacks_the_numbers_that_the_c_kernel_unpacks(name: str) -> None:
+    numbers, size = SIZES[name]
+    rows = np.random.default_rng(0).integers(0, 256, (40, 1280 // numbers * size), dtype=np.uint8)
+    read = read_blocks(name, torch.from_numpy(rows))
+    by_kernel, by_torch = (
+        CpuPacker()((40, 1280), [one]).parts for one in (read, replace(read, stored=read.values))
+    )
+    assert torch.equal(by_kernel["numbers"], by_torch["numbers"])
