@@ -1,5 +1,5 @@
-"""Writes checkpoints as GPTQ's, AWQ's and compressed-tensors' programs do, with 8-bit floats as DeepSeek or with
-experts in MXFP4 as gpt-oss, and the same weights dequantised."""
+"""Writes checkpoints as the programs of GPTQ, AWQ, compressed-tensors and bitsandbytes do, with 8-bit floats as
+DeepSeek or with experts in MXFP4 as gpt-oss, and the same weights dequantised."""
 
 import json
 import shutil
@@ -48,9 +48,19 @@ CONFIGS: dict[str, dict[str, object]] = {
         "float-quantized", "float", 8, strategy="block", block_structure=[UNEVEN, UNEVEN]
     ),
     "fp8": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [GROUP, GROUP]},
+    "fp8, one scale": {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None},
     "fp8, uneven blocks": {"quant_method": "fp8", "weight_block_size": [UNEVEN, UNEVEN]},
     "mxfp4": {"quant_method": "mxfp4"},
+    "nf4": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
+    "nf4, quantised scales": {"quant_method": "bitsandbytes", "load_in_4bit": True},
+    "llm.int8": {"quant_method": "bitsandbytes", "load_in_8bit": True},
 }
+NF4 = torch.tensor(
+    [
+        -1.0, -0.6961928, -0.52507305, -0.39491749, -0.28444138, -0.18477343, -0.09105004, 0.0,
+        0.0795803, 0.1609302, 0.2461123, 0.33791524, 0.44070983, 0.562617, 0.72295684, 1.0,
+    ]
+)  # fmt: skip
 FLOATS = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
 
 
@@ -72,7 +82,9 @@ def write_quantised(plain: Path, kind: str, folder: Path, twin: Path) -> None:
         if kind == "mxfp4" or not name.endswith("_proj.weight"):
             found[name] = dense[name] = weight
             continue
-        parts, dense[name] = _quantised(kind, weight.float(), source)
+        is_float = "float" in kind or "fp8" in kind
+        write = _in_table if kind.startswith("nf4") else _floats if is_float else _quantised
+        parts, dense[name] = write(kind, weight.float(), source)
         found |= {f"{name.removesuffix('.weight')}.{leaf}": part.contiguous() for leaf, part in parts.items()}
     save_file(found, folder / "model.safetensors")
     save_file(dense, twin / "model.safetensors")
@@ -90,18 +102,50 @@ def _blocks(weight: Tensor, source: torch.Generator) -> tuple[Tensor, Tensor, Te
     return pairs[..., 0] | pairs[..., 1] << 4, exponents, dense
 
 
-def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict[str, Tensor], Tensor]:
-    """Return the tensors that a program writes for a weight, and the weight that they stand for."""
+def _in_table(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the tensors that bitsandbytes writes for random places in its table, and the weight they stand for."""
+    places = torch.randint(0, 16, (weight.numel() // 2, 2), generator=source, dtype=torch.uint8)
+    stated: dict[str, object] = {"quant_type": "nf4", "blocksize": GROUP, "shape": list(weight.shape)}
+    scale = torch.rand(weight.numel() // GROUP, generator=source) / 10 + 0.01
+    parts = {
+        "weight": places[:, :1] << 4 | places[:, 1:],
+        "weight.quant_map": NF4.clone(),
+        "weight.absmax": scale,
+    }
+    if "scales" in kind:
+        numbers = torch.randint(0, 256, scale.shape, generator=source, dtype=torch.uint8)
+        most, table = torch.rand(-(-len(scale) // 8), generator=source) / 20, torch.linspace(-1, 1, 256)
+        parts |= {"weight.absmax": numbers, "weight.nested_absmax": most, "weight.nested_quant_map": table}
+        stated |= {"nested_blocksize": 8, "nested_offset": 0.07}
+        scale = table[numbers.long()] * most.repeat_interleave(8)[: len(scale)] + 0.07
+    text = torch.frombuffer(bytearray(json.dumps(stated).encode()), dtype=torch.uint8)
+    dense = (NF4[places.long()].view(-1, GROUP) * scale[:, None]).view(weight.shape)
+    return parts | {"weight.quant_state.bitsandbytes__nf4": text}, dense
+
+
+def _floats(kind: str, weight: Tensor, _source: torch.Generator) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the tensors of a weight in 8-bit floats, and the weight that they stand for."""
+    if kind == "fp8, one scale":
+        most = weight.abs().max() / 448
+        floats = (weight / most).to(torch.float8_e4m3fn)
+        parts = {"weight": floats, "weight_scale_inv": most, "activation_scale": torch.ones(())}
+        return parts, floats.float() * most
     if kind == "float-quantized":
         scale = (weight.abs().amax(1, keepdim=True) / 448).bfloat16()
         floats = (weight / scale.float()).to(torch.float8_e4m3fn)
         return {"weight": floats, "weight_scale": scale}, floats.float() * scale.float()
-    if kind == "fp8" or "blocks" in kind:
-        return _float_blocks(
-            weight,
-            GROUP if kind == "fp8" else UNEVEN,
-            "weight_scale_inv" if "fp8" in kind else "weight_scale",
-        )
+    leaf = "weight_scale_inv" if "fp8" in kind else "weight_scale"
+    return _float_blocks(weight, GROUP if kind == "fp8" else UNEVEN, leaf)
+
+
+def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict[str, Tensor], Tensor]:
+    """Return the tensors that a program writes for a weight, and the weight that they stand for."""
+    if kind == "llm.int8":
+        most = weight.abs().amax(1)
+        whole = (weight * 127 / most[:, None]).round()
+        order = torch.zeros((), dtype=torch.uint8)
+        dense = whole * (most / 127)[:, None]
+        return {"weight": whole.to(torch.int8), "SCB": most, "weight_format": order}, dense
     bits = 8 if "8 bits" in kind or kind == "int-quantized" else 4
     outs, size = weight.shape
     columns = torch.arange(size) // (size if kind == "int-quantized" else GROUP)

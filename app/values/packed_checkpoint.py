@@ -1,12 +1,13 @@
-"""How a checkpoint in safetensors is quantised, according to its config.json: GPTQ, AWQ, compressed-tensors or
-MXFP4."""
+"""How a checkpoint in safetensors is quantised, according to its config.json: GPTQ, AWQ, compressed-tensors,
+bitsandbytes or MXFP4."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-Method = Literal["gptq", "awq", "compressed-tensors", "mxfp4", "fp8"]
+Method = Literal["gptq", "awq", "compressed-tensors", "bitsandbytes", "mxfp4", "fp8"]
 COMPRESSED: Final = "compressed-tensors"
+BITSANDBYTES: Final = "bitsandbytes"
 MXFP4: Final = "mxfp4"
 FP8: Final = "fp8"
 FP8_SCALES = ".weight_scale_inv"
@@ -19,9 +20,15 @@ PACKED_LEAVES = ("qweight", "weight_packed")
 SIDES = (
     "qzeros", "scales", "g_idx", "weight_scale", "weight_zero_point", "weight_shape", "weight_g_idx", "input_scale",
     "output_scale", "weight_scale_inv", "activation_scale", "input_zero_point", "output_zero_point", "k_scale",
-    "v_scale",
+    "v_scale", "absmax", "quant_map", "nested_absmax", "nested_quant_map", "bitsandbytes__nf4", "bitsandbytes__fp4",
+    "SCB", "weight_format",
 )  # fmt: skip
 """The last parts of the names of tensors that are stored beside the numbers of a quantised weight."""
+LARGEST = ".absmax"
+"""In bitsandbytes, what follows the name of a 4-bit weight in the name of the tensor with each block's largest
+number."""
+SCALES = ("weight_scale", "weight_scale_inv", "SCB", f"weight{LARGEST}")
+"""The names, after that of the layer, of the tensors of scales for the tensor `weight`."""
 STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
 """In MXFP4, the ends of the names of the tensors of stacked experts. The first tensor holds the numbers, two in a
 byte, and the second their scales."""
@@ -48,6 +55,8 @@ class CheckpointForm:
         if len(stored) != 2:
             return stored
         rows, columns, several = *stored, 32 // self.bits
+        if self.method == BITSANDBYTES:
+            return rows * 2, columns  # the true shape is stored as text
         if self.method == "gptq":
             return columns, rows * several
         return (columns * several, rows) if self.method == "awq" else (rows, columns * several)
@@ -73,6 +82,9 @@ def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
         return CheckpointForm("awq", 4)
     if method == COMPRESSED:
         return _compressed(stated)
+    if method == BITSANDBYTES and (stated.get("load_in_4bit") or stated.get("load_in_8bit")):
+        bits = 4 if stated.get("load_in_4bit") else 8
+        return CheckpointForm(BITSANDBYTES, bits, is_packed=bits == 4)
     return CheckpointForm(MXFP4, 4) if method == MXFP4 else None
 
 

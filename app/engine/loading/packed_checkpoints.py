@@ -1,4 +1,5 @@
-"""Reads checkpoints in safetensors whose weights another program quantised: GPTQ, AWQ, compressed-tensors, MXFP4.
+"""Reads checkpoints in safetensors whose weights another program quantised: GPTQ, AWQ, compressed-tensors,
+bitsandbytes, MXFP4.
 
     model.layers.0.mlp.up_proj.qweight, .qzeros, .scales, .g_idx    ---> model.layers.0.mlp.up_proj.weight
     model.layers.0.mlp.up_proj.weight_packed, .weight_scale, …      ---> the same
@@ -11,6 +12,7 @@ transformers gets lazy weights, as for a GGUF file.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +24,15 @@ from app.engine.layers.packed_weight import GROUP, Numbers
 from app.engine.loading.gguf_blocks import MXFP4_TABLE, mxfp4_rows
 from app.engine.loading.kept_layers import KeptWeight, shape_in
 from app.engine.machine.tensor_files import TensorFiles
+from app.values.dataclass_json import parse_json
 from app.values.packed_checkpoint import (
+    BITSANDBYTES,
     FP8,
     FP8_SCALES,
+    LARGEST,
     MXFP4,
     PACKED_LEAVES,
+    SCALES,
     SIDES,
     STACKED_BLOCKS,
     STACKED_SCALES,
@@ -36,6 +42,8 @@ from app.values.packed_checkpoint import (
 
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 """The columns of the eight numbers in a word of AWQ, from the lowest bits on."""
+ROW_ORDER = 0
+"""bitsandbytes' number for 8-bit weights that are not rearranged for a GPU."""
 
 Read = Callable[[str], Tensor]
 
@@ -110,6 +118,8 @@ class QuantisedTensor:
 
     def _values(self) -> Tensor:
         """Read the numbers [out, in] as bytes, which are unsigned if the checkpoint packs them."""
+        if f"{self.stem}.weight_format" in self.names and int(self._part("weight_format")) != ROW_ORDER:
+            raise ValueError(f"the numbers of {self.stem[-60:]} are in an order for a certain GPU")
         if not self.form.is_packed:
             return self._part("weight")
         if self.form.method == "gptq":
@@ -123,6 +133,8 @@ class QuantisedTensor:
         """Read the scales [out, groups]."""
         if self.form.method in ("gptq", "awq"):
             return self._part("scales").t()
+        if self.form.method == BITSANDBYTES:
+            return self._part("SCB").view(-1, 1) / 127
         scale = self._part("weight_scale_inv" if self.form.method == FP8 else "weight_scale")
         return scale.view(-1, 1) if scale.dim() < 2 else scale
 
@@ -151,6 +163,78 @@ class QuantisedTensor:
         groups = self._part(name).long()
         usual = torch.arange(len(groups)) // -(-len(groups) // count)
         return None if bool((groups == usual).all()) or bool((groups < 0).any()) else groups
+
+
+@dataclass(frozen=True, slots=True)
+class TableTensor:
+    """A weight [out, in] of bitsandbytes with 4 bits, which is read when it is indexed or packed.
+
+    Its numbers are places in a table of 16 floats. Neighbours in a block share a scale, across the ends of rows."""
+
+    name: str
+    names: TensorFiles
+    read: Read
+    dtype: torch.dtype
+
+    def __getitem__(self, _all: object) -> Tensor:
+        """Read and dequantise the weight. Raises ValueError if its parts do not fit each other."""
+        places, scale, shape = self._parts()
+        each = scale.repeat_interleave(self._stated()["blocksize"])[: len(places)]
+        return (self._part("quant_map").float()[places.int()] * each).view(shape).to(self.dtype)
+
+    def can_pack(self, _outs: int, size: int) -> bool:
+        """Return whether whole blocks make up a row."""
+        block = self._stated()["blocksize"]
+        return bool(size % block == 0 and block % GROUP == 0)
+
+    def slices(self, shape: tuple[int, int]) -> list[Numbers]:
+        """Read the packed weight as one slice. The table's floats are rounded to whole numbers of 8 bits.
+
+        Raises ValueError for another shape."""
+        places, scale, found = self._parts()
+        if found != shape:
+            raise ValueError(f"the shape {found} of {self.name[-60:]} does not fit {shape}")
+        table, one = whole_numbers(self._part("quant_map").double())
+        return [Numbers(4, places.view(shape), scale.view(shape[0], -1) / one, table=table)]
+
+    def _parts(self) -> tuple[Tensor, Tensor, tuple[int, ...]]:
+        """Read the places of all numbers, the scales of all blocks, and the weight's shape."""
+        stated = self._stated()
+        pairs = self.read(self.name).view(torch.uint8).view(-1, 1)
+        places = torch.cat((pairs >> 4, pairs & 15), 1).flatten()
+        scale = self.read(self.name + LARGEST)
+        if scale.dtype == torch.uint8:  # the scales are quantised, too
+            largest = self._part("nested_absmax").repeat_interleave(stated["nested_blocksize"])
+            scale = (
+                self._part("nested_quant_map")[scale.int()] * largest[: len(scale)] + stated["nested_offset"]
+            )
+        shape = tuple(stated["shape"])
+        if len(places) != prod(shape) or -(-len(places) // stated["blocksize"]) != len(scale):
+            raise ValueError(f"the numbers of {self.name[-60:]} do not fit its scales or its shape {shape}")
+        return places, scale.float(), shape
+
+    def _stated(self) -> dict[str, Any]:
+        """Read the sizes that the file states for this weight. Raises ValueError if one is missing."""
+        forms = ("bitsandbytes__nf4", "bitsandbytes__fp4")
+        name = next((form for form in forms if f"{self.name}.quant_state.{form}" in self.names), forms[0])
+        stated = parse_json(bytes(self._part(f"quant_state.{name}").tolist()))
+        sizes = [stated.get("blocksize"), *stated.get("shape", ()), stated.get("nested_blocksize", 1)]
+        if len(sizes) != 4 or not all(isinstance(size, int) and size > 0 for size in sizes):
+            raise ValueError(f"the sizes that are stated for {self.name[-60:]} are not valid")
+        return {"nested_offset": 0.0, **stated}
+
+    def _part(self, leaf: str) -> Tensor:
+        return self.read(f"{self.name}.{leaf}")
+
+
+def whole_numbers(table: Tensor) -> tuple[tuple[int, ...], int]:
+    """Return whole numbers in proportion to the table's floats from -1 to 1, and the number that stands for 1.
+
+    Of the proportions that fit 8 bits, the one with the smallest rounding errors is used."""
+    ones = torch.arange(64, 128)[:, None]
+    errors = ((table * ones).round() / ones - table).square().sum(1)
+    one = int(ones[errors.argmin()])
+    return tuple((table * one).round().int().tolist()), one
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,24 +278,15 @@ def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
     return fields.flatten(1)
 
 
-def fp8_blocks(folder: Path, config: PreTrainedConfig, reads_all: bool) -> CheckpointForm | None:
-    """Return the format of a checkpoint in DeepSeek's FP8; None for other checkpoints.
-
-    Unless the caller `reads_all` such checkpoints, None is also returned if all blocks have the same size, because
-    transformers reads only these correctly."""
+def fp8_form(folder: Path, config: PreTrainedConfig) -> CheckpointForm | None:
+    """Return the format of a checkpoint in DeepSeek's FP8; None for other checkpoints, and if experts are stacked,
+    which transformers dequantises."""
     stated: Any = getattr(config, "quantization_config", None)
-    block = block_sizes(stated.get("weight_block_size")) if isinstance(stated, dict) else ()
-    if not block or stated.get("quant_method") != FP8:
+    if not isinstance(stated, dict) or stated.get("quant_method") != FP8:
         return None
-    files = TensorFiles(folder)
-    scales = [name for name in files if name.endswith("_scale_inv")]
-    weights = [name.removesuffix("_scale_inv") for name in scales if name.endswith(FP8_SCALES)]
-    headers = [files.lazy(name) for name in weights if name in files]
-    shapes = [header.get_shape() for header in headers if header.get_dtype().startswith("F8")]
-    sizes = [pair for shape in shapes for pair in zip(shape[-2:], block, strict=False)]
-    is_uneven = any(size > most and size % most for size, most in sizes)
-    form = CheckpointForm(FP8, 8, is_packed=False, is_float=True, block=block)
-    return form if (is_uneven or reads_all) and len(shapes) == len(scales) else None
+    block = block_sizes(stated.get("weight_block_size"))  # () if a weight has one scale
+    is_plain = all(name.endswith(FP8_SCALES) for name in TensorFiles(folder) if name.endswith("_scale_inv"))
+    return CheckpointForm(FP8, 8, is_packed=False, is_float=True, block=block) if is_plain else None
 
 
 def checkpoint_weights(
@@ -239,9 +314,11 @@ def checkpoint_weights(
                 rows = partial(stack.slices, shape)
                 found[weight] = KeptWeight((experts, size, outs), dtype, (experts * outs, size), rows)
         elif leaf in PACKED_LEAVES or (
-            leaf == "weight" and (f"{stem}.weight_scale" in files or stem + FP8_SCALES in files)
+            leaf == "weight" and any(f"{stem}.{name}" in files for name in SCALES)
         ):
-            quantised = QuantisedTensor(stem, form, files, read, dtype)
+            quantised: QuantisedTensor | TableTensor = QuantisedTensor(stem, form, files, read, dtype)
+            if weight + LARGEST in files:
+                quantised = TableTensor(weight, files, read, dtype)
             found[weight] = quantised
             if (shape := shape_in(kept, weight)) and quantised.can_pack(*shape):
                 outs, size = shape

@@ -29,7 +29,7 @@ from app.engine.loading.kept_layers import (
     packable,
     read_later,
 )
-from app.engine.loading.packed_checkpoints import checkpoint_weights, fp8_blocks
+from app.engine.loading.packed_checkpoints import checkpoint_weights, fp8_form
 from app.engine.loading.text_part import empty_model, text_model, text_reader
 from app.engine.machine.device_faults import is_no_verdict
 from app.engine.machine.tensor_files import TensorFiles
@@ -280,7 +280,7 @@ def _lazy_weights(
         from app.engine.loading.gguf_weights import stored_weights  # gguf is not on every GPU machine
 
         return stored_weights(read_gguf_header(folder.gguf), model, dtype, kept)
-    if form := form_of(config) or fp8_blocks(folder.path, config, reads_all=needs_all):
+    if form := form_of(config) or fp8_form(folder.path, config):
         for each in (config, config.get_text_config(decoder=True)):
             vars(each).pop("quantization_config", None)  # else transformers would read the weights itself
         return checkpoint_weights(folder.path, form, dtype, kept)

@@ -18,6 +18,7 @@ from app.values.draft_heads import refuse_draft_head
 from app.values.gguf_header import BLOCKS
 from app.values.messages import ModelFolder
 from app.values.packed_checkpoint import (
+    LARGEST,
     MXFP4,
     PACKED_LEAVES,
     SIDES,
@@ -105,10 +106,10 @@ class Weights:
 
     def _unpacked(self, form: CheckpointForm) -> "Weights":
         """Return the weights with unpacked shapes and with types such as I4, but without scales and zeros."""
-        found = list[Tensor]()
+        found, names = list[Tensor](), {one.name for one in self.tensors}
         for one in self.tensors:
             stem, _, leaf = one.name.rpartition(".")
-            if leaf in PACKED_LEAVES:
+            if leaf in PACKED_LEAVES or one.name + LARGEST in names:
                 found.append(Tensor(f"{stem}.weight", f"I{form.bits}", form.shape(one.shape)))
             elif leaf not in SIDES and not (form.method == MXFP4 and leaf.endswith(STACKED_SCALES)):
                 found.append(one)

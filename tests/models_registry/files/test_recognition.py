@@ -38,7 +38,7 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     ),
     "GPTQ in short words": (quantised("gptq", bits=4, pack_dtype="int16"), "by GPTQ in a layout of its own"),
     "AWQ": (quantised("awq", bits=4, version="gemv"), "quantised by AWQ in a layout of its own"),
-    "bitsandbytes": (quantised("bitsandbytes", load_in_4bit=True), "quantised by bitsandbytes"),
+    "bitsandbytes": (quantised("bitsandbytes"), "quantised by bitsandbytes in a layout of its own"),
     "compressed-tensors": (quantised("compressed-tensors"), "quantised by compressed-tensors"),
     "rotated activations": (
         quantised(**compressed("int-quantized", "int", 8), transform_config={"config_groups": {"R4": {}}}),
