@@ -111,13 +111,25 @@ class GgufHeader:
     def numbers(self) -> int:
         return sum(tensor.numbers for tensor in self.tensors)
 
-    def bytes_in_memory(self, itemsize: int, keeps: bool, is_on_cpu: bool = True) -> int:
-        """Return the bytes of all tensors in memory. With `keeps`, matrices that can stay packed do so."""
-        bits = (kept_bits(one.name, one.stored, one.shape, is_on_cpu) if keeps else 0 for one in self.tensors)
-        return sum(
-            int(one.numbers * (kept or itemsize * 8) / 8)
-            for one, kept in zip(self.tensors, bits, strict=True)
-        )
+    def bytes_in_memory(
+        self, itemsize: int, keeps: bool, is_on_cpu: bool = True, quantises: bool = False
+    ) -> int:
+        """Return the bytes of all tensors in memory. With `keeps`, matrices that can stay packed do so.
+
+        If a load `quantises`, other matrices take 8 bits a number, but with `keeps` only the embedding and head."""
+
+        def bits(one: GgufTensor) -> float:
+            kept = kept_bits(one.name, one.stored, one.shape, is_on_cpu) if keeps else 0.0
+            is_dense = len(one.shape) != 2 or (keeps and one.name not in (EMBEDDING, HEAD))
+            return kept or (8 if quantises and not is_dense else 8 * itemsize)
+
+        return sum(int(one.numbers * bits(one) / 8) for one in self.tensors)
+
+    @property
+    def has_dense_table(self) -> bool:
+        """Whether the embedding or the head has no type that can stay packed."""
+        tables = (one for one in self.tensors if one.name in (EMBEDDING, HEAD))
+        return any(one.stored not in KEPT_BITS for one in tables)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor, () if it does not exist; "#" in `name` matches any layer's number."""

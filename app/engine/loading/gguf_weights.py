@@ -90,9 +90,16 @@ class StoredWeight:
                 f"its tensor {first.name} has the shape {first.shape}, which does not fit {self.shape}"
             )
 
-    def __getitem__(self, _all: object) -> Tensor:
-        """Read the weight. Several tensors are joined by their rows. If the tensor contains several weights, the
-        weight with index `item` is returned."""
+    def get_shape(self) -> tuple[int, ...]:
+        return self.shape
+
+    def __getitem__(self, rows: Any) -> Tensor:
+        """Read the weight, or a slice of its rows. Several tensors are joined by their rows. If the tensor contains
+        several weights, the weight with index `item` is returned."""
+        if isinstance(rows, slice):
+            first, end, _ = rows.indices(self.shape[0])
+            is_plain = len(self.parts) == 1 and self.item < 0 and not self.changes
+            return read_tensor(_some(self.parts[0], first, end), self.dtype) if is_plain else self[...][rows]
         read = [read_tensor(part, self.dtype) for part in self.parts]
         if ".attn_k_b." in self.parts[0].name and len(read) > 1:
             read[0] = read[0].transpose(1, 2)
@@ -250,11 +257,14 @@ def _rows(joined: GgufTensor, leaf: str, count: int) -> tuple[GgufTensor, ...]:
     """Return the queries, the keys or the values of a tensor that has all three; () if it has too few rows."""
     rows = joined.shape[0]
     first = {"attn_q": 0, "attn_k": rows - 2 * count, "attn_v": rows - count}[leaf]
-    if not 0 <= first <= rows - count:
-        return ()
-    size = joined.size // rows
-    shape, begin = (count, *joined.shape[1:]), joined.begin + first * size
-    return (replace(joined, shape=shape, begin=begin, size=count * size),)
+    return (_some(joined, first, first + count),) if 0 <= first <= rows - count else ()
+
+
+def _some(tensor: GgufTensor, first: int, end: int) -> GgufTensor:
+    """Return the rows of a tensor from `first` to `end`."""
+    size = tensor.size // tensor.shape[0]
+    shape, begin = (end - first, *tensor.shape[1:]), tensor.begin + first * size
+    return replace(tensor, shape=shape, begin=begin, size=size * (end - first))
 
 
 def _table(header: GgufHeader) -> Callable[[str], Sequence[str]]:

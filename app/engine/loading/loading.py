@@ -62,7 +62,7 @@ from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.detokenizer import Decode
-from app.engine.text.gguf_folder import check_memory, is_packed, unpacked
+from app.engine.text.gguf_folder import check_memory, has_dense_table, is_packed, unpacked
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.settings import assets_dir
 from app.system.child_process import awaited
@@ -86,6 +86,10 @@ NO_TEMPLATE = (
 )
 FITTING_TEMPLATE = (
     "its files have no chat template, so messages are written in the format that its control tokens suggest"
+)
+DENSE_TABLE = (
+    "The file stores the embedding or the head as floats, which were quantised to 8 bits. The quantisation “none” "
+    "keeps them, but then each step takes longer."
 )
 STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
 """Tokens that begin a text. A chat begins with the first that the vocabulary has, unless default-templates.toml
@@ -172,9 +176,8 @@ def load(
             described = described_model(whole, config)
         is_on_cpu = chosen.device.type == "cpu"
         _compile_kernels(is_on_cpu, progress)
-        quantisation, keeps, reason = _settled_weights(
-            is_packed(folder) or has_integers(config), described, choice, chosen.device
-        )
+        form = _settled_form(folder, config, described, choice, chosen.device)
+        quantisation, keeps, quantises = form.quantisation, form.keeps, form.quantises
         choice = replace(
             choice, quantisation=quantisation, dtype="float32" if keeps and is_on_cpu else choice.dtype
         )
@@ -183,15 +186,14 @@ def load(
         sum_exactly(device)
         expand_segments(device)
         check_can_quantise(quantisation, dtype, device)
-        check_memory(folder, dtype, keeps, is_on_cpu)
+        check_memory(folder, dtype, keeps, is_on_cpu, quantises)
         tokenizer, chat_format, template_note = _read_tokenizer(whole, stated, sandbox)
         # A model that is to be quantised is moved slice by slice later.
         placed = place(config, device) if quantisation == "none" and not keeps else {}
         reading = part_of_load(progress, f"Reading {folder.name}", 0, READ)
         with counting_weights(described.num_parameters(), reading):
             pack = packer(device) if keeps else None
-            is_quantised_later = quantisation != "none"
-            model = read_weights(whole, config, dtype, placed, described, pack, is_quantised_later)
+            model = read_weights(whole, config, dtype, placed, described, pack, quantises)
             model.requires_grad_(False)
         heads = carried_heads(model, whole) if reads_heads and not choice.draft_model else (None, "")
         listen = part_of_load(progress, f"Quantising {folder.name}", READ, QUANTISED)
@@ -202,7 +204,7 @@ def load(
             loaded = prepare(model, tokenizer, whole, choice, quantised, choose, chat_format)
         info, sources = drafting_heads(heads, model, loaded.runner, loaded.info)
     info = info.with_note("device", chosen.note).with_note("template", template_note)
-    info = info.with_note("parts", unread_parts(stated.to_dict())).with_note("quantised", reason)
+    info = info.with_note("parts", unread_parts(stated.to_dict())).with_note("quantised", form.note)
     return replace(loaded, info=info, draft_models=sources)
 
 
@@ -226,23 +228,42 @@ def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: 
     return quantised
 
 
-def _settled_weights(
-    is_quantised: bool, model: PreTrainedModel, choice: ModelChoice, device: torch.device
-) -> tuple[Quantisation, bool, str]:
-    """Return the quantisation, whether the matrices of a file that `is_quantised` stay packed, and a note.
+@dataclass(frozen=True, slots=True)
+class _WeightForm:
+    """How weights are kept in memory: quantised as chosen, or packed as in their file (`keeps`).
 
-    The matrices stay packed if they are most of the model and the device has kernels for them. They do not if a
-    quantisation or offloading is chosen, or half precision on a CPU. The model may be on the meta device."""
+    A load `quantises` dense weights to this quantisation; with `keeps`, the embedding and the head to 8 bits."""
+
+    quantisation: Quantisation
+    note: str = ""
+    keeps: bool = False
+    quantises: bool = False
+
+
+def _settled_form(
+    folder: ModelFolder,
+    config: PreTrainedConfig,
+    model: PreTrainedModel,
+    choice: ModelChoice,
+    device: torch.device,
+) -> _WeightForm:
+    """Return the form of the weights, with a note. The model may be on the meta device.
+
+    The matrices of a quantised file stay packed if they are most of the model and the device has kernels for them.
+    They do not if a quantisation or offloading is chosen, or half precision on a CPU."""
+    is_quantised = is_packed(folder) or has_integers(config)
     if is_quantised and _keeps_packed(model, choice, device):
-        return "none", True, ""
-    quantisation, reason = settled(choice, model, device)
+        quantises = choice.quantisation == "auto" and device.type == "cpu"
+        note = DENSE_TABLE if quantises and has_dense_table(folder) else ""
+        return _WeightForm("none", note, keeps=True, quantises=quantises)
+    quantisation, note = settled(choice, model, device)
     if is_quantised and quantisation == "none":
         dtype = dtype_name(suiting_dtype(choice, device))
-        reason = (
+        note = (
             f"The file's quantised weights were dequantised to {dtype}: they stay packed only if they are most of "
             "the model, and only on a GPU with Triton, or in float32 on a CPU with a C compiler."
         )
-    return quantisation, False, reason
+    return _WeightForm(quantisation, note, quantises=quantisation != "none")
 
 
 def _keeps_packed(model: PreTrainedModel, choice: ModelChoice, device: torch.device) -> bool:

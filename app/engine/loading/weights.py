@@ -24,6 +24,7 @@ from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.kept_layers import (
     dense_weights,
     has_changed_placeholder,
+    int8_tables,
     keep_packed,
     later_weights,
     packable,
@@ -192,18 +193,20 @@ def read_weights(
     placed: dict[str, Any],
     described: PreTrainedModel | None = None,
     pack: Pack | None = None,
-    is_quantised_later: bool = False,
+    quantises: bool = False,
 ) -> PreTrainedModel:
-    """Read the text part of the model. With `pack` the quantised matrices that `pack` supports stay packed.
+    """Read the text part of the model. With `pack` the quantised matrices that `pack` supports stay packed; if this
+    `quantises` dense weights, the embedding and the head are packed in 8 bits.
 
-    If the model `is_quantised_later`, the weights of its Linears and its embedding become StoredParameters.
+    Without `pack`, if the model is to be quantised later, the weights of its Linears and its embedding become
+    StoredParameters.
 
     Raises ModelBroken if weights are missing or have another size, and errors of any type for damaged files."""
     stated, config = config, deepcopy(config)
     empty = described if described is not None else text_model(empty_model(config, dtype))
-    weights = _lazy_weights(folder, config, dtype, empty, pack, is_quantised_later)
-    if is_quantised_later:
-        weights |= dense_weights(empty, weights, dtype)
+    weights = _lazy_weights(folder, config, dtype, empty, pack, quantises)
+    if quantises:
+        weights |= int8_tables(empty, weights) if pack else dense_weights(empty, weights, dtype)
     text = _read_text_model(folder, config, dtype, placed, weights)
     later = later_weights(text, weights)
     if later and has_changed_placeholder(text, later):

@@ -58,18 +58,32 @@ def is_packed(folder: ModelFolder) -> bool:
     return folder.path.is_file() and _header(folder).is_packed
 
 
+def has_dense_table(folder: ModelFolder) -> bool:
+    """Return whether the embedding or the head is stored as floats, as in all quantised checkpoints but GGUF files.
+
+    Raises ModelBroken."""
+    return not folder.path.is_file() or _header(folder).has_dense_table
+
+
 def check_memory(
-    folder: ModelFolder, dtype: torch.dtype, keeps: bool = False, is_on_cpu: bool = True
+    folder: ModelFolder,
+    dtype: torch.dtype,
+    keeps: bool = False,
+    is_on_cpu: bool = True,
+    quantises: bool = False,
 ) -> None:
     """Raise ModelTooLarge for a GGUF file whose weights do not fit the free memory.
 
-    `keeps` says whether its matrices stay packed. If the free memory is unknown, nothing is raised."""
+    `keeps` says whether its matrices stay packed, and `quantises` whether dense weights are quantised. If the free
+    memory is unknown, nothing is raised."""
     if not folder.path.is_file():
         return
-    needed = _header(folder).bytes_in_memory(dtype.itemsize, keeps, is_on_cpu)
+    needed = _header(folder).bytes_in_memory(dtype.itemsize, keeps, is_on_cpu, quantises)
     free = ram().free
     if free and needed > free:
-        form = "with its weights packed as in the file" if keeps else f"in {dtype_name(dtype)}"
+        form = f"in {dtype_name(dtype)}"
+        if keeps or quantises:
+            form = "with its weights packed as in the file" if keeps else "with quantised weights"
         raise ModelTooLarge(
             f"{folder.name} takes {gigabytes(needed)} of memory {form}, and {gigabytes(free)} are "
             "free: choose a smaller model or a lower precision, or close other programs."

@@ -57,6 +57,7 @@ SMALL = 1_000_000
 """Number of parameters below which no weights are packed."""
 KEPT_INPUTS = 2
 """Number of copies of its inputs that each recurrent layer keeps for a step's rows until the commit."""
+TABLE_BITS = 8.0
 SCORE_COPIES = 3
 """Number of float32 score matrices that exist at the same time if attention has no fused kernel."""
 
@@ -94,7 +95,7 @@ class Estimator:
         is_on_gpu = self.device != RAM and self.has_triton and precision in NUMBER_BYTES
         if not (is_on_gpu or (self.device == RAM and self.keeps and precision == "float32")):
             return 0.0
-        kept = [(one.numbers, bits) for one in self.weights.tensors if (bits := self._tensor_bits(one))]
+        kept = [(one.numbers, bits) for one, bits in self._packed_bits() if bits]
         numbers = sum(count for count, _ in kept)
         is_most = 0 < MOSTLY * self.weights.numbers <= numbers and self.weights.quantisable > 0
         return sum(count * bits for count, bits in kept) / numbers if is_most else 0.0
@@ -181,7 +182,7 @@ class Estimator:
     def _kept(self, precision: Precision) -> int:
         """Count the bytes of the weights, each once."""
         if self.kept_bits(precision):
-            bits = [(one, self._tensor_bits(one)) for one in self.weights.tensors]
+            bits = self._packed_bits()
             return int(sum(one.numbers * (kept / 8 or self._width(precision)) for one, kept in bits))
         if precision != "int8" and precision != "int4":
             return self._numbers() * NUMBER_BYTES[precision]
@@ -189,6 +190,19 @@ class Estimator:
             return self._numbers() * self._width(precision)
         tensors = [one for one in self.weights.tensors if not (self._is_tied and one.name.endswith(HEADS))]
         return model_bytes({one.name: one.shape for one in tensors}, self._width(precision), precision)
+
+    def _packed_bits(self) -> list[tuple[Tensor, float]]:
+        """Return each tensor with the bits of its numbers if it stays packed, else with 0.0.
+
+        Beside packed weights, an embedding or head of floats is quantised to 8 bits on a CPU."""
+        bits = [(one, self._tensor_bits(one)) for one in self.weights.tensors]
+        if self.device != RAM or not any(kept for _, kept in bits):
+            return bits
+        return [(one, kept or (TABLE_BITS if self._is_table(one) else 0.0)) for one, kept in bits]
+
+    def _is_table(self, tensor: Tensor) -> bool:
+        rows, *sizes = tensor.shape or (0,)
+        return sizes == [self.shape.hidden] and rows >= self.shape.vocabulary
 
     def _tensor_bits(self, tensor: Tensor) -> float:
         """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""

@@ -13,6 +13,7 @@ from app.engine.cpu_kernels import packed_kernels
 from app.engine.decoders.lookahead_decoder import make_lookahead
 from app.engine.layers.packed_layers import Pack, PackedEmbedding, PackedExperts, PackedLinear, dense
 from app.engine.layers.packed_weight import CpuPacker
+from app.engine.layers.quantisation import quantised
 from app.engine.loading.loading import load
 from app.engine.loading.weights import read_weights
 from app.engine.measuring.step_timing import ANY_ROWS, profile_steps
@@ -132,6 +133,28 @@ def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> 
     table, head = kept.get_input_embeddings(), kept.get_output_embeddings()
     assert isinstance(table, PackedEmbedding) and isinstance(head, PackedLinear)
     assert table.packed is head.packed
+
+
+@pytest.mark.parametrize("kind", ["F16", "BF16", "F32"])
+def test_a_dense_embedding_and_its_head_are_quantised_unless_none_is_chosen(
+    kind: str, tmp_path: Path
+) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf", tiny_llama(layers=2), kinds=[kind, "Q4_0"])
+    folder, cache = ModelFolder(file, "tiny"), tmp_path / "cache"
+    loaded, floats = (
+        load(folder, ModelChoice("tiny", device="cpu", quantisation=chosen), cache=cache)
+        for chosen in ("auto", "none")
+    )
+    table, dense_table = (one.runner.model.get_input_embeddings() for one in (loaded, floats))  # type: ignore[attr-defined]
+    assert isinstance(table, PackedEmbedding) and isinstance(dense_table, torch.nn.Embedding)
+    assert torch.equal(dense(table.packed), quantised(dense_table.weight, 8, torch.device("cpu")).dense())
+    assert loaded.info.note("quantised") and not floats.info.note("quantised")
+    assert floats.info.kept_bits == 4.5 and loaded.info.kept_bits > 4.5
+    prompt = encode(loaded.tokenizer, "How do I list the files of a folder?", loaded.info.context)
+    expected = says_plainly(loaded.runner, prompt, GREEDY, limit=24).tokens
+    loaded.runner.forget()
+    ahead = make_lookahead(Decoding("auto", rows=20))
+    assert write(loaded.runner, prompt, ahead, GREEDY, limit=24).tokens == expected
 
 
 @pytest.mark.parametrize("kind", ["Q4_1", "Q8_0"])

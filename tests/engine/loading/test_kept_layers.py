@@ -23,11 +23,9 @@ CPU = torch.device("cpu")
 FAMILIES = named((*BRANCHING, *OWN_ATTENTION, *RECURRENT))
 
 
-def read(folder: Path, is_quantised_later: bool = True) -> PreTrainedModel:
+def read(folder: Path, quantises: bool = True) -> PreTrainedModel:
     config = AutoConfig.from_pretrained(folder)
-    model = read_weights(
-        ModelFolder(folder, "tiny"), config, torch.float32, {}, is_quantised_later=is_quantised_later
-    )
+    model = read_weights(ModelFolder(folder, "tiny"), config, torch.float32, {}, quantises=quantises)
     return model.requires_grad_(False).eval()
 
 
@@ -57,7 +55,7 @@ def test_weights_that_are_read_later_become_the_same_integers(
     if architecture.name in IN_DEPTH:  # transformers changes weights of some other models while it reads them
         assert stored and all(isinstance(one, StoredParameter) for one in stored)
         assert sum(one.untyped_storage().nbytes() for one in stored) <= 4 * len(stored)
-    assert_same_quantised(later, read(tmp_path, is_quantised_later=False))
+    assert_same_quantised(later, read(tmp_path, quantises=False))
 
 
 @pytest.mark.parametrize("kind", ["awq", "fp8", "fp8, uneven blocks", "pack-quantized"])
@@ -66,7 +64,7 @@ def test_dequantised_weights_are_read_later_too(kind: str, tmp_path: Path) -> No
     write_quantised(tmp_path / "plain", kind, tmp_path / "quantised", tmp_path / "twin")
     later = read(tmp_path / "quantised")
     assert all(isinstance(one, StoredParameter) for one in matrices(later))
-    assert_same_quantised(later, read(tmp_path / "twin", is_quantised_later=False))
+    assert_same_quantised(later, read(tmp_path / "twin", quantises=False))
 
 
 def test_a_weight_of_another_size_is_told(tmp_path: Path) -> None:

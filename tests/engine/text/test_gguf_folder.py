@@ -2,6 +2,7 @@
 
 import os
 from contextlib import closing
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from app.engine.text.gguf_folder import KEPT, check_memory, unpacked
 from app.engine.text.sandbox import SECONDS, Sandbox
 from app.errors import LoadCancelled, ModelBroken, ModelTooLarge
 from app.system.machine import ram
+from app.values.gguf_header import GgufHeader, GgufTensor
 from app.values.messages import Decoding, Finished, ModelChoice, ModelFolder, Options, Piece, Request
 from tests.engine.loading.test_gguf_packing import read
 from tests.engine.tiny import tiny_config
@@ -162,6 +164,27 @@ def test_weights_that_do_not_fit_the_memory_are_refused_before_they_are_read(tmp
         ModelTooLarge, match=r"huge takes .* of memory in float32, and .* are free: choose a smaller"
     ):
         check_memory(ModelFolder(file, name="huge"), torch.float32)
+    with pytest.raises(ModelTooLarge, match=r"huge takes .* of memory with quantised weights"):
+        check_memory(ModelFolder(file, name="huge"), torch.float32, quantises=True)
+
+
+@pytest.mark.parametrize(
+    ("stored", "keeps", "quantises", "bits"),
+    [
+        ("F16", False, False, {"token_embd": 32, "blk.0.ffn_up": 32, "output_norm": 32}),
+        ("F16", False, True, {"token_embd": 8, "blk.0.ffn_up": 8, "output_norm": 32}),
+        ("F16", True, True, {"token_embd": 8, "blk.0.ffn_up": 32, "output_norm": 32}),
+        ("Q4_0", True, True, {"token_embd": 4.5, "blk.0.ffn_up": 4.5, "output_norm": 32}),
+        ("Q4_0", False, True, {"token_embd": 8, "blk.0.ffn_up": 8, "output_norm": 32}),
+    ],
+)
+def test_memory_is_counted_in_the_form_in_which_weights_are_kept(
+    stored: str, keeps: bool, quantises: bool, bits: dict[str, float]
+) -> None:
+    for name, each in bits.items():
+        shape, kind = ((64,), "F32") if "norm" in name else ((64, 32), stored)
+        header = GgufHeader({}, (GgufTensor(f"{name}.weight", kind, shape, 0, 0),), 0)
+        assert header.bytes_in_memory(4, keeps, quantises=quantises) == prod(shape) * each / 8
 
 
 @pytest.mark.thorough
