@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
+from app.values.quantisation_sizes import LARGE_MATRIX
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -88,6 +89,12 @@ class GgufTensor:
     def numbers(self) -> int:
         return prod(self.shape)
 
+    @property
+    def has_large_floats(self) -> bool:
+        """Whether this is a matrix that cannot stay packed, and is the embedding, the head or a large matrix."""
+        is_wanted = self.name in (EMBEDDING, HEAD) or self.numbers > LARGE_MATRIX
+        return is_wanted and len(self.shape) == 2 and self.stored not in KEPT_BITS
+
 
 @dataclass(frozen=True, slots=True)
 class GgufHeader:
@@ -116,20 +123,14 @@ class GgufHeader:
     ) -> int:
         """Return the bytes of all tensors in memory. With `keeps`, matrices that can stay packed do so.
 
-        If a load `quantises`, other matrices take 8 bits a number, but with `keeps` only the embedding and head."""
+        If a load `quantises`, other matrices take 8 bits a number, but with `keeps` only the large ones."""
 
         def bits(one: GgufTensor) -> float:
             kept = kept_bits(one.name, one.stored, one.shape, is_on_cpu) if keeps else 0.0
-            is_dense = len(one.shape) != 2 or (keeps and one.name not in (EMBEDDING, HEAD))
-            return kept or (8 if quantises and not is_dense else 8 * itemsize)
+            is_quantised = quantises and (one.has_large_floats if keeps else len(one.shape) == 2)
+            return kept or (8 if is_quantised else 8 * itemsize)
 
         return sum(int(one.numbers * bits(one) / 8) for one in self.tensors)
-
-    @property
-    def has_dense_table(self) -> bool:
-        """Whether the embedding or the head has no type that can stay packed."""
-        tables = (one for one in self.tensors if one.name in (EMBEDDING, HEAD))
-        return any(one.stored not in KEPT_BITS for one in tables)
 
     def shape(self, name: str) -> tuple[int, ...]:
         """Return the shape of a tensor, () if it does not exist; "#" in `name` matches any layer's number."""

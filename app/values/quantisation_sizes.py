@@ -29,6 +29,9 @@ tensor. Shared experts are ordinary Linears."""
 SMALL = 50_000_000
 """Parameters below which a model is not quantised automatically, because its steps are short and its text would
 change most."""
+LARGE_MATRIX = 2**20
+"""Beside packed weights, matrices of floats with more numbers than this are quantised to 8 bits on a CPU. Smaller
+ones, such as routers, take little time."""
 MOSTLY = 0.5
 """The smallest share of a model's parameters for which quantisation is worth it."""
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import nan
+from math import nan, prod
 from typing import Any
 
 import torch
@@ -28,9 +28,10 @@ from app.engine.layers.packed_weight import SLICE, Numbers, PackedWeight
 from app.engine.layers.quantisation import CPU, StoredParameter, quantised, replace_parameters
 from app.engine.layers.quantised_layers import FIRST_ROWS, stands_for
 from app.engine.layers.recurrent_layers import calls_its_linears
+from app.values.quantisation_sizes import LARGE_MATRIX
 
-TABLE_SLICE = 2**22
-"""About how many numbers of an embedding or head are read and quantised at a time."""
+QUANTISED_AT_ONCE = 2**22
+"""About how many numbers of a dense weight are read and quantised at a time."""
 
 
 @dataclass(frozen=True)
@@ -117,26 +118,26 @@ def dense_weights(
     }
 
 
-def int8_tables(model: PreTrainedModel, weights: Mapping[str, Any]) -> dict[str, KeptWeight]:
-    """Return the embedding and the head as KeptWeights of 8 bits, if their lazy weights are floats.
+def int8_weights(model: PreTrainedModel, weights: Mapping[str, Any]) -> dict[str, KeptWeight]:
+    """Return the embedding, the head and large Linears as KeptWeights of 8 bits, if their lazy weights are floats.
 
     Otherwise they would take most of the time and memory of a model whose other matrices stay packed."""
     tables = (model.get_input_embeddings(), model.get_output_embeddings())  # type: ignore[no-untyped-call]
     paths = [path for path, module in model.named_modules() if module in tables]
     ends = {f"{path}.weight".removeprefix(f"{model.base_model_prefix}.") for path in paths}
-    wanted = {name: shape for name, shape in packable(model, is_on_cpu=False).items() if name in ends}
-    found = {}
-    for name, stored in weights.items():
-        if (shape := shape_in(wanted, name)) and hasattr(stored, "get_shape"):
-            outs, size = shape
-            slices = partial(_int8_slices, stored, outs, size)
-            found[name] = KeptWeight(shape, torch.float32, (outs, size), slices)
-    return found
+    matrices = packable(model, is_on_cpu=False)
+    wanted = {name: shape for name, shape in matrices.items() if name in ends or prod(shape) > LARGE_MATRIX}
+    lazy = {name: stored for name, stored in weights.items() if hasattr(stored, "get_shape")}
+    return {
+        name: KeptWeight(shape, torch.float32, (shape[0], shape[1]), partial(_int8_slices, stored, *shape))
+        for name, stored in lazy.items()
+        if (shape := shape_in(wanted, name)) and shape == tuple(stored.get_shape())
+    }
 
 
 def _int8_slices(stored: Any, outs: int, size: int) -> Iterator[Numbers]:
     """Read and quantise the rows of a lazy weight [outs, size], some at a time."""
-    count = max(1, TABLE_SLICE // size // SLICE) * SLICE
+    count = max(1, QUANTISED_AT_ONCE // size // SLICE) * SLICE
     for begin in range(0, outs, count):
         numbers = quantised(stored[begin : begin + count], 8, CPU)
         yield Numbers(8, numbers.values, numbers.scale)

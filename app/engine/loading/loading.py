@@ -62,7 +62,7 @@ from app.engine.runner.model_config import context_of, eos_ids
 from app.engine.runner.model_runner import ModelRunner
 from app.engine.runner.runner import BlockRunner
 from app.engine.text.detokenizer import Decode
-from app.engine.text.gguf_folder import check_memory, has_dense_table, is_packed, unpacked
+from app.engine.text.gguf_folder import check_memory, has_large_floats, is_packed, unpacked
 from app.engine.text.sandbox import Sandbox, chat_format_here, panics_as_errors
 from app.settings import assets_dir
 from app.system.child_process import awaited
@@ -87,9 +87,9 @@ NO_TEMPLATE = (
 FITTING_TEMPLATE = (
     "its files have no chat template, so messages are written in the format that its control tokens suggest"
 )
-DENSE_TABLE = (
-    "The file stores the embedding or the head as floats, which were quantised to 8 bits. The quantisation “none” "
-    "keeps them, but then each step takes longer."
+LARGE_FLOATS = (
+    "The file stores some large matrices as floats, such as the embedding; they were quantised to 8 bits. The "
+    "quantisation “none” keeps them, but then each step takes longer."
 )
 STARTS = "<|begin_of_text|>", "<bos>", "<BOS_TOKEN>", "<\uff5cbegin▁of▁sentence\uff5c>", "<s>"
 """Tokens that begin a text. A chat begins with the first that the vocabulary has, unless default-templates.toml
@@ -232,7 +232,7 @@ def _move(model: Any, quantisation: Quantisation, device: torch.device, listen: 
 class _WeightForm:
     """How weights are kept in memory: quantised as chosen, or packed as in their file (`keeps`).
 
-    A load `quantises` dense weights to this quantisation; with `keeps`, the embedding and the head to 8 bits."""
+    A load `quantises` dense weights to this quantisation; with `keeps`, large ones to 8 bits."""
 
     quantisation: Quantisation
     note: str = ""
@@ -254,7 +254,7 @@ def _settled_form(
     is_quantised = is_packed(folder) or has_integers(config)
     if is_quantised and _keeps_packed(model, choice, device):
         quantises = choice.quantisation == "auto" and device.type == "cpu"
-        note = DENSE_TABLE if quantises and has_dense_table(folder) else ""
+        note = LARGE_FLOATS if quantises and has_large_floats(folder) else ""
         return _WeightForm("none", note, keeps=True, quantises=quantises)
     quantisation, note = settled(choice, model, device)
     if is_quantised and quantisation == "none":

@@ -24,7 +24,7 @@ from app.engine.layers.packed_weight import CpuPacker
 from app.engine.loading.kept_layers import (
     dense_weights,
     has_changed_placeholder,
-    int8_tables,
+    int8_weights,
     keep_packed,
     later_weights,
     packable,
@@ -196,7 +196,7 @@ def read_weights(
     quantises: bool = False,
 ) -> PreTrainedModel:
     """Read the text part of the model. With `pack` the quantised matrices that `pack` supports stay packed; if this
-    `quantises` dense weights, the embedding and the head are packed in 8 bits.
+    `quantises` dense weights, the embedding, the head and large Linears are packed in 8 bits.
 
     Without `pack`, if the model is to be quantised later, the weights of its Linears and its embedding become
     StoredParameters.
@@ -206,7 +206,7 @@ def read_weights(
     empty = described if described is not None else text_model(empty_model(config, dtype))
     weights = _lazy_weights(folder, config, dtype, empty, pack, quantises)
     if quantises:
-        weights |= int8_tables(empty, weights) if pack else dense_weights(empty, weights, dtype)
+        weights |= int8_weights(empty, weights) if pack else dense_weights(empty, weights, dtype)
     text = _read_text_model(folder, config, dtype, placed, weights)
     later = later_weights(text, weights)
     if later and has_changed_placeholder(text, later):

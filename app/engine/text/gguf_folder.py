@@ -58,11 +58,10 @@ def is_packed(folder: ModelFolder) -> bool:
     return folder.path.is_file() and _header(folder).is_packed
 
 
-def has_dense_table(folder: ModelFolder) -> bool:
-    """Return whether the embedding or the head is stored as floats, as in all quantised checkpoints but GGUF files.
-
-    Raises ModelBroken."""
-    return not folder.path.is_file() or _header(folder).has_dense_table
+def has_large_floats(folder: ModelFolder) -> bool:
+    """Return whether a large matrix of a quantised model is stored as floats, as all embeddings are but those in
+    GGUF files. Raises ModelBroken."""
+    return not folder.path.is_file() or any(one.has_large_floats for one in _header(folder).tensors)
 
 
 def check_memory(

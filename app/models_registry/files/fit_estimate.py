@@ -33,7 +33,7 @@ from app.values.model import (
     gigabytes,
 )
 from app.values.packed_checkpoint import PACKED_BITS
-from app.values.quantisation_sizes import MOSTLY, automatic, kept_words, model_bytes
+from app.values.quantisation_sizes import LARGE_MATRIX, MOSTLY, automatic, kept_words, model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of a weight that is not quantised; app/values/quantisation_sizes.py counts quantised weights."""
@@ -57,7 +57,6 @@ SMALL = 1_000_000
 """Number of parameters below which no weights are packed."""
 KEPT_INPUTS = 2
 """Number of copies of its inputs that each recurrent layer keeps for a step's rows until the commit."""
-TABLE_BITS = 8.0
 SCORE_COPIES = 3
 """Number of float32 score matrices that exist at the same time if attention has no fused kernel."""
 
@@ -194,15 +193,14 @@ class Estimator:
     def _packed_bits(self) -> list[tuple[Tensor, float]]:
         """Return each tensor with the bits of its numbers if it stays packed, else with 0.0.
 
-        Beside packed weights, an embedding or head of floats is quantised to 8 bits on a CPU."""
+        Beside packed weights, large matrices of floats are quantised to 8 bits on a CPU."""
         bits = [(one, self._tensor_bits(one)) for one in self.weights.tensors]
         if self.device != RAM or not any(kept for _, kept in bits):
             return bits
-        return [(one, kept or (TABLE_BITS if self._is_table(one) else 0.0)) for one, kept in bits]
+        return [(one, kept or (8.0 if self._is_large(one) else 0.0)) for one, kept in bits]
 
-    def _is_table(self, tensor: Tensor) -> bool:
-        rows, *sizes = tensor.shape or (0,)
-        return sizes == [self.shape.hidden] and rows >= self.shape.vocabulary
+    def _is_large(self, tensor: Tensor) -> bool:
+        return len(tensor.shape) == 2 and tensor.numbers > LARGE_MATRIX and not EXPERTS.search(tensor.name)
 
     def _tensor_bits(self, tensor: Tensor) -> float:
         """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""

@@ -100,6 +100,26 @@ def test_the_generation_config_of_a_quantised_folder_is_read(tmp_path: Path) -> 
     }
 
 
+@needs_kernels
+def test_large_linears_of_floats_are_quantised_beside_packed_weights(tmp_path: Path) -> None:
+    """A program may leave out some layers, as here the MLP's products of the first layer."""
+    config = tiny_config(hidden=64, intermediate=16_416)
+    LlamaForCausalLM(config).save_pretrained(tmp_path / "plain")
+    with_tokenizer(tmp_path / "plain")
+    write_quantised(tmp_path / "plain", "awq", tmp_path / "quantised", tmp_path / "twin")
+    name, layer = "model.layers.0.mlp.up_proj", load_file(tmp_path / "plain" / "model.safetensors")
+    weights = tmp_path / "quantised" / "model.safetensors"
+    parts = {key: part for key, part in load_file(weights).items() if not key.startswith(name)}
+    save_file(parts | {f"{name}.weight": layer[f"{name}.weight"]}, weights)
+    folder = ModelFolder(tmp_path / "quantised", "tiny")
+    bits = [
+        [weight.bits for weight in packed_weights(load(folder, choice).runner.model)]  # type: ignore[attr-defined]
+        for choice in (ModelChoice("tiny", device="cpu", quantisation=one) for one in ("auto", "none"))
+    ]
+    assert [each.count(8) for each in bits] == [3, 0]  # up_proj, the embedding and the head
+    assert [each.count(4) for each in bits] == [13, 13]
+
+
 @pytest.mark.parametrize("quantisation", ["auto", "none", "int8"])
 @pytest.mark.parametrize(
     ("kind", "leaf", "shape", "value", "reason"),

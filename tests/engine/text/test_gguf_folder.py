@@ -175,6 +175,7 @@ def test_weights_that_do_not_fit_the_memory_are_refused_before_they_are_read(tmp
         ("F16", False, True, {"token_embd": 8, "blk.0.ffn_up": 8, "output_norm": 32}),
         ("F16", True, True, {"token_embd": 8, "blk.0.ffn_up": 32, "output_norm": 32}),
         ("Q4_0", True, True, {"token_embd": 4.5, "blk.0.ffn_up": 4.5, "output_norm": 32}),
+        ("F16", True, True, {"blk.0.ffn_large": 8}),
         ("Q4_0", False, True, {"token_embd": 8, "blk.0.ffn_up": 8, "output_norm": 32}),
     ],
 )
@@ -182,7 +183,7 @@ def test_memory_is_counted_in_the_form_in_which_weights_are_kept(
     stored: str, keeps: bool, quantises: bool, bits: dict[str, float]
 ) -> None:
     for name, each in bits.items():
-        shape, kind = ((64,), "F32") if "norm" in name else ((64, 32), stored)
+        shape, kind = ((64,), "F32") if "norm" in name else ((2**16 if "large" in name else 64, 32), stored)
         header = GgufHeader({}, (GgufTensor(f"{name}.weight", kind, shape, 0, 0),), 0)
         assert header.bytes_in_memory(4, keeps, quantises=quantises) == prod(shape) * each / 8
 
