@@ -211,13 +211,16 @@ class TableTensor:
         shape = tuple(stated["shape"])
         if len(places) != prod(shape) or -(-len(places) // stated["blocksize"]) != len(scale):
             raise ValueError(f"the numbers of {self.name[-60:]} do not fit its scales or its shape {shape}")
+        if not bool(scale.isfinite().all()):
+            raise ValueError(f"the scales of {self.name[-60:]} are not numbers")
         return places, scale.float(), shape
 
     def _stated(self) -> dict[str, Any]:
         """Read the sizes that the file states for this weight. Raises ValueError if one is missing."""
         forms = ("bitsandbytes__nf4", "bitsandbytes__fp4")
         name = next((form for form in forms if f"{self.name}.quant_state.{form}" in self.names), forms[0])
-        stated = parse_json(bytes(self._part(f"quant_state.{name}").tolist()))
+        found = parse_json(bytes(self._part(f"quant_state.{name}").tolist()))
+        stated = found if isinstance(found, dict) else {}
         sizes = [stated.get("blocksize"), *stated.get("shape", ()), stated.get("nested_blocksize", 1)]
         if len(sizes) != 4 or not all(isinstance(size, int) and size > 0 for size in sizes):
             raise ValueError(f"the sizes that are stated for {self.name[-60:]} are not valid")

@@ -130,6 +130,11 @@ def test_large_linears_of_floats_are_quantised_beside_packed_weights(tmp_path: P
         ("awq", "qweight", (3, 3), 1, "do not fit"),
         ("gptq", "scales", (), float("nan"), "the scales of .* are not numbers"),
         ("mxfp4", "down_proj_scales", (4, 64, 3), 120, "the blocks .* do not fit"),
+        ("nf4", "absmax", (7,), 1, "the numbers of .* do not fit its scales"),
+        ("nf4", "absmax", (), float("nan"), "the scales of .* are not numbers"),
+        ("nf4", "bitsandbytes__nf4", (1,), ord("7"), "the sizes that are stated for .* are not valid"),
+        ("llm.int8", "SCB", (3,), 1, "do not fit"),
+        ("llm.int8", "weight_format", (), 2, "in an order for a certain GPU"),
     ],
 )
 def test_damaged_parts_of_a_weight_are_told_in_a_sentence(
