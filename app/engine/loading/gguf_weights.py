@@ -30,8 +30,8 @@ from app.values.gguf_header import GgufHeader, GgufTensor, kept_bits
 AT_ONCE = 2**24
 """Maximum number of elements that are dequantised at a time. It is limited because intermediate results take
 several times as much memory."""
-PACKED_AT_ONCE = 2**19
-"""About how many numbers are unpacked at a time, few enough for the processor's cache."""
+PACKED_AT_ONCE = 2**21
+"""About how many numbers are packed at a time: with fewer, Python takes a quarter more time between them."""
 SMALL = 2**20
 """Tensors of at most this many elements are read as float32, without loss. Larger tensors are converted to the
 model's dtype while they are read."""
