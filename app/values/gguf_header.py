@@ -91,9 +91,8 @@ class GgufTensor:
 
     @property
     def has_large_floats(self) -> bool:
-        """Whether this is a matrix that cannot stay packed, and is the embedding, the head or a large matrix."""
-        is_wanted = self.name in (EMBEDDING, HEAD) or self.numbers > LARGE_MATRIX
-        return is_wanted and len(self.shape) == 2 and self.stored not in KEPT_BITS
+        """Whether this is a large matrix that cannot stay packed."""
+        return len(self.shape) == 2 and self.numbers > LARGE_MATRIX and self.stored not in KEPT_BITS
 
 
 @dataclass(frozen=True, slots=True)

@@ -265,13 +265,13 @@ class ModelInfo:
         device, attention, graphs   why no better device, attention or CUDA graphs are used
         fused                       which layers run in Foresight's own kernels, or why none does
         same-text                   which step sizes write the same text, or why no two do
-        compiler, quantised         why nothing was compiled here; why weights are not quantised
+        compiler, quantised         why nothing was compiled here; why weights are or are not quantised
         heads                       whether the draft heads in its checkpoint are used
         template, parts             how messages are sent without a chat template; what it could read beside text
 
     `attention` is "" if the model uses its own attention. `quantised_share` is the share of its parameters that are
-    quantised. `kept_bits` is how many bits a number takes in the matrices that stay packed as in their file, 0 if
-    there are none. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
+    quantised. `kept_bits` is the mean number of bits of a packed number if matrices stay packed as in their file,
+    else 0. `draft_model` names the model or head that drafts for it; `heads` is whether a head in its own
     checkpoint drafts. `offloaded` is the number of bytes of weights that stay in main memory and are copied to the
     GPU in each step. `server` is the address of the server that runs it, "" if it is loaded here; little more than
     the name of a server's model is known. `devices` are the devices that share each step if there are several.

@@ -119,14 +119,11 @@ def dense_weights(
 
 
 def int8_weights(model: PreTrainedModel, weights: Mapping[str, Any]) -> dict[str, KeptWeight]:
-    """Return the embedding, the head and large Linears as KeptWeights of 8 bits, if their lazy weights are floats.
+    """Return large matrices whose lazy weights are floats as KeptWeights of 8 bits.
 
     Otherwise they would take most of the time and memory of a model whose other matrices stay packed."""
-    tables = (model.get_input_embeddings(), model.get_output_embeddings())  # type: ignore[no-untyped-call]
-    paths = [path for path, module in model.named_modules() if module in tables]
-    ends = {f"{path}.weight".removeprefix(f"{model.base_model_prefix}.") for path in paths}
     matrices = packable(model, is_on_cpu=False)
-    wanted = {name: shape for name, shape in matrices.items() if name in ends or prod(shape) > LARGE_MATRIX}
+    wanted = {name: shape for name, shape in matrices.items() if prod(shape) > LARGE_MATRIX}
     lazy = {name: stored for name, stored in weights.items() if hasattr(stored, "get_shape")}
     return {
         name: KeptWeight(shape, torch.float32, (shape[0], shape[1]), partial(_int8_slices, stored, *shape))
@@ -200,7 +197,8 @@ def _keep_experts(model: PreTrainedModel, path: str, matrices: Mapping[str, Pack
     experts: Any = model.get_submodule(path)
     parent = model.get_submodule(path.rpartition(".")[0])
     for name, module in list(parent.named_children()):
-        if module is not experts and len(getattr(module, "weight", ())) == experts.num_experts:
+        is_router = module is not experts and len(getattr(module, "weight", ())) == experts.num_experts
+        if is_router and not isinstance(module, PackedLinear):  # whose rows are independent already
             parent.set_submodule(name, RowByRow(module))
     model.set_submodule(path, PackedExperts(experts, matrices))
 

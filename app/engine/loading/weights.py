@@ -196,7 +196,7 @@ def read_weights(
     quantises: bool = False,
 ) -> PreTrainedModel:
     """Read the text part of the model. With `pack` the quantised matrices that `pack` supports stay packed; if this
-    `quantises` dense weights, the embedding, the head and large Linears are packed in 8 bits.
+    `quantises` dense weights, large ones are packed in 8 bits.
 
     Without `pack`, if the model is to be quantised later, the weights of its Linears and its embedding become
     StoredParameters.

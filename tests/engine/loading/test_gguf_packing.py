@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 import torch
-from transformers import AutoConfig, PreTrainedModel
+from transformers import AutoConfig, LlamaForCausalLM, PreTrainedModel
 
 from app.engine.cpu_kernels import packed_kernels
 from app.engine.decoders.lookahead_decoder import make_lookahead
@@ -25,6 +25,7 @@ from app.values.messages import Decoding, ModelChoice, ModelFolder
 from tests.engine.attention.cases import DEVICE
 from tests.engine.loading.test_gguf_weights import CASES, VALUES, random_model
 from tests.engine.replies import GREEDY, says_plainly, write
+from tests.engine.tiny import tiny_config
 from tests.gguf_models import DEMO, tiny_llama, write_gguf, write_tensors
 
 pytestmark = pytest.mark.skipif(packed_kernels() is None, reason="there is no C compiler here")
@@ -136,10 +137,10 @@ def test_a_tied_head_and_the_embedding_are_one_packed_weight(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("kind", ["F16", "BF16", "F32"])
-def test_a_dense_embedding_and_its_head_are_quantised_unless_none_is_chosen(
-    kind: str, tmp_path: Path
-) -> None:
-    file = write_gguf(tmp_path / "tiny.gguf", tiny_llama(layers=2), kinds=[kind, "Q4_0"])
+def test_a_large_embedding_of_floats_is_quantised_unless_none_is_chosen(kind: str, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    model = LlamaForCausalLM(tiny_config(hidden=512))
+    file = write_gguf(tmp_path / "tiny.gguf", model, kinds=[kind, "Q4_0"])
     folder, cache = ModelFolder(file, "tiny"), tmp_path / "cache"
     loaded, floats = (
         load(folder, ModelChoice("tiny", device="cpu", quantisation=chosen), cache=cache)

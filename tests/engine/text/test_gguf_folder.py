@@ -173,7 +173,7 @@ def test_weights_that_do_not_fit_the_memory_are_refused_before_they_are_read(tmp
     [
         ("F16", False, False, {"token_embd": 32, "blk.0.ffn_up": 32, "output_norm": 32}),
         ("F16", False, True, {"token_embd": 8, "blk.0.ffn_up": 8, "output_norm": 32}),
-        ("F16", True, True, {"token_embd": 8, "blk.0.ffn_up": 32, "output_norm": 32}),
+        ("F16", True, True, {"token_embd": 32, "blk.0.ffn_up": 32, "output_norm": 32}),
         ("Q4_0", True, True, {"token_embd": 4.5, "blk.0.ffn_up": 4.5, "output_norm": 32}),
         ("F16", True, True, {"blk.0.ffn_large": 8}),
         ("Q4_0", False, True, {"token_embd": 8, "blk.0.ffn_up": 8, "output_norm": 32}),
