@@ -21,7 +21,7 @@ from app.engine.text.detokenizer import begun_text
 from app.engine.text.sandbox import SandboxRefusal, fill_here, panics_as_errors
 from app.engine.text.token_counter import FAR, CachedTokenReader, FewestTokens, in_parts, spelled_token
 from app.errors import BadOption, PromptTooLong
-from app.values.chat_format import DEFAULT_THINKING, UNKNOWN_FORMAT, ChatFormat, Thinking
+from app.values.chat_format import CLOSING, DEFAULT_THINKING, OPENING, UNKNOWN_FORMAT, ChatFormat, Thinking
 from app.values.dataclass_json import json_text, parse_json
 from app.values.messages import Message, Prompt, Request, TokenIds
 
@@ -240,13 +240,13 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     """Return the messages in an order and in roles that the template accepts.
 
     System messages are joined into one at the beginning. A chat of system messages alone becomes a message of the
-    user if the template refuses such a chat. Calls that the template omits are written into the texts. An example
-    for Gemma 2, which takes no system message:
+    user if the template refuses such a chat. Calls that the template omits are written into the texts; thoughts are
+    taken out of them. An example for Gemma 2, which takes no system message:
 
         system: Be brief.  user: Hi  user: Who are you?    ->    user: Be brief.\\n\\nHi\\n\\nWho are you?
     """
     system = "\n\n".join(one.content for one in chat if one.role == "system" and one.content)
-    found = [one for one in chat if one.role != "system"]
+    found = [_thought_apart(one, chat_format) for one in chat if one.role != "system"]
     if (form := chat_format.reply.calls).omits_calls:
         for at, one in enumerate(found):
             if one.calls:
@@ -263,6 +263,16 @@ def fitted(chat: Sequence[Message], chat_format: ChatFormat) -> list[Message]:
     elif system:
         found = [Message("user", system), *found]
     return found if chat_format.takes_user_runs else _alternating(found)
+
+
+def _thought_apart(message: Message, chat_format: ChatFormat) -> Message:
+    """Move a thought between <think> tags out of the text if the template marks thoughts in another way."""
+    is_known = chat_format.reply.thought_opening in ("", OPENING) and not chat_format.takes_thought_part
+    thought, closing, answer = message.content.removeprefix(OPENING).partition(CLOSING)
+    is_thought = message.role == "assistant" and message.content.startswith(OPENING) and closing
+    if is_known or message.thought or not is_thought:
+        return message
+    return replace(message, thought=thought.strip("\n"), content=answer.lstrip("\n"))
 
 
 def _alternating(messages: Sequence[Message]) -> list[Message]:

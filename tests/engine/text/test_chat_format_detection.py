@@ -169,6 +169,29 @@ def test_a_thought_is_a_part_of_the_content_if_the_template_takes_it_nowhere_els
 
 
 @pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        (
+            HARMONY,
+            "<|channel|>analysis<|message|>Hm.<|end|><|start|>assistant<|channel|>final<|message|>So.<|end|>",
+        ),
+        (PARTS, "<assistant>[THINK]Hm.[/THINK]So."),
+        (REASONING, "assistant\n<think>\nHm.\n</think>\n\nSo."),
+        (TURNS, "assistant\n<think>\nHm.\n</think>\n\nSo."),
+    ],
+    ids=["harmony", "parts", "reasoning", "text"],
+)
+def test_an_earlier_thought_is_sent_with_the_models_own_markers(template: str, shown: str) -> None:
+    known = found(template)
+    asked = (
+        Message("user", "Go"),
+        Message("assistant", "<think>\nHm.\n</think>\n\nSo."),
+        Message("user", "On"),
+    )
+    assert shown in fill_here(template, fitted(asked, known), {}, known)
+
+
+@pytest.mark.parametrize(
     "template",
     [
         TURNS,
