@@ -16,6 +16,14 @@ UNEVEN = 40
 AWQ_COLUMNS = (0, 2, 4, 6, 1, 3, 5, 7)
 GPTQ = {"quant_method": "gptq", "bits": 4, "group_size": GROUP, "desc_act": False, "sym": False}
 AWQ = {"quant_method": "awq", "bits": 4, "group_size": GROUP, "version": "gemm", "zero_point": True}
+AUTO_ROUND: dict[str, object] = {
+    "quant_method": "auto-round",
+    "bits": 4,
+    "data_type": "int",
+    "group_size": GROUP,
+    "sym": True,
+    "extra_config": {"model.layers.0.mlp.gate": {"bits": 16}},
+}
 
 
 def compressed(form: str, kind: str, bits: int, **more: object) -> dict[str, object]:
@@ -39,7 +47,10 @@ CONFIGS: dict[str, dict[str, object]] = {
     "gptq 8 bits": GPTQ | {"bits": 8},
     "gptq v2, one zero": GPTQ | {"checkpoint_format": "gptq_v2", "sym": True},
     "gptq by activations": GPTQ | {"desc_act": True},
+    "gptq of AutoRound": AUTO_ROUND | {"packing_format": "auto_round:auto_gptq"},
+    "gptq v2 of AutoRound": AUTO_ROUND | {"packing_format": "auto_round"},
     "awq": AWQ,
+    "awq of AutoRound": AUTO_ROUND | {"packing_format": "auto_round:auto_awq", "sym": False},
     "pack-quantized": compressed("pack-quantized", "int", 4),
     "pack-quantized, zeros": compressed("pack-quantized", "int", 4),
     "int-quantized": compressed("int-quantized", "int", 8),
@@ -154,7 +165,13 @@ def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict
     count, middle = int(columns.max()) + 1, 2 ** (bits - 1)
     scale = (torch.rand((outs, count), generator=source) / 100 + 0.001).half()
     numbers = torch.randint(0, 2**bits, weight.shape, generator=source)
-    has_zeros = kind in ("gptq", "gptq 8 bits", "gptq by activations", "awq", "pack-quantized, zeros")
+    has_zeros = "zeros" in kind or kind in (
+        "gptq",
+        "gptq 8 bits",
+        "gptq by activations",
+        "awq",
+        "awq of AutoRound",
+    )
     zero = torch.full((outs, count), middle)
     if has_zeros:
         zero = torch.randint(1, 2**bits, (outs, count), generator=source)
@@ -167,7 +184,7 @@ def _quantised(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict
             "scales": scale.t(),
             "g_idx": columns.int(),
         }, dense
-    if kind == "awq":
+    if kind.startswith("awq"):
         by_columns = torch.tensor(AWQ_COLUMNS)
         mixed = [
             part.t().reshape(len(part.t()), -1, 8)[..., by_columns].flatten(1) for part in (numbers, zero)

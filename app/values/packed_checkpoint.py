@@ -1,5 +1,5 @@
-"""How a checkpoint in safetensors is quantised, according to its config.json: GPTQ, AWQ, compressed-tensors,
-bitsandbytes or MXFP4."""
+"""How a checkpoint in safetensors is quantised, according to its config.json: GPTQ, AWQ, AutoRound,
+compressed-tensors, bitsandbytes or MXFP4."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,6 +8,7 @@ from typing import Any, Final, Literal
 Method = Literal["gptq", "awq", "compressed-tensors", "bitsandbytes", "mxfp4", "fp8"]
 COMPRESSED: Final = "compressed-tensors"
 BITSANDBYTES: Final = "bitsandbytes"
+AUTO_ROUND: Final = "auto-round"
 MXFP4: Final = "mxfp4"
 FP8: Final = "fp8"
 FP8_SCALES = ".weight_scale_inv"
@@ -29,6 +30,15 @@ LARGEST = ".absmax"
 number."""
 SCALES = ("weight_scale", "weight_scale_inv", "SCB", f"weight{LARGEST}")
 """The names, after that of the layer, of the tensors of scales for the tensor `weight`."""
+AUTO_ROUND_LAYOUTS: Mapping[str, Mapping[str, Any]] = {
+    "auto_round:auto_gptq": {"quant_method": "gptq"},
+    "auto_round:gptqmodel": {"quant_method": "gptq", "checkpoint_format": "gptq_v2"},
+    "auto_round": {"quant_method": "gptq", "checkpoint_format": "gptq_v2"},
+    "auto_round:auto_awq": {"quant_method": "awq"},
+}
+"""The layouts in which AutoRound writes integers, and how GPTQ's and AWQ's programs state the same layouts."""
+ROTATED = ("spinquant_config", "rotation_config")
+"""Keys of AutoRound's transforms, which rotate activations while the model runs."""
 STACKED_BLOCKS, STACKED_SCALES = "_blocks", "_scales"
 """In MXFP4, the ends of the names of the tensors of stacked experts. The first tensor holds the numbers, two in a
 byte, and the second their scales."""
@@ -74,12 +84,14 @@ def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
     stated = config.get("quantization_config")
     if not isinstance(stated, Mapping):
         return None
+    if stated.get("quant_method") == AUTO_ROUND and stated.keys().isdisjoint(ROTATED):
+        stated = {**stated, **AUTO_ROUND_LAYOUTS.get(str(stated.get("packing_format")), {})}
     method, bits = stated.get("quant_method"), stated.get("bits", stated.get("w_bit"))
     if method == "gptq" and bits in GPTQ_BITS and _has_one_kind(stated):
         layout = stated.get("checkpoint_format") or "gptq"
         return CheckpointForm("gptq", int(bits), layout == "gptq") if layout in ("gptq", "gptq_v2") else None
-    if method == "awq" and bits == 4 and str(stated.get("version", "gemm")).lower() == "gemm":
-        return CheckpointForm("awq", 4)
+    if method == "awq" and bits == 4 and _has_one_kind(stated):
+        return CheckpointForm("awq", 4) if str(stated.get("version", "gemm")).lower() == "gemm" else None
     if method == COMPRESSED:
         return _compressed(stated)
     if method == BITSANDBYTES and (stated.get("load_in_4bit") or stated.get("load_in_8bit")):
@@ -89,11 +101,11 @@ def checkpoint_form(config: Mapping[str, Any]) -> CheckpointForm | None:
 
 
 def _has_one_kind(stated: Mapping[str, Any]) -> bool:
-    """Return whether all weights of a GPTQ checkpoint have as many bits as stated, in words of 32 bits."""
-    layers = stated.get("dynamic")
+    """Return whether all quantised weights have as many bits as stated, in words of 32 bits."""
+    layers = stated.get("dynamic") or stated.get("extra_config")
     others = layers.values() if isinstance(layers, Mapping) else ()
-    bits = {one.get("bits", stated["bits"]) for one in others if isinstance(one, Mapping)}
-    return bits <= {stated["bits"]} and stated.get("pack_dtype", "int32") == "int32"
+    bits = {one["bits"] for one in others if isinstance(one, Mapping) and one.get("bits", 16) != 16}
+    return bits <= {stated.get("bits")} and stated.get("pack_dtype", "int32") == "int32"
 
 
 def _compressed(stated: Mapping[str, Any]) -> CheckpointForm | None:

@@ -24,7 +24,7 @@ from app.models_registry.files.transformers_tables import (
 from app.values.config_parts import text_values
 from app.values.draft_heads import KIND
 from app.values.model import CONFIG
-from app.values.packed_checkpoint import Method, checkpoint_form
+from app.values.packed_checkpoint import AUTO_ROUND, Method, checkpoint_form
 
 WHOLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
@@ -221,7 +221,7 @@ def _quantised_form(values: Mapping[str, Any], files: Iterable[str]) -> str:
     if method in READABLE or checkpoint_form(values) or not (stated or method):
         return ""
     name = FORMS.get(method, method[:40] or "an unknown method")
-    return f"{name} in a layout of its own" if method in get_args(Method) else name
+    return f"{name} in a layout of its own" if method in (*get_args(Method), AUTO_ROUND) else name
 
 
 def _other_task(config: Mapping[str, Any], kind: str) -> str:

@@ -36,6 +36,17 @@ REFUSED: dict[str, tuple[dict[str, object], str]] = {
     "GPTQ with layers of other sizes": (
         quantised("gptq", bits=4, dynamic={r"+:.*\.down_proj": {"bits": 8}}), "by GPTQ in a layout of its own"
     ),
+    "AutoRound with layers of other sizes": (
+        quantised("auto-round", bits=4, packing_format="auto_round", extra_config={"lm_head": {"bits": 8}}),
+        "quantised by AutoRound in a layout of its own",
+    ),
+    "rotated by AutoRound": (
+        quantised("auto-round", bits=4, packing_format="auto_round", spinquant_config={}),
+        "quantised by AutoRound in a layout of its own",
+    ),
+    "AutoRound's floats": (
+        quantised("auto-round", bits=4, packing_format=["auto_round:nv_fp"]), "AutoRound in a layout of its own"
+    ),
     "GPTQ in short words": (quantised("gptq", bits=4, pack_dtype="int16"), "by GPTQ in a layout of its own"),
     "AWQ": (quantised("awq", bits=4, version="gemv"), "quantised by AWQ in a layout of its own"),
     "bitsandbytes": (quantised("bitsandbytes"), "quantised by bitsandbytes in a layout of its own"),
