@@ -60,6 +60,7 @@ CONFIGS: dict[str, dict[str, object]] = {
     ),
     "fp8": {"quant_method": "fp8", "activation_scheme": "dynamic", "weight_block_size": [GROUP, GROUP]},
     "fp8, one scale": {"quant_method": "fp8", "activation_scheme": "static", "weight_block_size": None},
+    "fp8 of AutoFP8": {"quant_method": "fp8", "activation_scheme": "static"},
     "fp8, uneven blocks": {"quant_method": "fp8", "weight_block_size": [UNEVEN, UNEVEN]},
     "mxfp4": {"quant_method": "mxfp4"},
     "nf4": {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_quant_type": "nf4"},
@@ -136,10 +137,11 @@ def _in_table(kind: str, weight: Tensor, source: torch.Generator) -> tuple[dict[
 
 def _floats(kind: str, weight: Tensor, _source: torch.Generator) -> tuple[dict[str, Tensor], Tensor]:
     """Return the tensors of a weight in 8-bit floats, and the weight that they stand for."""
-    if kind == "fp8, one scale":
+    if kind in ("fp8, one scale", "fp8 of AutoFP8"):
         most = weight.abs().max() / 448
         floats = (weight / most).to(torch.float8_e4m3fn)
-        parts = {"weight": floats, "weight_scale_inv": most, "activation_scale": torch.ones(())}
+        leaf = "weight_scale" if "Auto" in kind else "weight_scale_inv"
+        parts = {"weight": floats, leaf: most, "activation_scale": torch.ones(())}
         return parts, floats.float() * most
     if kind == "float-quantized":
         scale = (weight.abs().amax(1, keepdim=True) / 448).bfloat16()

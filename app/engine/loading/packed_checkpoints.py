@@ -135,7 +135,8 @@ class QuantisedTensor:
             return self._part("scales").t()
         if self.form.method == BITSANDBYTES:
             return self._part("SCB").view(-1, 1) / 127
-        scale = self._part("weight_scale_inv" if self.form.method == FP8 else "weight_scale")
+        is_inverse = self.stem + FP8_SCALES in self.names
+        scale = self._part("weight_scale_inv" if is_inverse else "weight_scale")
         return scale.view(-1, 1) if scale.dim() < 2 else scale
 
     def _zero(self, scale: Tensor) -> Tensor:
@@ -282,8 +283,8 @@ def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
 
 
 def fp8_form(folder: Path, config: PreTrainedConfig) -> CheckpointForm | None:
-    """Return the format of a checkpoint in DeepSeek's FP8; None for other checkpoints, and if experts are stacked,
-    which transformers dequantises."""
+    """Return the format of a checkpoint in FP8, as DeepSeek and AutoFP8 write it; None for other checkpoints, and if
+    experts are stacked, which transformers dequantises."""
     stated: Any = getattr(config, "quantization_config", None)
     if not isinstance(stated, dict) or stated.get("quant_method") != FP8:
         return None
