@@ -283,8 +283,9 @@ def _unpacked(words: Tensor, bits: int, order: Sequence[int] = ()) -> Tensor:
 
 
 def fp8_form(folder: Path, config: PreTrainedConfig) -> CheckpointForm | None:
-    """Return the format of a checkpoint in FP8, as DeepSeek and AutoFP8 write it; None for other checkpoints, and if
-    experts are stacked, which transformers dequantises."""
+    """Return the format of a checkpoint in FP8, as DeepSeek and AutoFP8 write it; None for other checkpoints.
+
+    Also returns None if experts are stacked, because transformers dequantises these."""
     stated: Any = getattr(config, "quantization_config", None)
     if not isinstance(stated, dict) or stated.get("quant_method") != FP8:
         return None
