@@ -209,7 +209,7 @@ class PageDriver:
 
     def _heard(self, message: Any) -> None:
         if message.type in ("error", "warning"):
-            self.complaints.append(message.text)
+            self.complaints.append(f"{message.text} ({message.location.get('url')})")
 
     def _asked(self, request: Any) -> None:
         parts = urlsplit(request.url)

@@ -181,6 +181,11 @@ def test_what_the_page_does_not_ask_for_is_not_found(shared: Running) -> None:
     assert [route for route, code in found.items() if code != 404] == []
 
 
+def test_a_page_that_lost_its_connection_learns_that_its_key_is_known(shared: Running) -> None:
+    """The browser would report an error if the app found nothing there."""
+    assert status(shared, "GET", "/foresight/page") == 204
+
+
 def status(running: Running, method: str, path: str) -> int:
     try:
         with ask(running, path, b"{}" if method == "POST" else None) as answer:

@@ -130,6 +130,10 @@ def add_page_socket(
 ) -> None:
     """Serve the WebSocket. `on_activity` is called when the user uses a page."""
 
+    @app.get(ROUTE, status_code=204)
+    async def answer() -> None:
+        """Answer a page without a connection, which asks whether the app still knows its key (`page_socket.js`)."""
+
     @app.websocket(ROUTE)
     async def draw(socket: fastapi.WebSocket, session: str = "") -> None:
         await socket.accept()
