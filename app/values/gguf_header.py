@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from app.errors import ModelBroken
-from app.values.quantisation_sizes import LARGE_MATRIX
+from app.values.quantisation_sizes import is_large_matrix
 
 MAGIC = b"GGUF"
 VERSIONS = (2, 3)
@@ -92,7 +92,7 @@ class GgufTensor:
     @property
     def has_large_floats(self) -> bool:
         """Whether this is a large matrix that cannot stay packed."""
-        return len(self.shape) == 2 and self.numbers > LARGE_MATRIX and self.stored not in KEPT_BITS
+        return is_large_matrix(self.shape) and self.stored not in KEPT_BITS
 
 
 @dataclass(frozen=True, slots=True)

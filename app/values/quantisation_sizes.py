@@ -7,7 +7,7 @@ correct the head's errors, and the embedding is often the same tensor.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Literal
 
@@ -51,6 +51,11 @@ def automatic(parameters: int, share: float, is_fast: bool) -> tuple[Quantisatio
             "Weights are not quantised: most of them are in recurrent layers or in stacked experts.",
         )
     return "int8", ""
+
+
+def is_large_matrix(shape: Sequence[int]) -> bool:
+    """Return whether a matrix of floats of this shape is quantised beside packed weights."""
+    return len(shape) == 2 and prod(shape) > LARGE_MATRIX
 
 
 def kept_words(bits: float) -> str:

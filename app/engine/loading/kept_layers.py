@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property, partial
-from math import nan, prod
+from math import nan
 from typing import Any
 
 import torch
@@ -28,7 +28,7 @@ from app.engine.layers.packed_weight import SLICE, Numbers, PackedWeight
 from app.engine.layers.quantisation import CPU, StoredParameter, quantised, replace_parameters
 from app.engine.layers.quantised_layers import FIRST_ROWS, stands_for
 from app.engine.layers.recurrent_layers import calls_its_linears
-from app.values.quantisation_sizes import LARGE_MATRIX
+from app.values.quantisation_sizes import is_large_matrix
 
 QUANTISED_AT_ONCE = 2**22
 """About how many numbers of a dense weight are read and quantised at a time."""
@@ -123,7 +123,7 @@ def int8_weights(model: PreTrainedModel, weights: Mapping[str, Any]) -> dict[str
 
     Otherwise they would take most of the time and memory of a model whose other matrices stay packed."""
     matrices = packable(model, is_on_cpu=False)
-    wanted = {name: shape for name, shape in matrices.items() if prod(shape) > LARGE_MATRIX}
+    wanted = {name: shape for name, shape in matrices.items() if is_large_matrix(shape)}
     lazy = {name: stored for name, stored in weights.items() if hasattr(stored, "get_shape")}
     return {
         name: KeptWeight(shape, torch.float32, (shape[0], shape[1]), partial(_int8_slices, stored, *shape))

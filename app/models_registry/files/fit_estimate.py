@@ -33,7 +33,7 @@ from app.values.model import (
     gigabytes,
 )
 from app.values.packed_checkpoint import PACKED_BITS
-from app.values.quantisation_sizes import LARGE_MATRIX, MOSTLY, automatic, kept_words, model_bytes
+from app.values.quantisation_sizes import MOSTLY, automatic, is_large_matrix, kept_words, model_bytes
 
 NUMBER_BYTES: dict[Precision, int] = {"float32": 4, "bfloat16": 2, "float16": 2}
 """Bytes of a weight that is not quantised; app/values/quantisation_sizes.py counts quantised weights."""
@@ -200,7 +200,7 @@ class Estimator:
         return [(one, kept or (8.0 if self._is_large(one) else 0.0)) for one, kept in bits]
 
     def _is_large(self, tensor: Tensor) -> bool:
-        return len(tensor.shape) == 2 and tensor.numbers > LARGE_MATRIX and not EXPERTS.search(tensor.name)
+        return is_large_matrix(tensor.shape) and not EXPERTS.search(tensor.name)
 
     def _tensor_bits(self, tensor: Tensor) -> float:
         """Return the bits of a number of this tensor if it stays packed; 0.0 if it cannot."""
